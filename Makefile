@@ -1,0 +1,49 @@
+# Everything runs from .venv, which `make setup` makes and keeps up to date.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+MODULES := lakemq tests benchmarks
+PURE_RULES := lakemq/model/*,lakemq/storage/frame.py,lakemq/storage/recovery.py
+
+.PHONY: help setup demo run test lint bench audit lock clean
+
+help: ## what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 8
+
+setup: ## .venv with the command lakemq, Java and Spark's jars; seconds when it is all there
+	@scripts/setup.sh
+
+demo: setup ## 336,776 flights through the log, the gateway and the lake, checked
+	@$(BIN)/lakemq demo $(ARGS)
+
+run: setup ## the gateway and all jobs, until Ctrl-C
+	@$(BIN)/lakemq up $(ARGS)
+
+test: setup lint ## all checks: lint, then the tests, then the coverage that is asked for
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --include '$(PURE_RULES)' --fail-under 100
+
+lint: setup ## ruff, pyright strict, import-linter, deptry
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+
+bench: setup ## the figures of docs/benchmarks.md, measured here
+	$(BIN)/python -m benchmarks $(ARGS)
+
+audit: setup ## known vulnerabilities of what is locked; asks a service on the network
+	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.lock
+
+lock: setup ## resolve requirements.lock anew from pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-header \
+	  --no-annotate --no-emit-index-url --python-version 3.11 -o requirements.lock
+
+clean: ## everything made here, but never data/ and lake/
+	rm -rf .venv dist artifacts .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis \
+	  .import_linter_cache spark-warehouse metastore_db derby.log
+	find lakemq tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Makes .venv from requirements.lock, with lakemq installed editable, then Java and Spark's jars.
+#
+# Needs Python 3.11 or newer and, where something is missing, the system's package manager. Done
+# again it only compares a hash, so every target of the Makefile can begin with it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=${PYTHON:-python3}
+stamp=.venv/.lakemq-setup
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else fail "needs root, or sudo, for: $*"
+  fi
+}
+
+have_python() {
+  command -v "$python" >/dev/null || fail "needs Python 3.11 or newer; no $python found"
+  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+    || fail "needs Python 3.11 or newer; $python is $("$python" --version)"
+}
+
+have_ensurepip() {
+  "$python" -c 'import ensurepip, venv' 2>/dev/null && return
+  command -v apt-get >/dev/null || fail "$python has no ensurepip; install its venv package"
+  say "installing python3-venv"
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null
+}
+
+install() {
+  # A .venv made by another Python, or broken half-way, is made anew.
+  .venv/bin/python -m pip --version >/dev/null 2>&1 || rm -rf .venv
+  if [ ! -x .venv/bin/python ]; then
+    have_ensurepip
+    say "making .venv"
+    "$python" -m venv .venv
+  fi
+  rm -f "$stamp"
+  say "installing requirements.lock (some minutes the first time)"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+    -r requirements.lock
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+    --no-build-isolation --editable .
+}
+
+wanted() {
+  cat requirements.lock pyproject.toml "$0" | sha256sum | cut -d' ' -f1
+  pwd # an editable install and the scripts in .venv hold the path of the folder
+}
+
+have_python
+if [ "$(cat "$stamp" 2>/dev/null || true)" != "$(wanted)" ]; then
+  install
+  wanted >"$stamp.new" && mv "$stamp.new" "$stamp"
+  say "done: .venv/bin/lakemq"
+fi
+for step in scripts/setup-java.sh scripts/setup-jars.sh; do
+  if [ -x "$step" ]; then "$step"; fi
+done
