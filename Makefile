@@ -30,14 +30,14 @@ lint: setup ## ruff, pyright strict, import-linter, deptry
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/deptry .
 
 bench: setup ## the figures of docs/benchmarks.md, measured here
 	$(BIN)/python -m benchmarks $(ARGS)
 
 audit: setup ## known vulnerabilities of what is locked; asks a service on the network
-	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.lock
+	$(BIN)/pip-audit --strict --require-hashes --disable-pip -r requirements.lock
 
 lock: setup ## resolve requirements.lock anew from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-header \

@@ -1,0 +1,1 @@
+"""Clients of the HTTP contract. They import only `lakemq.model`."""

@@ -1,0 +1,241 @@
+"""A small synchronous client of the HTTP contract.
+
+It holds no state but its connections: no retries, no offsets, no balancing. Every method raises
+`LakemqError` with the answer's code, or `Unreachable`. After `Unreachable` a produce may have
+been stored or not; the same `idempotency_key` again finds out without storing twice.
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (pyarrow carries no types)
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Literal, Self, cast
+from urllib.parse import quote
+
+import httpx
+import orjson
+import pyarrow as pa
+
+from lakemq.client.errors import Unreachable, error_of
+from lakemq.client.message import Message, decode_message, encode_draft
+from lakemq.client.results import (
+    OffsetRange,
+    Pulled,
+    PulledTable,
+    Receipt,
+    Status,
+    TableReceipt,
+)
+from lakemq.model.message import Draft
+
+Ack = Literal["async", "sync", "none"]
+
+ARROW = "application/vnd.apache.arrow.stream"
+JSON = "application/json"
+_CONNECT_TIMEOUT_S = 5.0
+_CREATED = 201
+
+
+class HttpClient:
+    """One gateway. May be used from several threads; close it, or use it as a context manager.
+
+    `timeout_s` bounds the wait for an answer, on top of what a long poll asks for.
+    """
+
+    def __init__(self, url: str, timeout_s: float = 30.0) -> None:
+        self.url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._http = httpx.Client(base_url=self.url, trust_env=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def produce(
+        self,
+        topic: str,
+        drafts: Iterable[Draft],
+        ack: Ack = "async",
+        idempotency_key: str | None = None,
+    ) -> list[Receipt]:
+        """Store messages, all or none; receipts in their order, none with `ack="none"`."""
+        body = orjson.dumps({"messages": [encode_draft(draft) for draft in drafts]})
+        answer = self._post_messages(topic, JSON, body, ack, idempotency_key)
+        return [_receipt(entry) for entry in answer.get("messages", [])]
+
+    def produce_table(
+        self,
+        topic: str,
+        table: pa.Table,
+        ack: Literal["async", "sync"] = "async",
+        idempotency_key: str | None = None,
+    ) -> TableReceipt:
+        """Store a table's rows, all or none; columns as in `lakemq.model.columns.REQUEST`."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        body = sink.getvalue().to_pybytes()
+        answer = self._post_messages(topic, ARROW, body, ack, idempotency_key)
+        ranges = tuple(
+            OffsetRange(entry["queue_id"], entry["first_queue_offset"], entry["count"])
+            for entry in answer["ranges"]
+        )
+        return TableReceipt(answer["count"], answer["first_position"], ranges)
+
+    def pull(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        count_max: int = 32,
+        wait_ms: int = 0,
+        tags: str = "*",
+    ) -> Pulled:
+        """Messages of a queue from `offset` on; waits up to `wait_ms` for the first."""
+        response = self._pull(topic, queue_id, offset, count_max, wait_ms, tags, JSON)
+        answer = _json(response)
+        return Pulled(
+            status=answer["status"],
+            next_offset=answer["next_offset"],
+            min_offset=answer["min_offset"],
+            max_offset=answer["max_offset"],
+            messages=tuple(decode_message(entry) for entry in answer["messages"]),
+        )
+
+    def pull_table(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        count_max: int = 10_000,
+        wait_ms: int = 0,
+        tags: str = "*",
+    ) -> PulledTable:
+        """The same as a table; the cheap way to take many."""
+        response = self._pull(topic, queue_id, offset, count_max, wait_ms, tags, ARROW)
+        with pa.ipc.open_stream(response.content) as reader:
+            table = reader.read_all()
+        headers = response.headers
+        return PulledTable(
+            status=cast("Status", headers["Lakemq-Status"]),
+            next_offset=int(headers["Lakemq-Next-Offset"]),
+            min_offset=int(headers["Lakemq-Min-Offset"]),
+            max_offset=int(headers["Lakemq-Max-Offset"]),
+            table=table,
+        )
+
+    def message(self, message_id: str) -> Message:
+        """One message by its id."""
+        return decode_message(_json(self._request("GET", f"/v1/messages/{_segment(message_id)}")))
+
+    def create_topic(self, topic: str, queues: int, permission: str = "rw") -> bool:
+        """Make a topic or change it (queues only grow); whether it was made."""
+        content = orjson.dumps({"queues": queues, "permission": permission})
+        path = f"/v1/topics/{_segment(topic)}"
+        response = self._request("PUT", path, content=content, headers={"Content-Type": JSON})
+        return response.status_code == _CREATED
+
+    def topics(self, system: bool = False) -> list[dict[str, Any]]:
+        """All topics, with `system` the system's too."""
+        params = {"system": "true"} if system else {}
+        return _json(self._request("GET", "/v1/topics", params=params))["topics"]
+
+    def topic(self, topic: str) -> dict[str, Any]:
+        """One topic with the range of offsets of each of its queues."""
+        return _json(self._request("GET", f"/v1/topics/{_segment(topic)}"))
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic."""
+        self._request("DELETE", f"/v1/topics/{_segment(topic)}")
+
+    def broker(self) -> dict[str, Any]:
+        """The broker's name, role, version and log positions."""
+        return _json(self._request("GET", "/v1/broker"))
+
+    def is_ready(self) -> bool:
+        """Whether the gateway answers, with its log recovered and writable."""
+        try:
+            return self._http.get("/readyz", timeout=_CONNECT_TIMEOUT_S).is_success
+        except httpx.TransportError:
+            return False
+
+    def _post_messages(
+        self, topic: str, content_type: str, body: bytes, ack: Ack, idempotency_key: str | None
+    ) -> dict[str, Any]:
+        headers = {"Content-Type": content_type}
+        if idempotency_key is not None:
+            headers["Idempotency-Key"] = f'"{idempotency_key}"'
+        path = f"/v1/topics/{_segment(topic)}/messages"
+        response = self._request("POST", path, content=body, params={"ack": ack}, headers=headers)
+        return _json(response) if response.content else {}
+
+    def _pull(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        count_max: int,
+        wait_ms: int,
+        tags: str,
+        accept: str,
+    ) -> httpx.Response:
+        params = {"offset": offset, "max": count_max, "wait_ms": wait_ms, "tags": tags}
+        path = f"/v1/topics/{_segment(topic)}/queues/{queue_id}/messages"
+        return self._request(
+            "GET", path, params=params, headers={"Accept": accept}, wait_s=wait_ms / 1000
+        )
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes | None = None,
+        params: Mapping[str, str | int] | None = None,
+        headers: Mapping[str, str] | None = None,
+        wait_s: float = 0.0,
+    ) -> httpx.Response:
+        timeout = httpx.Timeout(self._timeout_s + wait_s, connect=_CONNECT_TIMEOUT_S)
+        try:
+            response = self._http.request(
+                method, path, content=content, params=params, headers=headers, timeout=timeout
+            )
+        except httpx.TransportError as error:
+            reason = str(error) or type(error).__name__
+            raise Unreachable(f"no answer from the gateway at {self.url}: {reason}") from error
+        if response.is_error:
+            raise error_of(response)
+        return response
+
+
+def _segment(name: str) -> str:
+    """A name as one segment of a path, whatever is in it."""
+    return quote(name, safe="")
+
+
+def _json(response: httpx.Response) -> dict[str, Any]:
+    return orjson.loads(response.content)
+
+
+def _receipt(entry: Mapping[str, Any]) -> Receipt:
+    return Receipt(
+        message_id=entry["message_id"],
+        queue_id=entry["queue_id"],
+        queue_offset=entry["queue_offset"],
+        position=entry["position"],
+        store_time_ms=entry["store_time_ms"],
+    )

@@ -1,0 +1,68 @@
+"""A message as JSON, in both directions."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakemq.model.message import Draft
+
+_OPTIONAL = tuple(field for field in Draft._fields if field != "body")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as a pull answers it. Times are ms since the epoch."""
+
+    message_id: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    position: int
+    store_time_ms: int
+    born_time_ms: int
+    reconsume_times: int
+    body: bytes
+    tag: str | None = None
+    keys: tuple[str, ...] = ()
+    properties: Mapping[str, str] | None = None
+    ordering_key: str | None = None
+    deliver_at_ms: int | None = None
+    real_topic: str | None = None
+    real_queue_id: int | None = None
+    origin_message_id: str | None = None
+    transaction_id: str | None = None
+
+
+_FIELDS = frozenset(Message.__dataclass_fields__) - {"body", "keys"}
+
+
+def encode_draft(draft: Draft) -> dict[str, Any]:
+    """The JSON object of a message to be produced; a body that is no UTF-8 goes as base64."""
+    encoded = encode_body(draft.body)
+    for name in _OPTIONAL:
+        value = getattr(draft, name)
+        if value is not None:
+            encoded[name] = value
+    return encoded
+
+
+def encode_body(body: bytes) -> dict[str, Any]:
+    """`body` and, where it is not the default, `body_encoding`."""
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body": b64encode(body).decode(), "body_encoding": "base64"}
+
+
+def decode_message(content: Mapping[str, Any]) -> Message:
+    """A message out of an answer; fields that this version does not know are left out."""
+    body: str = content["body"]
+    encoded = content.get("body_encoding") == "base64"
+    return Message(
+        body=b64decode(body) if encoded else body.encode(),
+        keys=tuple(content.get("keys") or ()),
+        **{name: value for name, value in content.items() if name in _FIELDS},
+    )

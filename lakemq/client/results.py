@@ -1,0 +1,65 @@
+"""What the gateway answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from lakemq.client.message import Message
+
+Status = Literal["found", "no_new_message", "no_matched_message", "offset_out_of_range"]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Where one produced message was stored."""
+
+    message_id: str
+    queue_id: int
+    queue_offset: int
+    position: int
+    store_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Consecutive offsets of one queue."""
+
+    queue_id: int
+    first_queue_offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableReceipt:
+    """Where the rows of a produced Arrow table were stored."""
+
+    count: int
+    first_position: int
+    ranges: tuple[OffsetRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The state of a queue that every pull answers; `next_offset` is where to go on."""
+
+    status: Status
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled(Cursor):
+    """Messages of one queue, by offset."""
+
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PulledTable(Cursor):
+    """Messages of one queue, by offset, as a table with columns of `lakemq.model.columns`."""
+
+    table: pa.Table  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
