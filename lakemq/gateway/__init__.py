@@ -1,0 +1,1 @@
+"""The HTTP gateway: it moves bytes between connections and the CommitLog."""

@@ -1,0 +1,63 @@
+"""The columns of a message, as Arrow types.
+
+`STORED` are the columns that a frame holds, each with a bit: a frame leaves out the columns that
+are null in all its rows. `COMPUTED` follow from a frame's header. The order of `MESSAGE` is the
+order in which the gateway answers them.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (pyarrow carries no types)
+from __future__ import annotations
+
+import pyarrow as pa
+
+STORED: tuple[pa.Field, ...] = (
+    pa.field("body", pa.binary(), nullable=False),
+    pa.field("tag", pa.string()),
+    pa.field("keys", pa.list_(pa.string())),
+    pa.field("properties", pa.map_(pa.string(), pa.string())),
+    pa.field("ordering_key", pa.string()),
+    pa.field("born_time_ms", pa.int64()),
+    pa.field("deliver_at_ms", pa.int64()),
+    pa.field("reconsume_times", pa.int32()),
+    pa.field("real_topic", pa.string()),
+    pa.field("real_queue_id", pa.int32()),
+    pa.field("origin_message_id", pa.string()),
+    pa.field("transaction_id", pa.string()),
+)
+"""A column's bit in a frame's mask is its index here: append only, never reorder."""
+
+COMPUTED: tuple[pa.Field, ...] = (
+    pa.field("message_id", pa.string(), nullable=False),
+    pa.field("topic", pa.string(), nullable=False),
+    pa.field("queue_id", pa.int32(), nullable=False),
+    pa.field("queue_offset", pa.int64(), nullable=False),
+    pa.field("position", pa.int64(), nullable=False),
+    pa.field("store_time_ms", pa.int64(), nullable=False),
+)
+
+MESSAGE: pa.Schema = pa.schema([*COMPUTED, *STORED])
+"""A message on the way out: `born_time_ms` and `reconsume_times` are never null there."""
+
+REQUEST: pa.Schema = pa.schema(
+    [
+        pa.field("body", pa.binary(), nullable=False),
+        pa.field("tag", pa.string()),
+        pa.field("keys", pa.list_(pa.string())),
+        pa.field("properties", pa.map_(pa.string(), pa.string())),
+        pa.field("ordering_key", pa.string()),
+        pa.field("queue_id", pa.int32()),
+        pa.field("deliver_at_ms", pa.int64()),
+        pa.field("born_time_ms", pa.int64()),
+    ]
+)
+"""A message on the way in, as an Arrow stream; only `body` is needed."""
+
+STORED_NAMES: tuple[str, ...] = tuple(field.name for field in STORED)
+STORED_BIT: dict[str, int] = {name: bit for bit, name in enumerate(STORED_NAMES)}
+
+
+def stored_schema(mask: int) -> pa.Schema:
+    """The schema of a frame's payload whose header holds `mask`, one bit a column of `STORED`."""
+    return pa.schema([field for bit, field in enumerate(STORED) if mask >> bit & 1])

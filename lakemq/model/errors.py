@@ -1,0 +1,119 @@
+"""The tree of errors. A code is stable: clients may branch on it."""
+
+from __future__ import annotations
+
+
+class LakemqError(Exception):
+    """An error that a user can understand and act on.
+
+    `code` is stable across versions, `detail` is for people. `gateway/problems.py` maps codes to
+    HTTP, `cli.py` prints the detail in one line.
+    """
+
+    code = "internal"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class InvalidRequest(LakemqError):
+    """The request can't be understood: a field is missing, of the wrong type or out of range."""
+
+    code = "invalid_request"
+
+
+class InvalidTopic(LakemqError):
+    """The topic's name is not of the form `[A-Za-z0-9_-]{1,127}`."""
+
+    code = "invalid_topic"
+
+
+class InvalidArrow(LakemqError):
+    """The body is no valid Arrow IPC stream of the message columns."""
+
+    code = "invalid_arrow"
+
+
+class InvalidFilter(LakemqError):
+    """A tag or SQL92 expression can't be parsed."""
+
+    code = "invalid_filter"
+
+
+class ReadOnlyTopic(LakemqError):
+    """Clients may not write this topic: it is the system's, or its permission says so."""
+
+    code = "read_only_topic"
+
+
+class Forbidden(LakemqError):
+    """Clients may not do this."""
+
+    code = "forbidden"
+
+
+class TopicNotFound(LakemqError):
+    """No topic of that name."""
+
+    code = "topic_not_found"
+
+
+class QueueNotFound(LakemqError):
+    """The topic has no queue of that id."""
+
+    code = "queue_not_found"
+
+
+class MessageNotFound(LakemqError):
+    """No message of that id is readable here."""
+
+    code = "message_not_found"
+
+
+class MessageTooLarge(LakemqError):
+    """A message or a request is larger than the limit."""
+
+    code = "message_too_large"
+
+
+class UnsupportedMediaType(LakemqError):
+    """The content encoding or media type is not one that the gateway reads."""
+
+    code = "unsupported_media_type"
+
+
+class IdempotencyMismatch(LakemqError):
+    """The idempotency key was used before, with another payload."""
+
+    code = "idempotency_mismatch"
+
+
+class StoreUnwritable(LakemqError):
+    """The CommitLog takes no writes now: the disk is full, or a flush has failed."""
+
+    code = "store_unwritable"
+
+
+class Busy(LakemqError):
+    """A bound of the gateway is reached; the same request may pass a little later."""
+
+    code = "busy"
+
+
+class SettingsError(LakemqError):
+    """A setting is unknown or impossible. The detail names it and where it was set."""
+
+    code = "invalid_settings"
+
+
+class LogDamaged(LakemqError):
+    """Bytes of the CommitLog that were once written whole can't be read any more."""
+
+    code = "log_damaged"
+
+
+class LogInUse(LakemqError):
+    """Another process holds the data directory."""
+
+    code = "log_in_use"

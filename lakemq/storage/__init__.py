@@ -1,0 +1,1 @@
+"""The CommitLog: frames, segments, indexes and recovery."""

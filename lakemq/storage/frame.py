@@ -1,0 +1,163 @@
+"""The frame: the log's unit of writing, reading and recovery. docs/log_format.md is its grammar.
+
+Writer and reader share this module. A frame is a header of 64 bytes, its runs, its notes, padding
+to 8 bytes, and the payload. Two CRC32Cs cover every byte: the payload's stands in the header, and
+the header's covers header, runs, notes and padding.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+MAGIC = b"LMQF"
+VERSION = 1
+KIND_MESSAGES = 1
+KIND_STATE = 2
+ALIGNMENT = 8
+
+_HEADER = struct.Struct("<4sIIBBHQQIIIIIIQ")
+HEADER_BYTES = _HEADER.size
+_RUN = struct.Struct("<QIHH")
+_RUN_NUMBERS = struct.Struct("<QI")
+_QUEUE = struct.Struct("<HH")
+_CRC = struct.Struct("<4sI")
+META_BYTES_MAX = 64 * 1024 * 1024
+
+
+class FrameError(Exception):
+    """The bytes are no whole, sound frame. Says why; where is known to the caller."""
+
+
+class Run(NamedTuple):
+    """Rows `row … row + count` of a frame are these offsets of a queue, ascending by one."""
+
+    topic: str
+    queue_id: int
+    first_queue_offset: int
+    count: int
+    row: int
+
+
+class Meta(NamedTuple):
+    """A frame without its payload. Row i of the frame has position `first_position + i`."""
+
+    kind: int
+    first_position: int
+    store_time_ms: int
+    count: int
+    columns: int
+    runs: tuple[Run, ...]
+    notes: bytes
+    payload_crc: int
+    meta_bytes: int
+    frame_bytes: int
+
+
+def encode_queue(topic: str, queue_id: int) -> bytes:
+    """The part of a run that names its queue, for `encode`; the same for all runs of the queue."""
+    name = topic.encode()
+    return _QUEUE.pack(queue_id, len(name)) + name
+
+
+def encode(
+    kind: int,
+    first_position: int,
+    store_time_ms: int,
+    count: int,
+    columns: int,
+    runs: Sequence[tuple[int, int, bytes]],
+    notes: bytes,
+    payload: bytes | memoryview,
+) -> bytes:
+    """Everything of a frame that stands before its payload.
+
+    `runs` are `(first queue offset, count, encode_queue(…))` in the order of the rows. The
+    payload's length must be a multiple of 8.
+    """
+    pack = _RUN_NUMBERS.pack
+    tail = b"".join([pack(offset, rows) + queue for offset, rows, queue in runs]) + notes
+    tail += b"\0" * (-len(tail) % ALIGNMENT)
+    meta_bytes = HEADER_BYTES + len(tail)
+    payload_bytes = len(payload)
+    assert payload_bytes % ALIGNMENT == 0
+    meta = _HEADER.pack(
+        MAGIC,
+        0,
+        crc32c(payload),
+        VERSION,
+        kind,
+        0,
+        first_position,
+        store_time_ms,
+        count,
+        columns,
+        len(runs),
+        meta_bytes,
+        len(notes),
+        0,
+        meta_bytes + payload_bytes,
+    )
+    meta = meta[8:] + tail
+    return _CRC.pack(MAGIC, crc32c(meta)) + meta
+
+
+def header_sizes(data: bytes | memoryview, at: int = 0) -> tuple[int, int]:
+    """`(meta_bytes, frame_bytes)` as the header at `at` claims them, unverified but plausible.
+
+    Raises `FrameError` when there is no header.
+    """
+    if len(data) - at < HEADER_BYTES:
+        raise FrameError("the header is cut off")
+    fields = _HEADER.unpack_from(data, at)
+    if fields[0] != MAGIC:
+        raise FrameError("no frame begins here")
+    version, meta_bytes, frame_bytes = fields[3], fields[11], fields[14]
+    if version != VERSION:
+        raise FrameError(f"the frame has version {version}, this lakemq reads version {VERSION}")
+    if not HEADER_BYTES <= meta_bytes <= min(META_BYTES_MAX, frame_bytes) or (
+        (meta_bytes | frame_bytes) % ALIGNMENT
+    ):
+        raise FrameError("the header's lengths are impossible")
+    return meta_bytes, frame_bytes
+
+
+def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
+    """The frame's meta at `at` of `data`, verified by its CRC; the payload isn't looked at.
+
+    Raises `FrameError` when the bytes are cut off, or are not what `encode` wrote.
+    """
+    meta_bytes, frame_bytes = header_sizes(data, at)
+    end = at + meta_bytes
+    if len(data) < end:
+        raise FrameError("the header's runs are cut off")
+    (_, crc, payload_crc, _, kind, _, first_position, store_time_ms, count, columns, run_count, _, notes_bytes, _, _) = (
+        _HEADER.unpack_from(data, at)
+    )
+    if crc32c(memoryview(data)[at + 8 : end]) != crc:
+        raise FrameError("the header's checksum does not match")
+    runs: list[Run] = []
+    row = 0
+    cursor = at + HEADER_BYTES
+    for _ in range(run_count):
+        first_offset, rows, queue_id, topic_bytes = _RUN.unpack_from(data, cursor)
+        cursor += _RUN.size
+        topic = str(data[cursor : cursor + topic_bytes], "utf-8")
+        cursor += topic_bytes
+        runs.append(Run(topic, queue_id, first_offset, rows, row))
+        row += rows
+    notes = bytes(data[cursor : cursor + notes_bytes])
+    return Meta(
+        kind, first_position, store_time_ms, count, columns, tuple(runs), notes, payload_crc, meta_bytes, frame_bytes
+    )
+
+
+def check_payload(meta: Meta, payload: bytes | memoryview) -> None:
+    """Raise `FrameError` when `payload` is not the one that `meta` was written with."""
+    if len(payload) != meta.frame_bytes - meta.meta_bytes:
+        raise FrameError("the payload is cut off")
+    if crc32c(payload) != meta.payload_crc:
+        raise FrameError("the payload's checksum does not match")

@@ -1,0 +1,217 @@
+"""Opening a log: what a crash may leave is mended, what it can't leave is refused.
+
+A torn tail, the bytes after the last sound frame, is cut. A bad frame with a sound one after it,
+a segment that is missing or shorter than what was known to be on disk: these are damage, and
+raise `LogDamaged` with segment and offset. States and their letters are in docs/log_format.md.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from lakemq.model.errors import LogDamaged
+from lakemq.storage.files import Files
+from lakemq.storage.frame import KIND_STATE, Meta
+from lakemq.storage.rows import decode_payload
+from lakemq.storage.scan import Broken, find_frame, scan
+from lakemq.storage.segment import Segment
+from lakemq.storage.segment_index import PREAMBLE_BYTES, BadIndex, SegmentIndex, load_extent
+from lakemq.storage.topics import TOPICS_TOPIC, TopicTable
+
+logger = logging.getLogger(__name__)
+SUFFIX = ".log"
+
+
+class Recovered(NamedTuple):
+    """A log as it was found, mended: `segments` ascending, the last one is the one to go on with.
+
+    Empty `segments`: there is no log yet.
+    """
+
+    segments: list[Segment]
+    topics: TopicTable
+    torn_bytes: int
+
+
+def list_segments(files: Files, directory: Path) -> list[Segment]:
+    """The segments' files in the directory, ascending."""
+    return [
+        Segment(files, path, int(path.stem))
+        for path in sorted(directory.glob(f"*{SUFFIX}"))
+        if path.stem.isdigit()
+    ]
+
+
+def recover(files: Files, directory: Path, verify_ms: int) -> Recovered:
+    """Open the log in `directory`; raises `LogDamaged`.
+
+    What was written since the last snapshot is verified in full. Of the rest, as much as
+    `verify_ms` allows, newest first; reads verify what they read.
+    """
+    segments = list_segments(files, directory)
+    torn = _drop_unborn(files, segments)
+    for segment, following in zip(segments, segments[1:], strict=False):
+        _check_sealed(files, segment, following.base_position)
+    topics = TopicTable()
+    if segments:
+        torn += _open_last(files, segments[-1], topics)
+        _verify_newest(segments, verify_ms)
+    return Recovered(segments, topics, torn)
+
+
+def _drop_unborn(files: Files, segments: list[Segment]) -> int:
+    """A crash while the log rolls leaves a last segment without its state frame: it never was."""
+    if not segments:
+        return 0
+    last = segments[-1]
+    size = files.size(last.open())
+    try:
+        next(scan(last, 0, size), None)
+    except Broken:
+        if find_frame(last, 0, size) is not None or last.index_path.exists():
+            return 0
+    else:
+        if size:
+            return 0
+    logger.warning("segment %s was never begun; removed its %d bytes", last.path.name, size)
+    last.close()
+    files.remove(last.path)
+    segments.pop()
+    return size
+
+
+def _check_sealed(files: Files, segment: Segment, next_base: int) -> None:
+    """Bring a sealed segment's extent, from its index or else from the segment itself."""
+    size = files.size(segment.open())
+    try:
+        extent = load_extent(_head(segment))
+    except (BadIndex, OSError):
+        extent = None
+    if extent is None or extent.covered_bytes != size or extent.end_position != next_base:
+        extent = None if extent is None or extent.covered_bytes <= size else extent
+        if extent is not None:
+            raise segment.damaged(size, f"{extent.covered_bytes} bytes were flushed, {size} are there")
+        _seal_again(files, segment, size)
+    if extent is not None:
+        segment.end_position, segment.size = extent.end_position, size
+        segment.last_store_time_ms = extent.last_store_time_ms
+    segment.close()
+    if segment.end_position != next_base:
+        raise segment.damaged(
+            size, f"it ends with position {segment.end_position}, but the next segment begins with {next_base}"
+        )
+
+
+def _head(segment: Segment) -> bytes:
+    with segment.index_path.open("rb") as file:
+        return file.read(PREAMBLE_BYTES)
+
+
+def _seal_again(files: Files, segment: Segment, size: int) -> None:
+    """Make a sealed segment's index from its frames: all of them must be sound."""
+    topics = TopicTable()
+    try:
+        index = _read_frames(segment, None, topics, size)
+    except Broken as broken:
+        raise segment.damaged(broken.offset, broken.reason) from None
+    files.replace(segment.index_path, index.dump(topics.dump()))
+    segment.end_position, segment.size = index.end_position, size
+    segment.last_store_time_ms = index.last_store_time_ms
+    logger.info("made the index of segment %s again", segment.path.name)
+
+
+def _open_last(files: Files, segment: Segment, topics: TopicTable) -> int:
+    """Make the last segment ready to go on with; returns how many torn bytes were cut."""
+    size = files.size(segment.open())
+    index = _snapshot(segment, size)
+    torn = 0
+    try:
+        index = _read_frames(segment, index, topics, size)
+    except Broken as broken:
+        after = find_frame(segment, broken.offset + 1, size)
+        if after is not None or broken.offset == 0:
+            raise segment.damaged(broken.offset, broken.reason) from None
+        torn = size - broken.offset
+        files.truncate(segment.open(), broken.offset)
+        files.sync(segment.open())
+        logger.warning(
+            "cut a torn tail of %d bytes off segment %s at offset %d (%s)",
+            torn, segment.path.name, broken.offset, broken.reason,
+        )  # fmt: skip
+        size = broken.offset
+        index = _read_frames(segment, _snapshot(segment, size), _cleared(topics), size)
+    segment.index = index
+    segment.size = size
+    segment.end_position = index.end_position
+    segment.last_store_time_ms = index.last_store_time_ms
+    return torn
+
+
+def _cleared(topics: TopicTable) -> TopicTable:
+    topics.restore(TopicTable().dump())
+    return topics
+
+
+def _snapshot(segment: Segment, size: int) -> SegmentIndex | None:
+    """The segment's index as far as its file goes, or None when it must be made from frames."""
+    segment.index = None
+    try:
+        index = segment.load_index()
+    except FileNotFoundError:
+        return None
+    except (BadIndex, OSError, ValueError, KeyError) as error:
+        logger.warning("the index of segment %s can't be used (%s); scanning the segment", segment.path.name, error)
+        return None
+    if index.covered_bytes > size:
+        raise segment.damaged(size, f"{index.covered_bytes} bytes were flushed, {size} are there")
+    return index
+
+
+def _read_frames(segment: Segment, index: SegmentIndex | None, topics: TopicTable, size: int) -> SegmentIndex:
+    """The segment's index up to `size`, and `topics` as of there, going on from `index` if given."""
+    if index is None:
+        index = SegmentIndex(segment.base_position)
+    else:
+        topics.restore(index.state)
+    for offset, meta, payload in scan(segment, index.covered_bytes, size):
+        if meta.first_position != index.end_position:
+            raise segment.damaged(offset, f"position {meta.first_position} where {index.end_position} is due")
+        _enter(index, topics, offset, meta, payload)
+    return index
+
+
+def _enter(index: SegmentIndex, topics: TopicTable, offset: int, meta: Meta, payload: memoryview) -> None:
+    if meta.kind == KIND_STATE:
+        topics.restore(json.loads(bytes(payload))["topics"])
+        if offset == 0:
+            index.start({queue.key: queue.next_offset for queue in topics.all_queues()})
+    index.add(offset, meta)
+    for run in meta.runs:
+        if run.topic == TOPICS_TOPIC:
+            bodies = decode_payload(meta.columns, payload).column("body").slice(run.row, run.count)
+            for body in bodies.to_pylist():
+                topics.apply_body(body)
+    for run in meta.runs:
+        topics.ensure_queue(run.topic, run.queue_id).next_offset = run.first_queue_offset + run.count
+
+
+def _verify_newest(segments: list[Segment], verify_ms: int) -> None:
+    """Verify frames that a snapshot vouches for, newest segment first, while time is left."""
+    deadline = time.monotonic() + verify_ms / 1000
+    for segment in reversed(segments):
+        try:
+            for _ in scan(segment, 0, segment.size):
+                if time.monotonic() > deadline:
+                    return
+        except Broken as broken:
+            raise segment.damaged(broken.offset, broken.reason) from None
+        finally:
+            if segment is not segments[-1]:
+                segment.close()
+
+
+__all__ = ["LogDamaged", "Recovered", "list_segments", "recover"]

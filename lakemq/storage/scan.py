@@ -1,0 +1,107 @@
+"""Reading a segment front to back, frame by frame, as recovery, verify and repair do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lakemq.storage.frame import (
+    ALIGNMENT,
+    HEADER_BYTES,
+    MAGIC,
+    FrameError,
+    Meta,
+    check_payload,
+    decode_meta,
+    header_sizes,
+)
+from lakemq.storage.segment import Segment
+
+CHUNK_BYTES = 4 * 1024 * 1024
+
+
+class Scanned(NamedTuple):
+    """A sound frame at byte `offset`; `payload` is valid until the next one is asked for."""
+
+    offset: int
+    meta: Meta
+    payload: memoryview
+
+
+class Broken(Exception):
+    """The bytes from `offset` on are no sound frame; `reason` says why."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"offset {offset}: {reason}")
+        self.offset = offset
+        self.reason = reason
+
+
+class _Window:
+    """A stretch of the segment in memory that moves forward."""
+
+    def __init__(self, segment: Segment, end: int) -> None:
+        self._segment = segment
+        self._end = end
+        self._start = 0
+        self._data = memoryview(b"")
+
+    def at(self, offset: int, size: int) -> memoryview:
+        """Up to `size` bytes from `offset`; fewer only where the segment ends."""
+        size = min(size, self._end - offset)
+        begin = offset - self._start
+        if begin < 0 or begin + size > len(self._data):
+            wanted = min(max(size, CHUNK_BYTES), self._end - offset)
+            self._data = memoryview(self._segment.read(offset, wanted))
+            self._start, begin = offset, 0
+        return self._data[begin : begin + size]
+
+
+def scan(segment: Segment, start: int, end: int) -> Iterator[Scanned]:
+    """The frames from byte `start` to `end`, checksums verified; raises `Broken` at the first bad one."""
+    window = _Window(segment, end)
+    offset = start
+    while offset < end:
+        try:
+            scanned = _frame_at(window, offset)
+        except FrameError as error:
+            raise Broken(offset, str(error)) from None
+        yield scanned
+        offset += scanned.meta.frame_bytes
+
+
+def _frame_at(window: _Window, offset: int) -> Scanned:
+    _, frame_bytes = header_sizes(window.at(offset, HEADER_BYTES))
+    data = window.at(offset, frame_bytes)
+    meta = decode_meta(data)
+    payload = data[meta.meta_bytes :]
+    check_payload(meta, payload)
+    return Scanned(offset, meta, payload)
+
+
+def find_frame(segment: Segment, start: int, end: int) -> int | None:
+    """The offset of the first sound frame at or after byte `start`, or None."""
+    window = _Window(segment, end)
+    offset = start + -start % ALIGNMENT
+    while offset < end:
+        chunk = bytes(window.at(offset, CHUNK_BYTES))
+        found = _first_magic(chunk)
+        if found is None:
+            offset += max(len(chunk) - ALIGNMENT, ALIGNMENT)
+            offset += -offset % ALIGNMENT
+            continue
+        offset += found
+        try:
+            _frame_at(window, offset)
+        except FrameError:
+            offset += ALIGNMENT
+        else:
+            return offset
+    return None
+
+
+def _first_magic(chunk: bytes) -> int | None:
+    at = chunk.find(MAGIC)
+    while at >= 0 and at % ALIGNMENT:
+        at = chunk.find(MAGIC, at + 1)
+    return at if at >= 0 else None

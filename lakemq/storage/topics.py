@@ -1,0 +1,160 @@
+"""Topics and their queues, as the log's records make them.
+
+Every change is a record, a JSON message in the system topic `RMQ_SYS_TOPICS`; `TopicTable.apply`
+is the one way in, while serving and while recovering. A deleted topic stays as a tombstone, so
+that one made again goes on with its offsets: no (topic, queue, offset) ever means two messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, TypedDict
+
+from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
+from lakemq.storage.frame import encode_queue
+
+TOPICS_TOPIC = "RMQ_SYS_TOPICS"
+PERMISSIONS = ("rw", "r", "w")
+
+
+class TopicRecord(TypedDict):
+    """A change of one topic, as it stands in the log."""
+
+    op: str
+    topic: str
+    queues: int
+    permission: str
+
+
+class Queue:
+    """One queue of a topic: offsets `min_offset ≤ o < next_offset` are readable."""
+
+    __slots__ = ("encoded", "fill_offset", "fill_position", "key", "min_offset", "next_offset", "queue_id", "topic")
+
+    def __init__(self, topic: str, queue_id: int, next_offset: int = 0) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.key = (topic, queue_id)
+        self.min_offset = next_offset
+        self.next_offset = next_offset
+        self.encoded = encode_queue(topic, queue_id)
+        # Where the frame that is being built puts this queue's next row.
+        self.fill_offset = 0
+        self.fill_position = 0
+
+
+class Topic:
+    """One topic. `deleted`: a tombstone that only keeps its queues' offsets."""
+
+    __slots__ = ("deleted", "name", "permission", "queues", "round_robin")
+
+    def __init__(self, name: str, permission: str) -> None:
+        self.name = name
+        self.permission = permission
+        self.queues: list[Queue] = []
+        self.deleted = False
+        self.round_robin = 0
+
+    def next_queue(self) -> Queue:
+        """The queue for a message that names none: each in turn."""
+        queues = self.queues
+        turn = self.round_robin
+        self.round_robin = turn + 1 if turn + 1 < len(queues) else 0
+        return queues[turn]
+
+
+class TopicTable:
+    """All topics of a broker, by name."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, Topic] = {}
+        self._put(TOPICS_TOPIC, 1, "r")
+
+    def __len__(self) -> int:
+        return sum(not topic.deleted for topic in self._topics.values())
+
+    def find(self, name: str) -> Topic | None:
+        """The topic, or None: never a deleted one."""
+        topic = self._topics.get(name)
+        return None if topic is None or topic.deleted else topic
+
+    def get(self, name: str) -> Topic:
+        """The topic; raises `TopicNotFound`."""
+        topic = self.find(name)
+        if topic is None:
+            raise TopicNotFound(f"there is no topic {name[:200]!r}")
+        return topic
+
+    def queue(self, name: str, queue_id: int) -> Queue:
+        """The queue; raises `TopicNotFound` or `QueueNotFound`."""
+        topic = self.get(name)
+        if not 0 <= queue_id < len(topic.queues):
+            raise QueueNotFound(f"topic {name!r} has queues 0 to {len(topic.queues) - 1}, not {queue_id}")
+        return topic.queues[queue_id]
+
+    def __iter__(self) -> Iterator[Topic]:
+        return (topic for topic in self._topics.values() if not topic.deleted)
+
+    def all_queues(self) -> Iterable[Queue]:
+        """The queues of all topics, deleted ones too: their messages stay in the log a while."""
+        for topic in self._topics.values():
+            yield from topic.queues
+
+    def apply(self, record: TopicRecord) -> None:
+        """Carry out a record of the log."""
+        if record["op"] == "delete":
+            self._topics[record["topic"]].deleted = True
+        else:
+            self._put(record["topic"], record["queues"], record["permission"])
+
+    def apply_body(self, body: bytes) -> None:
+        """Carry out a record as it stands in the log: the body of a message of `TOPICS_TOPIC`."""
+        self.apply(json.loads(body))
+
+    def check_put(self, name: str, queues: int, permission: str, queues_max: int) -> None:
+        """Raise `InvalidRequest` unless `apply` may make the topic so: queues only grow."""
+        if permission not in PERMISSIONS:
+            raise InvalidRequest(f"permission is one of {', '.join(PERMISSIONS)}, not {permission!r}")
+        topic = self.find(name)
+        least = len(topic.queues) if topic else 1
+        if not least <= queues <= queues_max:
+            raise InvalidRequest(f"queues is {queues}; topic {name!r} may have {least} to {queues_max}: queues only grow")
+
+    def _put(self, name: str, queues: int, permission: str) -> None:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = Topic(name, permission)
+        topic.permission = permission
+        topic.deleted = False
+        for queue_id in range(len(topic.queues), queues):
+            topic.queues.append(Queue(name, queue_id))
+
+    def ensure_queue(self, name: str, queue_id: int) -> Queue:
+        """The queue, made when missing: for frames whose topic's record has been lost to damage."""
+        topic = self._topics.get(name)
+        if topic is None or queue_id >= len(topic.queues):
+            self._put(name, queue_id + 1, topic.permission if topic else "rw")
+            topic = self._topics[name]
+        return topic.queues[queue_id]
+
+    def dump(self) -> list[dict[str, Any]]:
+        """All of it as JSON values, for a state frame or a snapshot."""
+        return [
+            {
+                "topic": topic.name,
+                "permission": topic.permission,
+                "deleted": topic.deleted,
+                "next_offsets": [queue.next_offset for queue in topic.queues],
+            }
+            for topic in self._topics.values()
+        ]
+
+    def restore(self, dumped: list[dict[str, Any]]) -> None:
+        """Become what `dump` said."""
+        self._topics.clear()
+        for entry in dumped:
+            topic = self._topics[entry["topic"]] = Topic(entry["topic"], entry["permission"])
+            topic.deleted = entry["deleted"]
+            for queue_id, next_offset in enumerate(entry["next_offsets"]):
+                topic.queues.append(Queue(topic.name, queue_id, next_offset))
