@@ -1,0 +1,116 @@
+"""`application/vnd.apache.arrow.stream`: many messages as the columns of one record batch.
+
+Malformed IPC can make a reader leave its buffers. So a stream is measured first
+(`arrow_stream.py`), then read, then validated in full by Arrow, before any value is touched.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute
+
+from lakemq.gateway.decode.arrow_stream import Measured, measure_stream
+from lakemq.gateway.decode.arrow_values import check_values
+from lakemq.gateway.decode.flatbuffer import Malformed
+from lakemq.gateway.decode.limits import Limits
+from lakemq.model.columns import REQUEST
+from lakemq.model.errors import InvalidArrow, MessageTooLarge
+
+# Its functions are made as it is imported: no type checker sees them.
+pc: Any = pyarrow.compute
+
+# Misaligned buffers are copied: a loop that Arrow's compiler made wide may not take them.
+_OPTIONS = pa.ipc.IpcReadOptions(
+    ensure_alignment=pa.ipc.Alignment.DataTypeSpecific, use_threads=False
+)
+_FAULTS = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, MemoryError)
+
+
+class ArrowRows(NamedTuple):
+    """The messages of an Arrow stream, fully validated.
+
+    `batch` has exactly the columns of `lakemq.model.columns.REQUEST` that were present, in its
+    order and types; `body` is never null. Where one batch came in, it shares the request's bytes.
+    """
+
+    batch: pa.RecordBatch
+
+
+def decode_arrow(body: bytes, limits: Limits) -> ArrowRows:
+    """The rows of a stream, 1 to 1,000,000; raises `InvalidArrow` or `MessageTooLarge`."""
+    try:
+        measured = measure_stream(body, limits.request_bytes_max)
+    except Malformed as fault:
+        raise InvalidArrow(str(fault)) from None
+    try:
+        batches = _read_batches(body, measured, limits)
+    except _FAULTS as fault:
+        raise InvalidArrow(f"the stream can't be read: {_one_line(fault)}") from None
+    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    check_values(batch, limits)
+    return ArrowRows(batch)
+
+
+def _read_batches(body: bytes, measured: Measured, limits: Limits) -> list[Any]:
+    """The stream's batches, validated, then cast to the columns of a request."""
+    room = limits.request_bytes_max
+    batches: list[Any] = []
+    with pa.ipc.open_stream(pa.py_buffer(body), options=_OPTIONS) as reader:
+        for _ in range(measured.batches):
+            batch = reader.read_next_batch()
+            batch.validate(full=True)
+            if batch.num_rows:
+                room -= _viewed_bytes(batch)
+                if room < 0:
+                    raise MessageTooLarge(f"more than {limits.request_bytes_max} bytes of text")
+                batches.append(_cast(batch))
+    return batches
+
+
+def _viewed_bytes(batch: Any) -> int:
+    """The bytes that the views of a batch show: many views may show the same bytes."""
+    return sum(_viewed_in(column) for column in batch.columns)
+
+
+def _viewed_in(column: Any) -> int:
+    kind = column.type
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return _viewed_lengths(column)
+    if pa.types.is_map(kind):
+        return _viewed_in(column.keys) + _viewed_in(column.items)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _viewed_in(column.values)
+    return 0
+
+
+def _viewed_lengths(column: Any) -> int:
+    """The sum of the lengths that a column's views begin with: Arrow has no kernel for it."""
+    count = column.offset + len(column)
+    words = pa.Array.from_buffers(pa.int32(), 4 * count, [None, column.buffers()[1]])
+    views = pa.FixedSizeListArray.from_arrays(words, 4).slice(column.offset)
+    lengths = pc.list_element(views.filter(column.is_valid()), 0)
+    return pc.sum(lengths).as_py() or 0
+
+
+def _cast(batch: Any) -> Any:
+    """The batch with its columns in the order and types of `REQUEST`."""
+    schema = _request_schema(frozenset(batch.schema.names))
+    if batch.schema.equals(schema):
+        return batch
+    columns: list[Any] = []
+    for field in schema:
+        column = batch.column(field.name)
+        columns.append(column if column.type.equals(field.type) else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@lru_cache(maxsize=256)
+def _request_schema(names: frozenset[str]) -> pa.Schema:
+    return pa.schema([field for field in REQUEST if field.name in names])
+
+
+def _one_line(fault: BaseException) -> str:
+    return " ".join(str(fault).split())[:300]

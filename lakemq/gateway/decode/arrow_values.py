@@ -1,0 +1,172 @@
+"""The rules of a message's fields, for whole columns: the same as those of `fields.py`.
+
+Columns are those of `lakemq.model.columns.REQUEST`, in those types, and validated in full. Each
+check raises with the column and the row, counted from 0 over the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from lakemq.gateway.decode import limits as bounds
+from lakemq.gateway.decode.limits import Limits
+from lakemq.model.errors import InvalidArrow, MessageTooLarge
+
+# Its functions are made as it is imported: no type checker sees them.
+pc: Any = pyarrow.compute
+
+_BAD_TAG = r"\|\||\A[ \t\r\n\v\f]|[ \t\r\n\v\f]\z|\A\*\z"
+
+
+def check_values(batch: pa.RecordBatch, limits: Limits) -> None:
+    """Check every value of a request's batch; raises `InvalidArrow` or `MessageTooLarge`."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if name == "body":
+            _check_body(column, limits.message_bytes_max)
+        elif column.null_count < len(column):
+            _CHECKS[name](column)
+
+
+def _check_body(column: Any, bytes_max: int) -> None:
+    if column.null_count:
+        raise InvalidArrow(f"column 'body', row {_first(pc.is_null(column))}: null")
+    # A body lies in the buffer, so it is no longer than that: most requests need no other look.
+    data = column.buffers()[2]
+    if data is None or data.size <= bytes_max:
+        return
+    lengths = pc.binary_length(column)
+    if pc.max(lengths).as_py() > bytes_max:
+        row = _first(pc.greater(lengths, bytes_max))
+        size = lengths[row].as_py()
+        raise MessageTooLarge(
+            f"column 'body', row {row}: {size} bytes, more than the {bytes_max} of a message"
+        )
+
+
+def _check_tag(column: Any) -> None:
+    distinct = pc.unique(column)
+    _check_text("tag", distinct, bounds.TAG_BYTES_MAX, lambda at: _row_of(column, distinct[at]))
+    bad = pc.match_substring_regex(distinct, _BAD_TAG)
+    if pc.any(bad).as_py():
+        row = _row_of(column, distinct[_first(bad)])
+        raise InvalidArrow(
+            f"column 'tag', row {row}: can't be '*', hold '||', or begin or end with white space"
+        )
+
+
+def _check_ordering_key(column: Any) -> None:
+    _check_text("ordering_key", column, bounds.ORDERING_KEY_BYTES_MAX, int)
+
+
+def _check_keys(column: Any) -> None:
+    _check_entries("keys", column, bounds.KEYS_MAX)
+    _check_items("keys", column, bounds.KEY_BYTES_MAX)
+
+
+def _check_properties(column: Any) -> None:
+    # The names and the values of a map, each as the list that it holds for a row.
+    names = pa.ListArray.from_arrays(column.offsets, column.keys)
+    values = pa.ListArray.from_arrays(column.offsets, column.items)
+    _check_entries("properties", names, bounds.PROPERTIES_MAX)
+    _check_items("properties", names, bounds.PROPERTIES_BYTES_MAX)
+    items = pc.list_flatten(values)
+    if items.null_count:
+        row = _parent(values, _first(pc.is_null(items)))
+        raise InvalidArrow(f"column 'properties', row {row}: a value is null")
+    _check_property_bytes(names, items)
+    _check_distinct_names(names)
+
+
+def _check_property_bytes(names: Any, items: Any) -> None:
+    sizes = pc.add(pc.binary_length(pc.list_flatten(names)), pc.binary_length(items))
+    total = pc.sum(pc.cast(sizes, pa.int64())).as_py() or 0
+    if total <= bounds.PROPERTIES_BYTES_MAX:
+        return
+    rows = pa.table({"row": pc.list_parent_indices(names), "bytes": sizes})
+    by_row = rows.group_by("row").aggregate([("bytes", "sum")])
+    large = pc.greater(by_row["bytes_sum"], bounds.PROPERTIES_BYTES_MAX)
+    if pc.any(large).as_py():
+        row = by_row["row"][_first(large)].as_py()
+        raise InvalidArrow(
+            f"column 'properties', row {row}: more than {bounds.PROPERTIES_BYTES_MAX} bytes"
+        )
+
+
+def _check_distinct_names(names: Any) -> None:
+    if (pc.max(pc.list_value_length(names)).as_py() or 0) < 2:
+        return
+    encoded = pc.dictionary_encode(pc.list_flatten(names))
+    parents = pc.cast(pc.list_parent_indices(names), pa.int64())
+    # One number for each pair of a row and a name: at most 2**20 rows of 2**31 names.
+    pairs = pc.add(pc.multiply(parents, len(encoded.dictionary)), encoded.indices)
+    if pc.count_distinct(pairs).as_py() == len(pairs):
+        return
+    counts = pc.value_counts(pairs)
+    again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))[0].as_py()
+    row, name = divmod(again, len(encoded.dictionary))
+    raise InvalidArrow(
+        f"column 'properties', row {row}: {encoded.dictionary[name].as_py()[:100]!r} is there twice"
+    )
+
+
+def _check_entries(name: str, column: Any, most: int) -> None:
+    lengths = pc.list_value_length(column)
+    if (pc.max(lengths).as_py() or 0) > most:
+        row = _first(pc.greater(lengths, most))
+        raise InvalidArrow(f"column {name!r}, row {row}: more than {most} entries")
+
+
+def _check_items(name: str, column: Any, bytes_max: int) -> None:
+    items = pc.list_flatten(column)
+    if items.null_count:
+        row = _parent(column, _first(pc.is_null(items)))
+        raise InvalidArrow(f"column {name!r}, row {row}: an entry is null")
+    _check_text(name, items, bytes_max, lambda at: _parent(column, at))
+
+
+def _check_text(name: str, column: Any, bytes_max: int, row_of: Callable[[int], int]) -> None:
+    """Each text that isn't null has 1 to `bytes_max` bytes."""
+    lengths = pc.binary_length(column)
+    least, most = pc.min_max(lengths).values()
+    if least.as_py() == 0:
+        raise InvalidArrow(f"column {name!r}, row {row_of(_first(pc.equal(lengths, 0)))}: empty")
+    if (most.as_py() or 0) > bytes_max:
+        row = row_of(_first(pc.greater(lengths, bytes_max)))
+        raise InvalidArrow(f"column {name!r}, row {row}: longer than {bytes_max} bytes")
+
+
+def _check_range(name: str, most: int) -> Callable[[Any], None]:
+    def check(column: Any) -> None:
+        least, greatest = pc.min_max(column).values()
+        if least.as_py() < 0 or greatest.as_py() > most:
+            outside = pc.or_(pc.less(column, 0), pc.greater(column, most))
+            raise InvalidArrow(f"column {name!r}, row {_first(outside)}: must be from 0 to {most}")
+
+    return check
+
+
+def _first(mask: Any) -> int:
+    return pc.index(mask, True).as_py()
+
+
+def _row_of(column: Any, value: Any) -> int:
+    return pc.index(column, value).as_py()
+
+
+def _parent(lists: Any, item: int) -> int:
+    return pc.list_parent_indices(lists)[item].as_py()
+
+
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    "tag": _check_tag,
+    "keys": _check_keys,
+    "properties": _check_properties,
+    "ordering_key": _check_ordering_key,
+    "queue_id": _check_range("queue_id", bounds.QUEUE_ID_MAX),
+    "deliver_at_ms": _check_range("deliver_at_ms", bounds.TIME_MS_MAX),
+    "born_time_ms": _check_range("born_time_ms", bounds.TIME_MS_MAX),
+}

@@ -1,0 +1,34 @@
+"""The bounds of a produce request and of each field of a message."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Limits(NamedTuple):
+    """The bounds that are settings: of one message's body and of a request, inflated."""
+
+    message_bytes_max: int
+    request_bytes_max: int
+
+
+DRAFTS_MAX = 200_000
+"""Messages a request in the forms that are decoded one by one: that blocks the event loop."""
+ROWS_MAX = 1_000_000
+"""Messages a request as Arrow."""
+BATCHES_MAX = 1_024
+"""Record batches a request as Arrow: each costs Python's time, however small it is."""
+JSON_VALUES_MAX = 4_000_000
+"""Values in a JSON document: each takes up to 64 bytes of memory, however short its text."""
+
+TAG_BYTES_MAX = 1_024
+KEYS_MAX = 64
+KEY_BYTES_MAX = 1_024
+ORDERING_KEY_BYTES_MAX = 1_024
+PROPERTIES_MAX = 256
+PROPERTIES_BYTES_MAX = 65_536
+"""Of all names and values of one message's properties together."""
+QUEUE_ID_MAX = 65_534
+TIME_MS_MAX = 2**53
+"""Beyond it a time is no longer exact in JSON."""
+DELAY_LEVEL_MAX = 18

@@ -1,0 +1,21 @@
+"""Any other content type: the body is one message's payload, the headers are its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from lakemq.gateway.decode.fields import draft_of
+from lakemq.gateway.decode.header_fields import header_text, message_fields
+from lakemq.gateway.decode.limits import Limits
+from lakemq.model.message import Draft
+
+
+def decode_raw(
+    content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits
+) -> list[Draft]:
+    """One message; its property `content_type` is the header as it was sent."""
+    fields = message_fields(headers)
+    properties = cast("dict[str, str]", fields["properties"])
+    properties["content_type"] = header_text("Content-Type", content_type)
+    return [draft_of(body, fields, limits)]
