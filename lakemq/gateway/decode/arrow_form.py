@@ -47,10 +47,10 @@ def decode_arrow(body: bytes, limits: Limits) -> ArrowRows:
         raise InvalidArrow(str(fault)) from None
     try:
         batches = _read_batches(body, measured, limits)
+        batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        check_values(batch, limits)
     except _FAULTS as fault:
         raise InvalidArrow(f"the stream can't be read: {_one_line(fault)}") from None
-    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-    check_values(batch, limits)
     return ArrowRows(batch)
 
 
@@ -98,12 +98,12 @@ def _viewed_lengths(column: Any) -> int:
 def _cast(batch: Any) -> Any:
     """The batch with its columns in the order and types of `REQUEST`."""
     schema = _request_schema(frozenset(batch.schema.names))
-    if batch.schema.equals(schema):
-        return batch
     columns: list[Any] = []
     for field in schema:
         column = batch.column(field.name)
-        columns.append(column if column.type.equals(field.type) else column.cast(field.type))
+        # With metadata, names of nested fields count too: rows of all requests are to be alike.
+        same = column.type.equals(field.type, check_metadata=True)
+        columns.append(column if same else column.cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -77,12 +77,23 @@ _NULLS = {1: _NULL}
 _Visit = Callable[[Table, str, bool], list[Node]]
 
 
-@lru_cache(maxsize=128)
-def read_layout(metadata: bytes, header_at: int) -> Layout:
-    """The layout that the schema at `header_at` of `metadata` describes; raises `Malformed`.
+_REMEMBERED_BYTES_MAX = 16_384
 
-    Streams of one writer have one schema, byte for byte: so the last ones are remembered.
-    """
+
+def read_layout(metadata: bytes, header_at: int) -> Layout:
+    """The layout that the schema at `header_at` of `metadata` describes; raises `Malformed`."""
+    if len(metadata) <= _REMEMBERED_BYTES_MAX:
+        return _remembered_layout(metadata, header_at)
+    return _read_layout(metadata, header_at)
+
+
+@lru_cache(maxsize=64)
+def _remembered_layout(metadata: bytes, header_at: int) -> Layout:
+    """Streams of one writer have one schema, byte for byte: so the last ones are remembered."""
+    return _read_layout(metadata, header_at)
+
+
+def _read_layout(metadata: bytes, header_at: int) -> Layout:
     schema = Table(metadata, header_at)
     if schema.scalar(0, I16) != 0:
         raise Malformed("the stream is big-endian")
