@@ -1,0 +1,41 @@
+"""What can go wrong between the jobs, the log and the lake."""
+
+from __future__ import annotations
+
+from lakemq.model.errors import LakemqError
+
+
+class BrokerUnavailable(LakemqError):
+    """The gateway did not answer within the time for retries."""
+
+    code = "broker_unavailable"
+
+
+class PositionGone(LakemqError):
+    """The log no longer holds positions that were asked for, or never came so far."""
+
+    code = "position_gone"
+
+
+class InvalidOption(LakemqError):
+    """An option of `format("lakemq")` is unknown or malformed. The detail names it."""
+
+    code = "invalid_option"
+
+
+class LakeOutOfStep(LakemqError):
+    """A table and the log do not fit together: going on would lose messages or double them."""
+
+    code = "lake_out_of_step"
+
+
+class LakeNotFound(LakemqError):
+    """There is no lake in the folder, or not the table."""
+
+    code = "lake_not_found"
+
+
+class InvalidStatement(LakemqError):
+    """Spark can't understand or run the SQL statement."""
+
+    code = "invalid_statement"

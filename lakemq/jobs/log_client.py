@@ -1,0 +1,177 @@
+"""One broker's log over HTTP, with nothing but the standard library and Arrow: any worker of a
+cluster can read it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote, urlencode, urlsplit
+
+import pyarrow as pa
+
+from lakemq.jobs.errors import BrokerUnavailable, PositionGone
+from lakemq.model.errors import LakemqError
+
+PAGE_BYTES_MAX = 16 * 1024 * 1024
+_ANSWER_WAIT_S_MAX = 60.0
+_PAUSE_S_FIRST = 0.05
+_PAUSE_S_MAX = 2.0
+_TRY_AGAIN = frozenset({429, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """Which topics: `topics`, or those whose whole name matches `pattern`, or all with neither."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+
+    def query(self) -> dict[str, str]:
+        if self.pattern is not None:
+            return {"pattern": self.pattern}
+        return {"topics": ",".join(self.topics)} if self.topics else {}
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """Where a broker's log begins and, for a subscription, ends; and the broker's clock."""
+
+    broker: str
+    begin_position: int
+    end_position: int
+    clock_ms: int
+
+
+class LogClient:
+    """A broker's log at `address`. Keeps one connection; not for several threads at once.
+
+    A request that meets a closed door (no connection, 429, 502 to 504) is tried again, with
+    growing pauses, for `retry_s` at least; then `BrokerUnavailable` is raised. All requests are
+    idempotent. Picklable until first used.
+    """
+
+    def __init__(self, address: str, retry_s: float = 30.0) -> None:
+        self.address = address
+        self._retry_s = retry_s
+        self._connection: http.client.HTTPConnection | None = None
+
+    def end(
+        self,
+        subscription: Subscription = Subscription(),
+        from_position: int | None = None,
+        limit: int | None = None,
+    ) -> LogEnd:
+        """The end of the subscription, at most `limit` of its messages after `from_position`."""
+        query = subscription.query()
+        if from_position is not None:
+            query["from"] = str(from_position)
+        if limit is not None:
+            query["max"] = str(limit)
+        answer = self._json("GET", f"/v1/log/end?{urlencode(query)}")
+        return LogEnd(
+            broker=answer["broker"],
+            begin_position=answer["begin_position"],
+            end_position=answer["end_position"],
+            clock_ms=answer["clock_ms"],
+        )
+
+    def messages(
+        self, begin: int, end: int, subscription: Subscription, columns: list[str]
+    ) -> tuple[pa.Table, int]:
+        """A page of the messages with begin ≤ position < end, and where the next page begins."""
+        query = subscription.query()
+        query |= {"from": str(begin), "to": str(end), "columns": ",".join(columns)}
+        query["bytes_max"] = str(PAGE_BYTES_MAX)
+        headers, payload = self._ask("GET", f"/v1/log/messages?{urlencode(query)}")
+        next_position = int(headers["Lakemq-Next-Position"])
+        if not begin < next_position <= end:
+            raise LakemqError(
+                f"{self.address} answered {next_position} as next of {begin} to {end}"
+            )
+        return pa.ipc.open_stream(pa.py_buffer(payload)).read_all(), next_position
+
+    def position_at(self, timestamp_ms: int) -> int:
+        """The first position stored at or after that time."""
+        return int(self._json("GET", f"/v1/log/position?timestamp_ms={timestamp_ms}")["position"])
+
+    def topics(self) -> list[str]:
+        """The names of all topics, system topics too."""
+        return [each["topic"] for each in self._json("GET", "/v1/topics?system=true")["topics"]]
+
+    def queue_ends(self, topic: str) -> dict[int, tuple[int, int]]:
+        """`(min_offset, max_offset)` by queue."""
+        answer = self._json("GET", f"/v1/topics/{quote(topic, safe='')}")
+        queues = answer["queues"]
+        return {each["queue_id"]: (each["min_offset"], each["max_offset"]) for each in queues}
+
+    def position_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
+        """The log position of a queue's message; None when there is no message there."""
+        path = f"/v1/topics/{quote(topic, safe='')}/queues/{queue_id}/messages"
+        answer = self._json("GET", f"{path}?offset={queue_offset}&max=1")
+        found = answer["messages"]
+        return int(found[0]["position"]) if found else None
+
+    def end_of_log(self) -> int:
+        """Just after the last message that is stored, of whatever topic."""
+        answer = self._json("GET", "/v1/broker")
+        return int(answer.get("positions", answer)["max_position"])
+
+    def put_compacted(self, position: int) -> None:
+        """Tells the broker that every table holds all below `position`."""
+        body = json.dumps({"compacted_position": position}).encode()
+        self._ask("PUT", "/v1/broker/compacted", body)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _json(self, method: Literal["GET"], path: str) -> dict[str, Any]:
+        return json.loads(self._ask(method, path)[1])
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> tuple[Any, bytes]:
+        give_up = time.monotonic() + self._retry_s
+        pause_s = _PAUSE_S_FIRST
+        while True:
+            try:
+                status, headers, payload = self._ask_once(method, path, body)
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                reason = str(error) or type(error).__name__
+            else:
+                if status < 300:
+                    return headers, payload
+                if status not in _TRY_AGAIN:
+                    raise _problem(self.address, status, payload)
+                reason = f"status {status}"
+            if time.monotonic() >= give_up:
+                raise BrokerUnavailable(f"no answer from the broker at {self.address}: {reason}")
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+
+    def _ask_once(self, method: str, path: str, body: bytes | None) -> tuple[int, Any, bytes]:
+        if self._connection is None:
+            self._connection = _connect(self.address)
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        self._connection.request(method, path, body, headers)
+        response = self._connection.getresponse()
+        return response.status, response.headers, response.read()
+
+
+def _connect(address: str) -> http.client.HTTPConnection:
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    return kind(parts.hostname or "", parts.port, timeout=_ANSWER_WAIT_S_MAX)
+
+
+def _problem(address: str, status: int, payload: bytes) -> LakemqError:
+    try:
+        problem = json.loads(payload)
+        code, detail = str(problem["code"]), str(problem["detail"])
+    except (ValueError, KeyError, TypeError):
+        code, detail = "", payload[:200].decode("utf-8", "replace")
+    kind = PositionGone if code == PositionGone.code else LakemqError
+    return kind(f"{address} answered {status}: {detail}")

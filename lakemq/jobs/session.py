@@ -1,0 +1,77 @@
+"""The SparkSession of the jobs and of `lakemq sql`: a local Spark with Delta that idles cheaply."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+from delta import configure_spark_with_delta_pip
+from pyspark.sql import SparkSession
+
+from lakemq.jobs import jars
+from lakemq.jobs.source import LakemqDataSource
+from lakemq.settings import Settings
+
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+
+CONF: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Two cores: a shuffle of more tasks than that is paid for in every small batch.
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # A body is hardly ever there twice: building a dictionary of bodies is work for nothing.
+    "spark.hadoop.parquet.enable.dictionary#body": "false",
+    # Hadoop's own local file system forks a `chmod` for each file that it makes.
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.stateStore.providerClass": (
+        f"{_STREAMING}.state.RocksDBStateStoreProvider"
+    ),
+    # A query asks the log for its end at this pace while nothing new comes.
+    "spark.sql.streaming.pollingDelay": "200ms",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.cleaner.periodicGC.interval": "24h",
+    # The heap goes back to the system when the jobs are idle.
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2",
+}
+
+
+def start_session(settings: Settings, name: str = "lakemq") -> SparkSession:
+    """A session as `settings.spark` says, with `format("lakemq")` registered.
+
+    In one process there is one session: the second call gets the first one's.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.Builder().appName(name).master(settings.spark.master)
+    builder = builder.config("spark.driver.memory", settings.spark.driver_memory)
+    for key, value in {**CONF, **settings.spark.conf}.items():
+        builder = builder.config(key, value)
+    session = _with_jars(builder, settings.spark.master).getOrCreate()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session.dataSource.register(LakemqDataSource)
+    return session
+
+
+def _with_jars(builder: SparkSession.Builder, master: str) -> SparkSession.Builder:
+    """The jars of the environment on the class path, or else those that Spark resolves itself."""
+    found = jars.installed()
+    if not found:
+        return configure_spark_with_delta_pip(builder, [jars.LOCAL_FS])
+    if not master.startswith("local"):
+        builder = builder.config("spark.jars", ",".join(map(str, found)))
+    return builder.config("spark.driver.extraClassPath", f"{jars.folder()}/*")

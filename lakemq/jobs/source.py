@@ -1,0 +1,196 @@
+"""`format("lakemq")`: the log as a stream and as a table, for jobs and users alike.
+
+Every message of the subscription comes exactly once and in the order of its log position (within
+a partition). What the log has lost is an error, never passed over. docs/lake.md has the options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from lakemq.jobs.errors import PositionGone
+from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.source_bounds import Brokers, begin_of, check_begin, end_of
+from lakemq.jobs.source_columns import arrow_schema_of, log_columns, schema_of, to_batch
+from lakemq.jobs.source_options import SourceOptions, parse_options
+from lakemq.jobs.source_plan import LogPartition, QueueBounds, StreamOffset, share, split
+
+pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
+_QUEUE_COLUMNS = ("topic", "queue_id", "queue_offset")
+
+
+class LakemqDataSource(DataSource):
+    """The entry point that Spark makes of the options; register it once a session."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "lakemq"
+
+    def schema(self) -> StructType:
+        return schema_of(list(parse_options(self.options).columns))
+
+    def reader(self, schema: StructType) -> LogReader:
+        return LogReader(parse_options(self.options), schema.fieldNames())
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 (Spark's name)
+        return LogStreamReader(parse_options(self.options), schema.fieldNames())
+
+
+class LogReader(DataSourceReader):
+    """A batch read: from `startingOffsets` (default earliest) to `endingOffsets` (latest)."""
+
+    def __init__(self, options: SourceOptions, columns: list[str]) -> None:
+        self._options = options
+        self._columns = columns
+
+    def partitions(self) -> list[LogPartition]:
+        brokers = Brokers(self._options)
+        begin = begin_of(self._options, brokers, "earliest")
+        end, ends = end_of(self._options, brokers)
+        planned = plan(brokers, begin, end, self._options.partitions, ends)
+        brokers.close()
+        return planned
+
+    def read(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        return read_partition(partition, self._options, self._columns)
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream: from `startingOffsets` (default latest) on.
+
+    Its offset holds a position by broker and the batch's clock. While nothing new is in the
+    subscription, the latest offset is the start offset, text for text, and Spark plans no batch.
+    """
+
+    def __init__(self, options: SourceOptions, columns: list[str]) -> None:
+        self._options = options
+        self._columns = columns
+        self._brokers = Brokers(options)
+        self._targets: dict[str, int] | None = None
+        self._checked = False
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+        return begin_of(self._options, self._brokers, "latest").to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
+        limit = self._options.messages_per_trigger_max
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
+        self._targets = {name: end.end_position for name, end in self._brokers.ends().items()}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        begin = StreamOffset.from_json(start)
+        self._check_not_ahead(begin)
+        limit_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        positions, clock_ms = dict(begin.positions), begin.clock_ms
+        clients = self._brokers.by_name()
+        for name, client in clients.items():
+            position = begin.positions.get(name)
+            rows = share(limit_rows, len(clients))
+            end = client.end(self._options.subscription, position, rows)
+            if position is None:
+                position = end.begin_position
+            check_begin(end, position)
+            positions[name] = max(position, self._up_to_target(name, end.end_position))
+            clock_ms = max(clock_ms, end.clock_ms)
+        if positions == dict(begin.positions):
+            return start
+        return StreamOffset(positions, clock_ms, begin.begins).to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LogPartition]:
+        begin, until = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        return plan(self._brokers, begin, until, self._options.partitions, {})
+
+    def read(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        return read_partition(partition, self._options, self._columns)
+
+    def stop(self) -> None:
+        self._brokers.close()
+
+    def _up_to_target(self, name: str, position: int) -> int:
+        return position if self._targets is None else min(position, self._targets.get(name, 0))
+
+    def _check_not_ahead(self, begin: StreamOffset) -> None:
+        """Once a run: a log that ends before what was read of it is not the log that was read."""
+        if self._checked:
+            return
+        for name, client in self._brokers.by_name().items():
+            last = client.end_of_log()
+            position = begin.positions.get(name, 0)
+            if position > last:
+                raise PositionGone(
+                    f"the stream has read {name} up to {position}, but its log ends at {last}"
+                )
+        self._checked = True
+
+
+def plan(
+    brokers: Brokers, begin: StreamOffset, end: StreamOffset, partitions: int, ends: QueueBounds
+) -> list[LogPartition]:
+    """The tasks that read from `begin` to `end`: all brokers, each range in even parts.
+
+    A broker that `begin` does not name is read from its log's begin.
+    """
+    tasks: list[LogPartition] = []
+    for name, client in brokers.by_name().items():
+        if name not in end.positions:
+            continue
+        first = begin.positions.get(name)
+        if first is None:
+            first = client.end().begin_position
+        for low, high in split(first, end.positions[name], partitions):
+            tasks.append(
+                LogPartition(name, client.address, low, high, end.clock_ms, begin.begins, ends)
+            )
+    return tasks
+
+
+def read_partition(
+    partition: LogPartition, options: SourceOptions, columns: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """The partition's rows, a batch a page; runs in a worker of Spark."""
+    schema = arrow_schema_of(columns)
+    wanted = log_columns(columns)
+    bounded = bool(partition.begins or partition.ends)
+    asked = list(dict.fromkeys([*wanted, *_QUEUE_COLUMNS])) if bounded else wanted
+    client = LogClient(partition.address, options.retry_s)
+    position = partition.begin
+    while position < partition.end:
+        table, position = client.messages(position, partition.end, options.subscription, asked)
+        if bounded:
+            table = _within(table, partition.begins, partition.ends)
+        if table.num_rows:
+            yield to_batch(table, schema, partition.broker, partition.clock_ms)
+    client.close()
+
+
+def _within(table: pa.Table, begins: QueueBounds, ends: QueueBounds) -> pa.Table:
+    """Without the rows of a queue below its begin, and from its end on."""
+    out = [_beyond(table, topic, queue, pc.less, at) for topic, queue, at in _flat(begins)]
+    out += [_beyond(table, topic, queue, pc.greater_equal, at) for topic, queue, at in _flat(ends)]
+    return table.filter(pc.invert(reduce(pc.or_, out))) if out else table
+
+
+def _beyond(table: pa.Table, topic: str, queue: int, compare: Any, at: int) -> Any:
+    of_queue = pc.and_(pc.equal(table["topic"], topic), pc.equal(table["queue_id"], queue))
+    return pc.and_(of_queue, compare(table["queue_offset"], at))
+
+
+def _flat(bounds: QueueBounds) -> Iterator[tuple[str, int, int]]:
+    for topic, queues in bounds.items():
+        for queue, at in queues.items():
+            yield topic, queue, at

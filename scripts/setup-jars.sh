@@ -1,0 +1,10 @@
+#!/bin/sh
+# Gets the jars of Delta and of the bare local file system once, into the virtual environment, so
+# that a session starts without a resolver and without a network. Spark's own package resolution
+# chooses the versions that match the installed pyspark and delta-spark. Does nothing when they
+# are there.
+set -eu
+
+here=$(dirname "$0")
+venv="${1:-$here/../.venv}"
+exec "$venv/bin/python" -m lakemq.jobs.jars
