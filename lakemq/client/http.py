@@ -35,6 +35,7 @@ Ack = Literal["async", "sync", "none"]
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
+NDJSON = "application/x-ndjson"
 _CONNECT_TIMEOUT_S = 5.0
 _CREATED = 201
 
@@ -75,6 +76,11 @@ class HttpClient:
         """Store messages, all or none; receipts in their order, none with `ack="none"`."""
         body = orjson.dumps({"messages": [encode_draft(draft) for draft in drafts]})
         answer = self._post_messages(topic, JSON, body, ack, idempotency_key)
+        return [_receipt(entry) for entry in answer.get("messages", [])]
+
+    def produce_lines(self, topic: str, lines: bytes, ack: Ack = "async") -> list[Receipt]:
+        """Store messages that are JSON objects already, one a line; all or none."""
+        answer = self._post_messages(topic, NDJSON, lines, ack, None)
         return [_receipt(entry) for entry in answer.get("messages", [])]
 
     def produce_table(

@@ -66,3 +66,12 @@ def decode_message(content: Mapping[str, Any]) -> Message:
         keys=tuple(content.get("keys") or ()),
         **{name: value for name, value in content.items() if name in _FIELDS},
     )
+
+
+def encode_message(message: Message) -> dict[str, Any]:
+    """The JSON object of a message as the gateway answers it; what does not apply is left out."""
+    encoded = {name: getattr(message, name) for name in Message.__dataclass_fields__}
+    del encoded["body"]
+    encoded["keys"] = list(message.keys)
+    present = {name: value for name, value in encoded.items() if value not in (None, [], {})}
+    return present | encode_body(message.body)

@@ -1,0 +1,68 @@
+"""The tree of commands. Each is in a file of its own; here they are only put together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakemq import __version__
+from lakemq.cli import demo, gateway, jobs, message, produce, pull, topic, up
+from lakemq.cli.options import Global
+from lakemq.cli.output import write_line
+
+app = typer.Typer(
+    name="lakemq",
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        write_line(f"lakemq {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def lakemq(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Settings in TOML; the environment (LAKEMQ_SECTION__KEY) and options override it.",
+            show_default="conf/lakemq.toml, where there is one",
+        ),
+    ] = None,
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Say which version."),
+    ] = False,
+) -> None:
+    """A message queue on a lakehouse: a log that you produce to, pull from and query with SQL.
+
+    \b
+    Start the gateway and the jobs, and leave them running:
+      lakemq up
+    In another terminal, put a message in and take it out again:
+      lakemq produce greetings "hello" --tag first
+      lakemq pull greetings
+    And, some seconds later, from the lake:
+      lakemq sql "SELECT topic, count(*) FROM messages GROUP BY topic"
+    """
+    context.obj = Global(config)
+
+
+app.command()(up.up)
+app.command()(gateway.gateway)
+app.command()(jobs.jobs)
+app.add_typer(topic.app, name="topic")
+app.command()(produce.produce)
+app.command()(pull.pull)
+app.add_typer(message.app, name="message")
+app.command()(demo.demo)

@@ -1,0 +1,34 @@
+"""`lakemq jobs`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakemq.cli.lifeline import end_with_parent
+from lakemq.cli.options import Broker, LakeDir, Parent, broker_url, settings_of
+
+
+def jobs(
+    context: typer.Context,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]…", help="Which jobs.", show_default="all"),
+    ] = None,
+    broker: Broker = None,
+    lake: LakeDir = None,
+    parent_pid: Parent = None,
+) -> None:
+    """Run the Spark jobs that turn the log into Delta tables, until Ctrl-C.
+
+    \b
+    lakemq jobs
+    lakemq jobs --broker http://127.0.0.1:9000 --lake /srv/lake
+    """
+    end_with_parent(parent_pid)
+    settings = settings_of(context, lake__dir=lake)
+    url = broker_url(context, broker)
+    from lakemq.jobs.run import run_jobs
+
+    run_jobs(settings, url, names or [])

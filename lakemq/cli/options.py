@@ -1,0 +1,100 @@
+"""Options that several commands share, and the settings they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+if TYPE_CHECKING:
+    from lakemq.client.http import HttpClient
+    from lakemq.settings import Layer, Settings
+
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="Folder of the CommitLog.", show_default="data")
+]
+LakeDir = Annotated[
+    Path | None, typer.Option("--lake", help="Folder of the Delta tables.", show_default="lake")
+]
+Host = Annotated[
+    str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")
+]
+Port = Annotated[
+    int | None,
+    typer.Option("--port", help="Port to listen on; 0: any that is free.", show_default="8080"),
+]
+BrokerName = Annotated[
+    str | None,
+    typer.Option("--broker-name", help="Name of this broker.", show_default="broker-a"),
+]
+Flush = Annotated[
+    str | None,
+    typer.Option(
+        "--flush",
+        metavar="sync|async",
+        help="sync: a produce is answered once it is on disk.",
+        show_default="async",
+    ),
+]
+Broker = Annotated[
+    str | None,
+    typer.Option(
+        "--broker", metavar="URL", help="The gateway.", show_default="http://127.0.0.1:8080"
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, one object a line.")]
+Parent = Annotated[
+    int | None,
+    typer.Option("--parent-pid", hidden=True, help="Stop when this process, the parent, ends."),
+]
+
+
+@dataclass(frozen=True)
+class Global:
+    """What stands before the command."""
+
+    config: Path | None = None
+
+
+def global_options(context: typer.Context) -> Global:
+    """What stood before the command."""
+    return cast("Global", context.obj)
+
+
+def settings_of(context: typer.Context, **options: object) -> Settings:
+    """All layers of settings; an option is named `section__key` and left out where None."""
+    from lakemq.settings import load
+
+    layer: Layer = {}
+    for name, value in options.items():
+        if value is not None:
+            section, _, key = name.partition("__")
+            layer.setdefault(section, {})[key] = value
+    return load(global_options(context).config, options=layer)
+
+
+def broker_url(context: typer.Context, broker: str | None) -> str:
+    """The gateway's URL: as given, else as the settings say where it listens."""
+    from lakemq.model.errors import SettingsError
+
+    if broker is None:
+        gateway = settings_of(context).gateway
+        return url_of(gateway.host, gateway.port)
+    if not broker.startswith(("http://", "https://")):
+        raise SettingsError(f"--broker {broker!r} is no URL like http://127.0.0.1:8080")
+    return broker
+
+
+def url_of(host: str, port: int) -> str:
+    """The URL under which a gateway on this machine that listens on `host` is reached."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+
+
+def connect(context: typer.Context, broker: str | None) -> HttpClient:
+    """A client of the gateway that the command speaks to."""
+    from lakemq.client.http import HttpClient
+
+    return HttpClient(broker_url(context, broker))

@@ -1,0 +1,76 @@
+"""Where the commands write: answers to stdout, everything about them to stderr."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from typer import TyperException
+
+PLAIN_WIDTH = 100
+"""Columns of a table where there is no terminal to ask."""
+
+
+def stdout() -> Console:
+    """The console for answers; without a terminal it writes plain text and wraps nothing away."""
+    return _console(stderr=False)
+
+
+def stderr() -> Console:
+    """The console for what is about the answers: progress, counts, errors."""
+    return _console(stderr=True)
+
+
+def write_line(text: str) -> None:
+    """One line of an answer, unchanged: no markup, no wrapping."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """One line about the work, to stderr."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def fail(detail: str) -> int:
+    """Say in one line what is wrong; returns the exit code for it, 1."""
+    note("lakemq: " + " ".join(detail.split()))
+    return 1
+
+
+def fail_usage(error: TyperException) -> int:
+    """Say in one line how the command was used wrongly; returns the exit code for it."""
+    context: typer.Context | None = getattr(error, "ctx", None)
+    if type(error).__name__ != "NoArgsIsHelpError":  # which has shown the help already
+        command = context.command_path if context is not None else "lakemq"
+        fail(f"{error.format_message()} (see {command} --help)")
+    return error.exit_code
+
+
+def progress(*columns: ProgressColumn) -> Progress:
+    """A progress bar on stderr; silent where that is no terminal."""
+    shown = columns or (BarColumn(), MofNCompleteColumn(), TaskProgressColumn())
+    console = stderr()
+    return Progress(
+        TextColumn("{task.description}"),
+        *shown,
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
+def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PLAIN_WIDTH
+    return Console(stderr=stderr, width=width, highlight=False)

@@ -1,0 +1,142 @@
+"""`lakemq produce`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+
+from lakemq.cli.lines import batches_of_lines
+from lakemq.cli.options import AsJson, Broker, connect
+from lakemq.cli.output import note, progress, write_line
+from lakemq.model.message import Draft
+
+if TYPE_CHECKING:
+    from lakemq.client.http import Ack, HttpClient
+    from lakemq.client.results import Receipt
+
+LINES_PER_REQUEST_MAX = 1_000
+ACKS = ("async", "sync", "none")
+
+
+def produce(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(help="Made on the first message, if need be.")],
+    body: Annotated[
+        str | None, typer.Argument(metavar="[BODY]", help="Without: each line of stdin is one.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", help="Messages as JSON, one a line, with all their fields."),
+    ] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="To filter by.")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", help="To look up by; may be repeated.")
+    ] = None,
+    properties: Annotated[
+        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="May be repeated.")
+    ] = None,
+    ordering_key: Annotated[
+        str | None, typer.Option("--ordering-key", help="Messages that share it stay in order.")
+    ] = None,
+    queue: Annotated[int | None, typer.Option("--queue", min=0, help="Pins the queue.")] = None,
+    ack: Annotated[
+        str,
+        typer.Option(
+            "--ack",
+            metavar="async|sync|none",
+            help="async: written to the log; sync: on disk; none: no answer.",
+        ),
+    ] = "async",
+    as_json: AsJson = False,
+    broker: Broker = None,
+) -> None:
+    """Put messages into a topic: an argument, the lines of stdin, or a file.
+
+    \b
+    lakemq produce orders '{"id": 42}' --tag paid --key 42 --ordering-key customer-7
+    tail -f access.log | lakemq produce access --property host=web-1
+    lakemq produce orders --file orders.ndjson
+    """
+    if ack not in ACKS:
+        raise typer.BadParameter("one of async, sync, none", param_hint="--ack")
+    if file is not None and any((body, tag, key, properties, ordering_key, queue is not None)):
+        raise typer.BadParameter("each message in the file says it all itself", param_hint="--file")
+    template = Draft(b"", tag, key, _properties(properties or []), ordering_key, queue)
+    with connect(context, broker) as client:
+        sender = _Sender(client, topic, ack, as_json)
+        if file is not None:
+            sender.send_file(file)
+        elif body is not None:
+            sender.send([template._replace(body=body.encode())])
+        else:
+            for lines in batches_of_lines(sys.stdin.fileno(), LINES_PER_REQUEST_MAX):
+                sender.send([template._replace(body=line) for line in lines])
+        sender.report()
+
+
+class _Sender:
+    """Sends batches, and says what became of them."""
+
+    def __init__(self, client: HttpClient, topic: str, ack: Ack, as_json: bool) -> None:
+        self._client = client
+        self._topic = topic
+        self._ack: Ack = ack
+        self._as_json = as_json
+        self._sent = 0
+        self._only: Receipt | None = None
+
+    def send(self, drafts: list[Draft]) -> None:
+        receipts = self._client.produce(self._topic, drafts, self._ack)
+        self._count(len(drafts), receipts)
+
+    def send_file(self, file: Path) -> None:
+        try:
+            size = file.stat().st_size
+            descriptor = os.open(file, os.O_RDONLY)
+        except OSError as error:
+            raise typer.BadParameter(
+                f"can't read it: {error.strerror}", param_hint="--file"
+            ) from None
+        with progress() as bar:
+            task = bar.add_task(f"to {self._topic}, bytes", total=size)
+            try:
+                self._send_lines(descriptor, lambda count: bar.advance(task, count))
+            finally:
+                os.close(descriptor)
+
+    def _send_lines(self, descriptor: int, advance: Callable[[int], None]) -> None:
+        for lines in batches_of_lines(descriptor, LINES_PER_REQUEST_MAX):
+            content = b"\n".join(lines)
+            self._count(len(lines), self._client.produce_lines(self._topic, content, self._ack))
+            advance(len(content) + 1)
+
+    def _count(self, sent: int, receipts: list[Receipt]) -> None:
+        self._sent += sent
+        self._only = receipts[0] if self._sent == len(receipts) == 1 else None
+        if self._as_json:
+            for receipt in receipts:
+                write_line(orjson.dumps(receipt).decode())
+
+    def report(self) -> None:
+        if self._as_json:
+            return
+        if self._only is None:
+            noun = "message" if self._sent == 1 else "messages"
+            note(f"{self._sent:,} {noun} to {self._topic}")
+            return
+        stored = self._only
+        write_line(f"{stored.message_id}  queue {stored.queue_id}  offset {stored.queue_offset}")
+
+
+def _properties(pairs: list[str]) -> dict[str, str] | None:
+    split = [pair.partition("=") for pair in pairs]
+    for name, equals, _ in split:
+        if not name or not equals:
+            raise typer.BadParameter("has the form NAME=VALUE", param_hint="--property")
+    return {name: value for name, _, value in split} or None

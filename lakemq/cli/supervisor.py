@@ -1,0 +1,119 @@
+"""Child processes that run together: a gateway that must live, and jobs that are started again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+BACKOFF_S_MIN = 1.0
+BACKOFF_S_MAX = 60.0
+STEADY_S = 120.0
+"""A child that ran so long begins anew with the shortest back-off."""
+LOOK_S = 0.25
+
+
+def backoff_s(failures: int) -> float:
+    """The pause before the next start after `failures` ≥ 1 in a row: doubling, bounded."""
+    return min(BACKOFF_S_MAX, BACKOFF_S_MIN * 2.0 ** min(failures - 1, 16))
+
+
+def start_child(
+    arguments: list[str], *, detached: bool = False, log: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """Start `lakemq` with `arguments`, in a process group of its own, ending with this process.
+
+    Its own group, so that Ctrl-C reaches only the parent, which then stops all in order.
+    `detached`: it lives on without this process and its terminal. `log`: a file that takes what
+    it writes.
+    """
+    command = [sys.executable, "-m", "lakemq", *arguments]
+    if not detached:
+        command += ["--parent-pid", str(os.getpid())]
+    with contextlib.ExitStack() as files:
+        output = None if log is None else files.enter_context(log.open("ab"))
+        return subprocess.Popen(  # noqa: S603  (our own command)
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=detached,
+            process_group=None if detached else 0,
+        )
+
+
+def stop_child(child: subprocess.Popen[bytes], grace_s: float) -> None:
+    """Ask the child to stop; kill its group if it has not after `grace_s`."""
+    if child.poll() is None:
+        child.terminate()
+        try:
+            child.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+@dataclass
+class Restarted:
+    """A child that is started again, after a pause that grows, whenever it ends."""
+
+    name: str
+    start: Callable[[], subprocess.Popen[bytes]]
+    say: Callable[[str], None]
+    clock_s: Callable[[], float] = time.monotonic
+    child: subprocess.Popen[bytes] | None = None
+    failures: int = 0
+    due_s: float = field(default=0.0)
+    started_s: float = field(default=0.0)
+
+    def look(self) -> None:
+        """Start the child when it is due; notice when it ended."""
+        now = self.clock_s()
+        if self.child is None:
+            if now >= self.due_s:
+                self.child = self.start()
+                self.started_s = now
+            return
+        code = self.child.poll()
+        if code is None:
+            return
+        self.failures = 1 if now - self.started_s >= STEADY_S else self.failures + 1
+        pause = backoff_s(self.failures)
+        self.say(f"{self.name} ended ({describe_exit(code)}); starting again in {pause:.0f} s")
+        self.child = None
+        self.due_s = now + pause
+
+    def stop(self, grace_s: float) -> None:
+        """Stop the child, if it runs."""
+        if self.child is not None:
+            stop_child(self.child, grace_s)
+            self.child = None
+
+
+def describe_exit(code: int) -> str:
+    """An exit code as people read it."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+def stop_requests() -> Event:
+    """An event that is set by SIGINT, SIGTERM and SIGHUP from now on."""
+    stop = Event()
+
+    def request(_signal: int, _frame: object) -> None:
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, request)
+    return stop

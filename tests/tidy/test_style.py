@@ -1,0 +1,94 @@
+"""The style guide, as far as a test can hold it; to be tightened over time."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+ROOMS = ("lakemq", "tests", "benchmarks")
+TEXTS = ("*.py", "*.md", "*.toml", "*.sh", "*.lock", "*.yml", "*.yaml", "*.cfg", "*.ipynb")
+FOLDERS = (*ROOMS, "scripts", "docs", "conf", "notebooks", ".ci")
+
+# A file that names the registry or the machine it was written on works nowhere else. (Written so
+# that this file does not match itself.)
+FOREIGN = re.compile(
+    r"pypi\.o(?:rg)|python[h]osted|npmjs\.c(?:om)|repo1?\.m(?:aven)|--(?:extra-)?index-u(?:rl)\s*[=\s]http"
+    r"|--find-l(?:inks)|(?<![\w.])/(?:root|home|work|opt)/(?=[a-z])|/t(?:mp)/w/|\.py(?:env)\b"
+)
+
+
+def python_files() -> list[Path]:
+    return sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+
+
+def text_files() -> list[Path]:
+    tops = [path for pattern in TEXTS for path in ROOT.glob(pattern)]
+    below = [path for room in FOLDERS for path in (ROOT / room).rglob("*") if path.is_file()]
+    named = [ROOT / "Makefile", ROOT / "LICENSE"]
+    return sorted({*tops, *below, *named})
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.fixture(params=python_files(), ids=name_of)
+def module(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+def test_a_file_is_one_noun_and_no_longer_than_a_few_screens(module: Path) -> None:
+    lines = len(module.read_text().splitlines())
+    assert lines <= FILE_LINES_MAX, f"{lines} lines: split it"
+
+
+def test_a_function_fits_a_screen(module: Path) -> None:
+    tree = ast.parse(module.read_text())
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    long = [
+        f"{node.name} ({lines} lines)"
+        for node in ast.walk(tree)
+        if isinstance(node, functions)
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+    ]
+    assert not long
+
+
+def test_a_module_says_what_it_is(module: Path) -> None:
+    if name_of(module).startswith("lakemq"):
+        assert ast.get_docstring(ast.parse(module.read_text()))
+
+
+def test_no_file_is_bound_to_a_registry_or_a_machine() -> None:
+    found = [
+        f"{name_of(path)}:{number}: {line.strip()[:80]}"
+        for path in text_files()
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if FOREIGN.search(line)
+    ]
+    assert not found
+
+
+def test_every_locked_package_has_a_hash() -> None:
+    entries = re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text().strip())
+    assert entries
+    loose = [
+        entry.splitlines()[0]
+        for entry in entries
+        if "==" not in entry.splitlines()[0] or "--hash=sha256:" not in entry
+    ]
+    assert not loose
+
+
+def test_every_command_of_make_is_in_the_readme_or_contributing() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"^([a-z]+):.*##", makefile, re.MULTILINE)
+    texts = (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
+    assert targets
+    assert [name for name in targets if f"make {name}" not in texts and name != "help"] == []
