@@ -12,15 +12,9 @@ if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
     from lakemq.settings import Layer, Settings
 
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Folder of the CommitLog.", show_default="data")
-]
-LakeDir = Annotated[
-    Path | None, typer.Option("--lake", help="Folder of the Delta tables.", show_default="lake")
-]
-Host = Annotated[
-    str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")
-]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of the CommitLog.", show_default="data")]
+LakeDir = Annotated[Path | None, typer.Option("--lake", help="Folder of the Delta tables.", show_default="lake")]
+Host = Annotated[str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")]
 Port = Annotated[
     int | None,
     typer.Option("--port", help="Port to listen on; 0: any that is free.", show_default="8080"),
@@ -40,9 +34,7 @@ Flush = Annotated[
 ]
 Broker = Annotated[
     str | None,
-    typer.Option(
-        "--broker", metavar="URL", help="The gateway.", show_default="http://127.0.0.1:8080"
-    ),
+    typer.Option("--broker", metavar="URL", help="The gateway.", show_default="http://127.0.0.1:8080"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, one object a line.")]
 Parent = Annotated[

@@ -27,17 +27,13 @@ ACKS = ("async", "sync", "none")
 def produce(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(help="Made on the first message, if need be.")],
-    body: Annotated[
-        str | None, typer.Argument(metavar="[BODY]", help="Without: each line of stdin is one.")
-    ] = None,
+    body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="Without: each line of stdin is one.")] = None,
     file: Annotated[
         Path | None,
         typer.Option("--file", help="Messages as JSON, one a line, with all their fields."),
     ] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="To filter by.")] = None,
-    key: Annotated[
-        list[str] | None, typer.Option("--key", help="To look up by; may be repeated.")
-    ] = None,
+    key: Annotated[list[str] | None, typer.Option("--key", help="To look up by; may be repeated.")] = None,
     properties: Annotated[
         list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="May be repeated.")
     ] = None,
@@ -100,9 +96,7 @@ class _Sender:
             size = file.stat().st_size
             descriptor = os.open(file, os.O_RDONLY)
         except OSError as error:
-            raise typer.BadParameter(
-                f"can't read it: {error.strerror}", param_hint="--file"
-            ) from None
+            raise typer.BadParameter(f"can't read it: {error.strerror}", param_hint="--file") from None
         with progress() as bar:
             task = bar.add_task(f"to {self._topic}, bytes", total=size)
             try:

@@ -21,15 +21,9 @@ if TYPE_CHECKING:
 def pull(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(help="Whose messages.")],
-    queue: Annotated[
-        int | None, typer.Option("--queue", min=0, help="Which queue.", show_default="all")
-    ] = None,
-    offset: Annotated[
-        int | None, typer.Option("--offset", min=0, help="From where.", show_default="the first")
-    ] = None,
-    count_max: Annotated[
-        int, typer.Option("--max", min=1, max=10_000, help="At most so many of each queue.")
-    ] = 32,
+    queue: Annotated[int | None, typer.Option("--queue", min=0, help="Which queue.", show_default="all")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", min=0, help="From where.", show_default="the first")] = None,
+    count_max: Annotated[int, typer.Option("--max", min=1, max=10_000, help="At most so many of each queue.")] = 32,
     wait_ms: Annotated[
         int,
         typer.Option("--wait-ms", min=0, max=60_000, help="Wait for a message; needs --queue."),
@@ -63,9 +57,7 @@ def pull(
         note(f"queue {queue_id}: {_state(answer)}")
 
 
-def _begins(
-    client: HttpClient, topic: str, queue: int | None, offset: int | None
-) -> dict[int, int]:
+def _begins(client: HttpClient, topic: str, queue: int | None, offset: int | None) -> dict[int, int]:
     """Where to begin in each queue that is asked for."""
     if queue is not None and offset is not None:
         return {queue: offset}

@@ -25,9 +25,7 @@ def backoff_s(failures: int) -> float:
     return min(BACKOFF_S_MAX, BACKOFF_S_MIN * 2.0 ** min(failures - 1, 16))
 
 
-def start_child(
-    arguments: list[str], *, detached: bool = False, log: Path | None = None
-) -> subprocess.Popen[bytes]:
+def start_child(arguments: list[str], *, detached: bool = False, log: Path | None = None) -> subprocess.Popen[bytes]:
     """Start `lakemq` with `arguments`, in a process group of its own, ending with this process.
 
     Its own group, so that Ctrl-C reaches only the parent, which then stops all in order.

@@ -20,9 +20,7 @@ def create(
     context: typer.Context,
     topic: Name,
     queues: Annotated[int, typer.Option("--queues", min=1, help="How many; only grows.")] = 4,
-    permission: Annotated[
-        str, typer.Option("--permission", metavar="r|w|rw", help="What clients may do.")
-    ] = "rw",
+    permission: Annotated[str, typer.Option("--permission", metavar="r|w|rw", help="What clients may do.")] = "rw",
     broker: Broker = None,
 ) -> None:
     """Make a topic, or change it.
@@ -62,9 +60,7 @@ def list_topics(
 
 
 @app.command()
-def show(
-    context: typer.Context, topic: Name, as_json: AsJson = False, broker: Broker = None
-) -> None:
+def show(context: typer.Context, topic: Name, as_json: AsJson = False, broker: Broker = None) -> None:
     """Show a topic with the range of offsets of each of its queues.
 
     \b

@@ -97,8 +97,7 @@ class HttpClient:
         body = sink.getvalue().to_pybytes()
         answer = self._post_messages(topic, ARROW, body, ack, idempotency_key)
         ranges = tuple(
-            OffsetRange(entry["queue_id"], entry["first_queue_offset"], entry["count"])
-            for entry in answer["ranges"]
+            OffsetRange(entry["queue_id"], entry["first_queue_offset"], entry["count"]) for entry in answer["ranges"]
         )
         return TableReceipt(answer["count"], answer["first_position"], ranges)
 
@@ -201,9 +200,7 @@ class HttpClient:
     ) -> httpx.Response:
         params = {"offset": offset, "max": count_max, "wait_ms": wait_ms, "tags": tags}
         path = f"/v1/topics/{_segment(topic)}/queues/{queue_id}/messages"
-        return self._request(
-            "GET", path, params=params, headers={"Accept": accept}, wait_s=wait_ms / 1000
-        )
+        return self._request("GET", path, params=params, headers={"Accept": accept}, wait_s=wait_ms / 1000)
 
     def _request(
         self,

@@ -39,9 +39,7 @@ class Child:
         self.now_s = 0.0
         self.said: list[str] = []
         self.starts = 0
-        self.restarted = Restarted(
-            "jobs", self._start, self.said.append, clock_s=lambda: self.now_s
-        )
+        self.restarted = Restarted("jobs", self._start, self.said.append, clock_s=lambda: self.now_s)
 
     def _start(self) -> subprocess.Popen[bytes]:
         self.starts += 1
@@ -80,9 +78,7 @@ def test_a_child_that_ran_long_begins_with_the_shortest_pause_again() -> None:
 
 def test_a_child_that_does_not_stop_is_killed() -> None:
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True)"
-    child = subprocess.Popen(
-        [sys.executable, "-c", f"{deaf}; signal.pause()"], stdout=subprocess.PIPE, process_group=0
-    )
+    child = subprocess.Popen([sys.executable, "-c", f"{deaf}; signal.pause()"], stdout=subprocess.PIPE, process_group=0)
     assert child.stdout is not None
     with child.stdout as heard:
         heard.readline()

@@ -79,9 +79,7 @@ def test_every_locked_package_has_a_hash() -> None:
     entries = re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text().strip())
     assert entries
     loose = [
-        entry.splitlines()[0]
-        for entry in entries
-        if "==" not in entry.splitlines()[0] or "--hash=sha256:" not in entry
+        entry.splitlines()[0] for entry in entries if "==" not in entry.splitlines()[0] or "--hash=sha256:" not in entry
     ]
     assert not loose
 

@@ -24,9 +24,7 @@ QUEUES = 4
 def demo(
     context: typer.Context,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the broker running.")] = False,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Only the first so many flights.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many flights.")] = None,
     data_dir: Annotated[
         Path | None,
         typer.Option(

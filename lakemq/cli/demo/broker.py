@@ -49,9 +49,7 @@ class Broker:
             *("up", "--host", HOST, "--port", str(port)),
             *("--data-dir", str(places.data), "--lake", str(places.lake)),
         ]
-        self._process: subprocess.Popen[bytes] = start_child(
-            [*leading, *arguments], detached=keep, log=places.log
-        )
+        self._process: subprocess.Popen[bytes] = start_child([*leading, *arguments], detached=keep, log=places.log)
 
     @property
     def pid(self) -> int:

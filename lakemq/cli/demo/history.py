@@ -38,9 +38,7 @@ class History:
     def __init__(self, settings: Settings, lake: Path) -> None:
         from lakemq.jobs.sql import open_lake
 
-        merged = settings.model_copy(
-            update={"lake": settings.lake.model_copy(update={"dir": lake})}
-        )
+        merged = settings.model_copy(update={"lake": settings.lake.model_copy(update={"dir": lake})})
         self._session = open_lake(merged)
         self._session.sql(queries.VIEW)
 

@@ -93,9 +93,7 @@ class _Stages:
         self.end_position: int | None = None
         self._first_position = client.broker()["max_position"]
         self._bar, self._broker, self._client = bar, broker, client
-        self._tasks = [
-            bar.add_task(name, total=count) for name in ("produced", "consumed", "in the lake")
-        ]
+        self._tasks = [bar.add_task(name, total=count) for name in ("produced", "consumed", "in the lake")]
         self._seen: tuple[int, ...] = ()
         self._moved_s = time.monotonic()
 

@@ -94,9 +94,7 @@ def _show_day(day: Day) -> None:
     for leg in day.legs:
         hour, minute = divmod(leg.sched_dep_time, 100)
         delay = "cancelled" if leg.dep_delay is None else f"{leg.dep_delay:+.0f} min"
-        table.add_row(
-            f"{hour:02}:{minute:02}", f"{leg.carrier}{leg.flight}", leg.origin, leg.dest, delay
-        )
+        table.add_row(f"{hour:02}:{minute:02}", f"{leg.carrier}{leg.flight}", leg.origin, leg.dest, delay)
     stdout().print(table)
 
 
