@@ -67,11 +67,13 @@ class Storage(_Section):
     flush: Literal["async", "sync"] = "async"
     flush_interval_ms: int = Field(default=500, ge=1, le=60_000)
     flush_bytes: int = Field(default=16 * MIB, ge=KIB)
+    dirty_bytes_max: int = Field(default=256 * MIB, ge=MIB)
+    verify_ms: int = Field(default=1_000, ge=0)
     snapshot_bytes: int = Field(default=64 * MIB, ge=KIB)
     snapshot_interval_ms: int = Field(default=30_000, ge=100)
     retention_ms: int = Field(default=72 * HOUR_MS, ge=0)
     disk_high_ratio: float = Field(default=0.85, gt=0, le=1)
-    free_bytes_min: int = Field(default=256 * MIB, ge=0)
+    free_bytes_min: int = Field(default=16 * MIB, ge=0)
     compression: Literal["none", "lz4", "zstd"] = "lz4"
     compression_body_bytes_min: int = Field(default=4 * KIB, ge=0)
     cache_bytes: int = Field(default=32 * MIB, ge=0)

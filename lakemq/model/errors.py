@@ -117,3 +117,9 @@ class LogInUse(LakemqError):
     """Another process holds the data directory."""
 
     code = "log_in_use"
+
+
+class PositionGone(LakemqError):
+    """The log no longer holds that position: retention has taken it."""
+
+    code = "position_gone"

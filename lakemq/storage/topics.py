@@ -7,6 +7,7 @@ that one made again goes on with its offsets: no (topic, queue, offset) ever mea
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TypedDict
@@ -30,7 +31,18 @@ class TopicRecord(TypedDict):
 class Queue:
     """One queue of a topic: offsets `min_offset ≤ o < next_offset` are readable."""
 
-    __slots__ = ("encoded", "fill_offset", "fill_position", "key", "min_offset", "next_offset", "queue_id", "topic")
+    __slots__ = (
+        "encoded",
+        "fill_offset",
+        "fill_position",
+        "floor",
+        "key",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "topic",
+        "waiters",
+    )
 
     def __init__(self, topic: str, queue_id: int, next_offset: int = 0) -> None:
         self.topic = topic
@@ -38,10 +50,25 @@ class Queue:
         self.key = (topic, queue_id)
         self.min_offset = next_offset
         self.next_offset = next_offset
+        # Below are messages of a topic of this name that was deleted.
+        self.floor = 0
         self.encoded = encode_queue(topic, queue_id)
         # Where the frame that is being built puts this queue's next row.
         self.fill_offset = 0
         self.fill_position = 0
+        self.waiters: set[asyncio.Future[None]] = set()
+
+    def hide(self) -> None:
+        """Make all that the queue holds unreadable: its topic was deleted."""
+        self.floor = self.min_offset = self.next_offset
+        self.wake()
+
+    def wake(self) -> None:
+        """Tell everybody who waits for the queue that something arrived."""
+        waiters, self.waiters = self.waiters, set()
+        for future in waiters:
+            if not future.done():
+                future.set_result(None)
 
 
 class Topic:
@@ -104,7 +131,10 @@ class TopicTable:
     def apply(self, record: TopicRecord) -> None:
         """Carry out a record of the log."""
         if record["op"] == "delete":
-            self._topics[record["topic"]].deleted = True
+            topic = self._topics[record["topic"]]
+            topic.deleted = True
+            for queue in topic.queues:
+                queue.hide()
         else:
             self._put(record["topic"], record["queues"], record["permission"])
 
@@ -146,6 +176,7 @@ class TopicTable:
                 "permission": topic.permission,
                 "deleted": topic.deleted,
                 "next_offsets": [queue.next_offset for queue in topic.queues],
+                "floors": [queue.floor for queue in topic.queues],
             }
             for topic in self._topics.values()
         ]
@@ -157,4 +188,6 @@ class TopicTable:
             topic = self._topics[entry["topic"]] = Topic(entry["topic"], entry["permission"])
             topic.deleted = entry["deleted"]
             for queue_id, next_offset in enumerate(entry["next_offsets"]):
-                topic.queues.append(Queue(topic.name, queue_id, next_offset))
+                queue = Queue(topic.name, queue_id, next_offset)
+                queue.floor = entry["floors"][queue_id]
+                topic.queues.append(queue)

@@ -6,6 +6,7 @@ Malformed IPC can make a reader leave its buffers. So a stream is measured first
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ pc: Any = pyarrow.compute
 _OPTIONS = pa.ipc.IpcReadOptions(
     ensure_alignment=pa.ipc.Alignment.DataTypeSpecific, use_threads=False
 )
+_IN_COLUMN = re.compile(r"In column ([0-9]): (.*)", re.DOTALL)
 _FAULTS = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, MemoryError)
 
 
@@ -61,13 +63,24 @@ def _read_batches(body: bytes, measured: Measured, limits: Limits) -> list[Any]:
     with pa.ipc.open_stream(pa.py_buffer(body), options=_OPTIONS) as reader:
         for _ in range(measured.batches):
             batch = reader.read_next_batch()
-            batch.validate(full=True)
+            _validate(batch, measured.layout.columns)
             if batch.num_rows:
                 room -= _viewed_bytes(batch)
                 if room < 0:
                     raise MessageTooLarge(f"more than {limits.request_bytes_max} bytes of text")
                 batches.append(_cast(batch))
     return batches
+
+
+def _validate(batch: Any, names: tuple[str, ...]) -> None:
+    try:
+        batch.validate(full=True)
+    except pa.ArrowException as fault:
+        found = _IN_COLUMN.match(str(fault))
+        if found is None:
+            raise
+        where, what = names[int(found[1])], _one_line(found[2])
+        raise InvalidArrow(f"column {where!r}: {what}") from None
 
 
 def _viewed_bytes(batch: Any) -> int:
@@ -102,9 +115,17 @@ def _cast(batch: Any) -> Any:
     for field in schema:
         column = batch.column(field.name)
         # With metadata, names of nested fields count too: rows of all requests are to be alike.
-        same = column.type.equals(field.type, check_metadata=True)
-        columns.append(column if same else column.cast(field.type))
+        if not column.type.equals(field.type, check_metadata=True):
+            column = _cast_column(field, column)
+        columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast_column(field: Any, column: Any) -> Any:
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as fault:
+        raise InvalidArrow(f"column {field.name!r}: {_one_line(fault)}") from None
 
 
 @lru_cache(maxsize=256)
@@ -112,5 +133,5 @@ def _request_schema(names: frozenset[str]) -> pa.Schema:
     return pa.schema([field for field in REQUEST if field.name in names])
 
 
-def _one_line(fault: BaseException) -> str:
+def _one_line(fault: object) -> str:
     return " ".join(str(fault).split())[:300]

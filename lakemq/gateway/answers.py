@@ -1,0 +1,189 @@
+"""Messages on their way out: slices of frames as Arrow, JSON or NDJSON."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakemq.model.columns import MESSAGE, STORED
+from lakemq.storage.reader import Slice
+
+JSON = b"application/json"
+NDJSON = b"application/x-ndjson"
+ARROW = b"application/vnd.apache.arrow.stream"
+
+_SMALL_ROWS = 512
+_OPTIONAL = (
+    "tag",
+    "ordering_key",
+    "deliver_at_ms",
+    "real_topic",
+    "real_queue_id",
+    "origin_message_id",
+    "transaction_id",
+)
+
+
+# Arrow ---------------------------------------------------------------------------------------
+
+
+def to_batch(part: Slice, broker: str, schema: pa.Schema = MESSAGE) -> pa.RecordBatch:
+    """The slice's messages with the columns of `schema`, some of `MESSAGE`; bodies aren't copied."""
+    return pa.RecordBatch.from_arrays([_column(field, part, broker) for field in schema], schema=schema)
+
+
+def _column(field: pa.Field, part: Slice, broker: str) -> pa.Array:
+    name, count = field.name, part.count
+    make = _COMPUTED.get(name)
+    if make is not None:
+        return make(part, broker)
+    batch = part.frame.batch
+    if name in batch.schema.names:
+        column = batch.column(name).slice(part.row, count)
+        if name == "born_time_ms" and column.null_count:
+            return pc.fill_null(column, part.frame.meta.store_time_ms)
+        return column
+    if name == "born_time_ms":
+        return pa.repeat(pa.scalar(part.frame.meta.store_time_ms, pa.int64()), count)
+    if name == "reconsume_times":
+        return pa.repeat(pa.scalar(0, pa.int32()), count)
+    return pa.nulls(count, field.type)
+
+
+def _positions(part: Slice, _: str = "") -> pa.Array:
+    return pa.arange(part.first_position, part.first_position + part.count)
+
+
+def _offsets(part: Slice, _: str) -> pa.Array:
+    return pa.arange(part.first_queue_offset, part.first_queue_offset + part.count)
+
+
+def _message_ids(part: Slice, broker: str) -> pa.Array:
+    positions = _positions(part).cast(pa.string())
+    return pc.binary_join_element_wise(broker + ".", positions, "")
+
+
+_COMPUTED = {
+    "message_id": _message_ids,
+    "topic": lambda part, _: pa.repeat(pa.scalar(part.run.topic), part.count),
+    "queue_id": lambda part, _: pa.repeat(pa.scalar(part.run.queue_id, pa.int32()), part.count),
+    "queue_offset": _offsets,
+    "position": _positions,
+    "store_time_ms": lambda part, _: pa.repeat(pa.scalar(part.frame.meta.store_time_ms, pa.int64()), part.count),
+}
+
+
+def to_arrow(slices: Iterable[Slice], broker: str, schema: pa.Schema = MESSAGE) -> memoryview:
+    """An Arrow IPC stream of the messages. Runs of small slices are put together to one batch."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in _merge_small(to_batch(part, broker, schema) for part in slices):
+            writer.write_batch(batch)
+    return memoryview(sink.getvalue())
+
+
+def _merge_small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    small: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if batch.num_rows < _SMALL_ROWS:
+            small.append(batch)
+            rows += batch.num_rows
+        if rows >= _SMALL_ROWS or batch.num_rows >= _SMALL_ROWS:
+            yield from _merged(small)
+            small, rows = [], 0
+        if batch.num_rows >= _SMALL_ROWS:
+            yield batch
+    yield from _merged(small)
+
+
+def _merged(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if batches:
+        yield batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+# JSON ----------------------------------------------------------------------------------------
+
+
+def to_dicts(part: Slice, broker: str) -> list[dict[str, Any]]:
+    """The slice's messages as the contract's JSON."""
+    frame, run = part.frame, part.run
+    columns = {
+        field.name: frame.batch.column(field.name).slice(part.row, part.count).to_pylist()
+        for field in STORED
+        if field.name in frame.batch.schema.names
+    }
+    store_time_ms = frame.meta.store_time_ms
+    messages: list[dict[str, Any]] = []
+    for number, body in enumerate(columns["body"]):
+        position = part.first_position + number
+        message = {
+            "message_id": f"{broker}.{position}",
+            "topic": run.topic,
+            "queue_id": run.queue_id,
+            "queue_offset": part.first_queue_offset + number,
+            "position": position,
+            "store_time_ms": store_time_ms,
+            "born_time_ms": _get(columns, "born_time_ms", number, store_time_ms),
+            "reconsume_times": _get(columns, "reconsume_times", number, 0),
+            **_encode_body(body),
+            "keys": _get(columns, "keys", number, []),
+            "properties": dict(_get(columns, "properties", number, [])),
+        }
+        for name in _OPTIONAL:
+            value = _get(columns, name, number, None)
+            if value is not None:
+                message[name] = value
+        messages.append(message)
+    return messages
+
+
+def _get(columns: dict[str, list[Any]], name: str, number: int, default: object) -> Any:
+    values = columns.get(name)
+    value = None if values is None else values[number]
+    return default if value is None else value
+
+
+def _encode_body(body: bytes) -> dict[str, str]:
+    try:
+        return {"body": body.decode(), "body_encoding": "utf-8"}
+    except UnicodeDecodeError:
+        return {"body": base64.b64encode(body).decode(), "body_encoding": "base64"}
+
+
+def to_ndjson(slices: Iterable[Slice], broker: str) -> bytes:
+    """One message a line."""
+    lines = [orjson.dumps(message) for part in slices for message in to_dicts(part, broker)]
+    return b"".join([line + b"\n" for line in lines])
+
+
+def to_json_list(slices: Iterable[Slice], broker: str) -> list[dict[str, Any]]:
+    """All messages of the slices."""
+    return [message for part in slices for message in to_dicts(part, broker)]
+
+
+def choose_media(accept: bytes | None) -> bytes:
+    """The answer's media type by the request's `Accept`: JSON when it allows anything."""
+    if accept is None:
+        return JSON
+    ranges: list[tuple[float, bytes]] = []
+    for part in accept.lower().split(b","):
+        media, _, parameters = part.partition(b";")
+        quality = 1.0
+        for parameter in parameters.split(b";"):
+            name, _, value = parameter.strip().partition(b"=")
+            if name == b"q":
+                try:
+                    quality = float(value)
+                except ValueError:
+                    quality = 0.0
+        ranges.append((quality, media.strip()))
+    for quality, media in sorted(ranges, key=lambda entry: -entry[0]):
+        if quality > 0 and media in (JSON, NDJSON, ARROW):
+            return media
+    return JSON

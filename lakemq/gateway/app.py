@@ -1,0 +1,79 @@
+"""The FastAPI application: routes, errors and documentation of everything the gateway serves."""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from lakemq import __version__
+from lakemq.gateway import broker_routes, log_routes, message_routes, topic_routes
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.front import Front
+from lakemq.gateway.problems import Answer, make_problem, problem_of
+from lakemq.model.errors import LakemqError
+
+logger = logging.getLogger(__name__)
+_HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
+
+DESCRIPTION = """A message queue with Apache RocketMQ's model on a lakehouse.
+All times are milliseconds since the Unix epoch, all offsets 64-bit integers from 0.
+Errors are `application/problem+json` with a stable `code`."""
+
+
+def make_app(broker: Broker) -> Front:
+    """The ASGI application of an opened broker."""
+    app = FastAPI(title="lakemq", version=__version__, description=DESCRIPTION)
+    front = Front(app, broker)
+    app.state.broker = broker
+    for router in (
+        message_routes.make_router(front),
+        topic_routes.make_router(broker),
+        log_routes.make_router(broker),
+        broker_routes.make_router(broker),
+    ):
+        app.include_router(router)
+    _add_error_handlers(app, broker)
+    return front
+
+
+def to_response(answer: Answer) -> Response:
+    """An answer as FastAPI wants it."""
+    response = Response(bytes(answer.body), answer.status)
+    for name, value in answer.headers:
+        response.headers[name.decode()] = value.decode()
+    return response
+
+
+def _add_error_handlers(app: FastAPI, broker: Broker) -> None:
+    def problem(answer: Answer, code: str) -> Response:
+        broker.counters.problem(code)
+        return to_response(answer)
+
+    async def known(_: Request, error: Exception) -> Response:
+        assert isinstance(error, LakemqError)
+        return problem(problem_of(error), error.code)
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        fault = error.errors()[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        return problem(make_problem("invalid_request", f"{place}: {fault['msg']}"), "invalid_request")
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        code = _HTTP_CODES.get(error.status_code, "invalid_request")
+        headers = [(name.encode(), value.encode()) for name, value in (error.headers or {}).items()]
+        detail = f"{error.detail}: {request.method} {request.url.path[:200]}"
+        return problem(make_problem(code, detail, headers), code)
+
+    async def unexpected(_: Request, error: Exception) -> Response:
+        logger.error("a request failed", exc_info=error)
+        return problem(make_problem("internal", "an unexpected error; the gateway's log has more"), "internal")
+
+    app.add_exception_handler(LakemqError, known)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, unexpected)

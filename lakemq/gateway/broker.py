@@ -1,0 +1,167 @@
+"""One broker: the log, and what the gateway keeps in memory beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import orjson
+
+from lakemq.gateway.counters import Counters
+from lakemq.gateway.decode import Limits
+from lakemq.model.errors import Busy, InvalidRequest, ReadOnlyTopic
+from lakemq.model.names import check_writable
+from lakemq.settings import Settings
+from lakemq.storage.clock import Clock, SystemClock
+from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.files import Files
+from lakemq.storage.idempotency import IdempotencyTable
+from lakemq.storage.lock import DirectoryLock
+from lakemq.storage.reader import Reader
+from lakemq.storage.rows import make_row
+from lakemq.storage.topics import TOPICS_TOPIC, Topic, TopicRecord
+
+logger = logging.getLogger(__name__)
+
+HOUSEKEEPING_S = 10.0
+HOUSEKEEPING_FULL_S = 0.5
+
+
+class Broker:
+    """Everything behind the HTTP surface. Lives on one event loop."""
+
+    def __init__(self, settings: Settings, files: Files | None = None, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.name = settings.broker.name
+        self.clock = clock or SystemClock()
+        self.limits = Limits(settings.gateway.message_bytes_max, settings.gateway.request_bytes_max)
+        self.log = CommitLog(settings.storage, files or Files(), self.clock)
+        self.reader = Reader(self.log)
+        self.idempotency = IdempotencyTable(settings.idempotency.window_ms, settings.idempotency.keys_max)
+        self.counters = Counters()
+        self.in_flight_bytes = 0
+        self.stopping = False
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._creating: dict[str, asyncio.Future[Topic]] = {}
+        self._lock: DirectoryLock | None = None
+        self._housekeeper: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Take the data directory and recover its log. Raises `LogInUse`, `LogDamaged`, `OSError`."""
+        directory = self.settings.storage.data_dir
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lock = DirectoryLock(directory, f"the lakemq gateway {self.name!r}")
+        self.log.open()
+        self.log.on_notes = self.idempotency.add
+        self.idempotency.load(self.reader, self.clock.now_ms())
+        self._housekeeper = asyncio.get_running_loop().create_task(self._keep_house())
+
+    def begin_stop(self) -> None:
+        """Answer all who wait, and let nobody wait from now on."""
+        self.stopping = True
+        waiting, self._waiting = self._waiting, set()
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def close(self) -> None:
+        """Bring everything to disk and let the directory go."""
+        self.begin_stop()
+        if self._housekeeper is not None:
+            self._housekeeper.cancel()
+        await self.log.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_FULL_S if self.log.full else HOUSEKEEPING_S)
+            try:
+                self.log.retain()
+                self.idempotency.expire(self.clock.now_ms())
+            except OSError as error:
+                logger.warning("housekeeping failed, trying again later: %s", error)
+
+    # Waiting ---------------------------------------------------------------------------------
+
+    async def wait(self, future: asyncio.Future[None], seconds: float) -> None:
+        """Return when the future is done, the time is over, or the broker stops."""
+        if self.stopping:
+            return
+        if len(self._waiting) >= self.settings.gateway.waiters_max:
+            raise Busy(f"{len(self._waiting)} requests are waiting already")
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(seconds, _finish, future)
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+            self._waiting.discard(future)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self._waiting)
+
+    # Topics ----------------------------------------------------------------------------------
+
+    async def writable_topic(self, name: str) -> Topic:
+        """The topic to produce to, made when that is allowed. Raises `InvalidTopic`,
+        `ReadOnlyTopic`, `TopicNotFound`, `StoreUnwritable`."""
+        topic = self.log.topics.find(name)
+        check_writable(name)
+        if topic is None:
+            if not self.settings.topics.auto_create:
+                return self.log.topics.get(name)
+            topic = await self._auto_create(name)
+        if topic.permission == "r":
+            raise ReadOnlyTopic(f"topic {name!r} is read-only")
+        return topic
+
+    async def _auto_create(self, name: str) -> Topic:
+        creating = self._creating.get(name)
+        if creating is None:
+            creating = asyncio.ensure_future(self.put_topic(name, self.settings.topics.default_queues, "rw"))
+            self._creating[name] = creating
+            creating.add_done_callback(lambda _: self._creating.pop(name, None))
+        return await asyncio.shield(creating)
+
+    async def put_topic(self, name: str, queues: int, permission: str) -> Topic:
+        """Make or change a topic; done when it stands in the log."""
+        topics = self.log.topics
+        topics.check_put(name, queues, permission, self.settings.topics.queues_max)
+        if topics.find(name) is None and len(topics) >= self.settings.topics.topics_max:
+            raise InvalidRequest(f"there are {len(topics)} topics already (topics.topics_max)")
+        await self._record({"op": "put", "topic": name, "queues": queues, "permission": permission})
+        return topics.get(name)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic: its messages are readable no more. Raises `TopicNotFound`."""
+        topic = self.log.topics.get(name)
+        await self._record({"op": "delete", "topic": name, "queues": len(topic.queues), "permission": topic.permission})
+
+    async def _record(self, record: TopicRecord) -> None:
+        body = orjson.dumps(record)
+        queue = self.log.topics.queue(TOPICS_TOPIC, 0)
+        await self.log.append([make_row(body=body)], [queue], len(body))
+        self.log.topics.apply(record)
+
+    def describe(self) -> dict[str, Any]:
+        """What `GET /v1/broker` says."""
+        log = self.log
+        positions = {
+            "min_position": log.min_position,
+            "max_position": log.next_position,
+            "flushed_position": log.flushed_position,
+            "compacted_position": log.compacted_position,
+        }
+        return {"name": self.name, "role": "primary", "positions": positions, **positions}
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+

@@ -1,0 +1,57 @@
+"""Routes of operations: the broker, its health, its metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakemq import __version__
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.metrics import BrokerCollector
+from lakemq.model.errors import InvalidRequest, StoreUnwritable
+
+
+class Compacted(BaseModel):
+    """How far the lake holds everything."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    compacted_position: int = Field(ge=0)
+
+
+def make_router(broker: Broker) -> APIRouter:
+    """The routes of one broker."""
+    router = APIRouter(tags=["operations"])
+    registry = CollectorRegistry()
+    registry.register(BrokerCollector(broker))
+
+    @router.get("/healthz", summary="Whether the process is up")
+    async def healthz() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+        return {"status": "up"}
+
+    @router.get("/readyz", summary="Whether the log is recovered and writable")
+    async def readyz() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+        if broker.log.unwritable is not None:
+            raise StoreUnwritable(broker.log.unwritable)
+        if broker.stopping:
+            raise StoreUnwritable("the gateway is stopping")
+        return {"status": "ready"}
+
+    @router.get("/metrics", summary="Prometheus metrics")
+    async def metrics() -> Response:  # pyright: ignore[reportUnusedFunction]
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    @router.get("/v1/broker", summary="The broker and its positions")
+    async def describe() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        return {**broker.describe(), "version": __version__}
+
+    @router.put("/v1/broker/compacted", summary="Tell how far the lake holds everything")
+    async def compacted(body: Compacted) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
+        if body.compacted_position > broker.log.next_position:
+            raise InvalidRequest(f"the log ends with position {broker.log.next_position}")
+        broker.log.compacted_position = body.compacted_position
+        return {"compacted_position": body.compacted_position}
+
+    return router

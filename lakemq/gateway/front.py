@@ -1,0 +1,80 @@
+"""The ASGI function before the application: the two hot paths go straight to their handlers.
+
+The same handlers stand behind FastAPI's routes for paths that need decoding; everything else is
+FastAPI's.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from lakemq.gateway.asgi import App, Disconnected, Receive, Scope, Send, send_answer
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.problems import make_problem, problem_of
+from lakemq.gateway.produce import Producer
+from lakemq.gateway.pull import Puller
+from lakemq.model.errors import LakemqError
+
+logger = logging.getLogger(__name__)
+_PREFIX = "/v1/topics/"
+_SUFFIX = "/messages"
+
+
+class Front:
+    """`app`, with the hot paths taken out."""
+
+    def __init__(self, app: App, broker: Broker) -> None:
+        self._app = app
+        self.broker = broker
+        self.producer = Producer(broker)
+        self.puller = Puller(broker)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path: str = scope["path"]
+        method = scope["method"]
+        if path.startswith(_PREFIX) and path.endswith(_SUFFIX):
+            middle = path[len(_PREFIX) : -len(_SUFFIX)]
+            if method == "POST" and "/" not in middle:
+                await self.produce(scope, receive, send, middle)
+                return
+            topic, queues, queue_id = _split(middle)
+            if method == "GET" and queues:
+                await self.pull(scope, receive, send, topic, queue_id)
+                return
+        await self._app(scope, receive, send)
+
+    async def produce(self, scope: Scope, receive: Receive, send: Send, topic: str) -> None:
+        """Answer a produce request, its errors too."""
+        try:
+            await self.producer.serve(scope, receive, send, topic)
+        except LakemqError as error:
+            await self._refuse(error, receive, send)
+        except Disconnected:
+            return
+        except Exception:
+            logger.exception("a produce request failed")
+            await send_answer(send, make_problem("internal", "an unexpected error; the gateway's log has more"))
+
+    async def pull(self, scope: Scope, receive: Receive, send: Send, topic: str, queue_id: str) -> None:
+        """Answer a pull, its errors too."""
+        try:
+            await self.puller.serve(scope, send, topic, queue_id)
+        except LakemqError as error:
+            await self._refuse(error, receive, send)
+        except Exception:
+            logger.exception("a pull failed")
+            await send_answer(send, make_problem("internal", "an unexpected error; the gateway's log has more"))
+
+    async def _refuse(self, error: LakemqError, receive: Receive, send: Send) -> None:
+        self.broker.counters.problem(error.code)
+        await send_answer(send, problem_of(error))
+
+
+def _split(middle: str) -> tuple[str, bool, str]:
+    parts = middle.split("/")
+    if len(parts) == 3 and parts[1] == "queues":
+        return parts[0], True, parts[2]
+    return "", False, ""

@@ -1,0 +1,111 @@
+"""Routes that read the log by position: what the Spark source, and later a replica, lives on."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Annotated, Any
+
+import pyarrow as pa
+from fastapi import APIRouter, Query, Response
+
+from lakemq.gateway.answers import ARROW, to_arrow
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.pull import OFFSET_MAX
+from lakemq.model.columns import MESSAGE
+from lakemq.model.errors import InvalidRequest, PositionGone
+from lakemq.storage.reader import Slice
+from lakemq.storage.topics import Queue
+
+MIB = 1024 * 1024
+Position = Annotated[int, Query(ge=0, le=OFFSET_MAX)]
+PATTERN_CHARACTERS_MAX = 1000
+
+
+def _subscription(broker: Broker, topics: str | None, pattern: str | None) -> set[str] | None:
+    """The topics that a reader wants; None for all. Raises `InvalidRequest`."""
+    if topics is not None and pattern is not None:
+        raise InvalidRequest("at most one of topics and pattern")
+    if topics is not None:
+        return {topic.strip() for topic in topics.split(",") if topic.strip()}
+    if pattern is None:
+        return None
+    if len(pattern) > PATTERN_CHARACTERS_MAX:
+        raise InvalidRequest(f"pattern has more than {PATTERN_CHARACTERS_MAX} characters")
+    try:
+        wanted = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidRequest(f"pattern is no regular expression: {error}") from None
+    return {topic.name for topic in broker.log.topics if wanted.fullmatch(topic.name)}
+
+
+def _schema(columns: str | None) -> pa.Schema:
+    if columns is None:
+        return MESSAGE
+    names = [name.strip() for name in columns.split(",")]
+    known = set(MESSAGE.names)
+    for name in names:
+        if name not in known:
+            raise InvalidRequest(f"unknown column {name[:100]!r}; there are {', '.join(MESSAGE.names)}")
+    return pa.schema([MESSAGE.field(name) for name in dict.fromkeys(names)])
+
+
+def make_router(broker: Broker) -> APIRouter:
+    """The routes of one broker."""
+    router = APIRouter(prefix="/v1/log", tags=["log"])
+    log, reader = broker.log, broker.reader
+
+    def queues_of(wanted: set[str] | None) -> list[Queue]:
+        return [queue for queue in log.topics.all_queues() if wanted is None or queue.topic in wanted]
+
+    @router.get("/end", summary="How far a subscription goes")
+    async def end(  # pyright: ignore[reportUnusedFunction]
+        begin: Annotated[int | None, Query(alias="from", ge=0, le=OFFSET_MAX)] = None,
+        messages_max: Annotated[int | None, Query(alias="max", ge=1, le=OFFSET_MAX)] = None,
+        topics: str | None = None,
+        pattern: str | None = None,
+    ) -> dict[str, Any]:
+        wanted = _subscription(broker, topics, pattern)
+        start = log.min_position if begin is None else begin
+        reached = max(start, log.next_position)
+        if wanted is not None:
+            reached = reader.end_of(queues_of(wanted), start)
+        if messages_max is not None and reached - start > messages_max:
+            reached = start + messages_max if wanted is None else reader.limit(
+                queues_of(wanted), start, reached, messages_max
+            )  # fmt: skip
+        return {
+            "broker": broker.name,
+            "begin_position": log.min_position,
+            "end_position": reached,
+            "clock_ms": log.now_ms(),
+        }
+
+    @router.get("/messages", summary="Messages by position, as an Arrow stream")
+    async def messages(  # pyright: ignore[reportUnusedFunction]
+        begin: Annotated[int, Query(alias="from", ge=0, le=OFFSET_MAX)],
+        to: Position,
+        topics: str | None = None,
+        pattern: str | None = None,
+        columns: str | None = None,
+        bytes_max: Annotated[int, Query(ge=1, le=256 * MIB)] = 16 * MIB,
+    ) -> Response:
+        if begin < log.min_position:
+            raise PositionGone(f"the log begins with position {log.min_position}; {begin} is gone")
+        wanted = _subscription(broker, topics, pattern)
+        schema = _schema(columns)
+        plan = reader.plan_positions(begin, min(to, log.next_position), wanted, bytes_max)
+
+        def carry_out() -> memoryview:
+            slices: list[Slice] = reader.read_positions(plan, wanted)
+            return to_arrow(slices, broker.name, schema)
+
+        body = await asyncio.to_thread(carry_out)
+        headers = {"lakemq-next-position": str(max(plan.end, begin))}
+        return Response(bytes(body), headers=headers, media_type=ARROW.decode())
+
+    @router.get("/position", summary="The first position stored at or after a time")
+    async def position(timestamp_ms: Position) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
+        return {"position": reader.position_at_time(timestamp_ms)}
+
+    return router

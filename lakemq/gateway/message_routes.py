@@ -1,0 +1,95 @@
+"""Routes of produce, pull and look-up by id.
+
+The first two only hand on to the handlers that `front.py` calls: they are reached by paths that
+the front doesn't recognize, and they document the hot paths in `/docs`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from lakemq.gateway.answers import to_dicts
+from lakemq.gateway.asgi import Receive, Scope, Send
+from lakemq.gateway.front import Front
+from lakemq.model.errors import MessageNotFound
+from lakemq.model.ids import parse_message_id
+
+_MESSAGE_EXAMPLE = {"messages": [{"body": "hello", "tag": "T", "keys": ["k1"], "properties": {"a": "b"}}]}
+_PRODUCE_DOC: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"example": _MESSAGE_EXAMPLE},
+            "application/x-ndjson": {"example": '{"body": "hello"}'},
+            "application/vnd.apache.arrow.stream": {},
+            "application/cloudevents+json": {},
+            "application/cloudevents-batch+json": {},
+            "application/octet-stream": {},
+        },
+    },
+    "parameters": [
+        {"name": "ack", "in": "query", "schema": {"enum": ["async", "sync", "none"], "default": "async"}},
+        {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "maxLength": 256}},
+    ],
+}
+
+
+def _query(name: str, kind: str, default: object, description: str) -> dict[str, Any]:
+    schema = {"type": kind} if default is None else {"type": kind, "default": default}
+    return {"name": name, "in": "query", "schema": schema, "required": default is None, "description": description}
+
+
+_PULL_DOC: dict[str, Any] = {
+    "parameters": [
+        _query("offset", "integer", None, "the first offset wanted"),
+        _query("max", "integer", 32, "at most so many messages"),
+        _query("wait_ms", "integer", 0, "hold the request so long for a matching message"),
+        _query("tags", "string", "*", "`A||B`, or `*`"),
+        _query("group", "string", "", "the consumer group that asks"),
+    ]
+}
+
+
+class _Delegate(Response):
+    """A response that a handler of the front sends."""
+
+    def __init__(self, front: Front, topic: str, queue_id: str | None) -> None:
+        super().__init__()
+        self._front = front
+        self._topic = topic
+        self._queue_id = queue_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._queue_id is None:
+            await self._front.produce(scope, receive, send, self._topic)
+        else:
+            await self._front.pull(scope, receive, send, self._topic, self._queue_id)
+
+
+def make_router(front: Front) -> APIRouter:
+    """The routes of one broker."""
+    router = APIRouter(prefix="/v1", tags=["messages"])
+    broker = front.broker
+
+    @router.post("/topics/{topic}/messages", openapi_extra=_PRODUCE_DOC, summary="Produce")
+    async def produce(topic: str, request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        return _Delegate(front, topic, None)
+
+    @router.get("/topics/{topic}/queues/{queue_id}/messages", openapi_extra=_PULL_DOC, summary="Pull")
+    async def pull(topic: str, queue_id: str, request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        return _Delegate(front, topic, queue_id)
+
+    @router.get("/messages/{message_id}", summary="A message by its id")
+    async def message(message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        name, position = parse_message_id(message_id)
+        if name != broker.name:
+            raise MessageNotFound(f"message {message_id!r} is of broker {name!r}; this is {broker.name!r}")
+        part = await asyncio.to_thread(broker.reader.message, position)
+        if broker.log.topics.find(part.run.topic) is None:
+            raise MessageNotFound(f"the topic of message {message_id!r} was deleted")
+        return to_dicts(part, broker.name)[0]
+
+    return router

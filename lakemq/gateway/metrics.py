@@ -1,0 +1,41 @@
+"""The broker's numbers for Prometheus, read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from lakemq.gateway.broker import Broker
+
+
+class BrokerCollector(Collector):
+    """Collects from a broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics, with the values of now."""
+        broker, log, counters = self._broker, self._broker.log, self._broker.counters
+        yield CounterMetricFamily("lakemq_messages_in", "Messages accepted for storing.", counters.messages_in)
+        yield CounterMetricFamily("lakemq_bytes_in", "Bytes of their bodies.", counters.bytes_in)
+        yield CounterMetricFamily("lakemq_messages_out", "Messages answered to pulls.", counters.messages_out)
+        yield CounterMetricFamily("lakemq_bytes_out", "Bytes of those answers.", counters.bytes_out)
+        yield CounterMetricFamily("lakemq_frames_written", "Frames written to the log.", log.frames_written)
+        yield CounterMetricFamily("lakemq_log_bytes_written", "Bytes written to the log.", log.bytes_written)
+        problems = CounterMetricFamily("lakemq_problems", "Errors answered, by code.", labels=["code"])
+        for code, count in sorted(counters.problems.items()):
+            problems.add_metric([code], count)
+        yield problems
+        positions = GaugeMetricFamily("lakemq_position", "Positions of the log.", labels=["kind"])
+        for kind, position in broker.describe()["positions"].items():
+            positions.add_metric([kind.removesuffix("_position")], position)
+        yield positions
+        yield GaugeMetricFamily("lakemq_topics", "Topics.", len(log.topics))
+        yield GaugeMetricFamily("lakemq_segments", "Segments of the log.", len(log.segments))
+        yield GaugeMetricFamily("lakemq_waiting_requests", "Requests that are held.", broker.waiting)
+        yield GaugeMetricFamily("lakemq_dirty_bytes", "Bytes written but not on disk yet.", log.flusher.dirty_bytes)
+        yield GaugeMetricFamily("lakemq_writable", "1 when the log takes writes.", int(log.unwritable is None))

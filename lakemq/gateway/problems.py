@@ -1,0 +1,73 @@
+"""Errors as RFC 9457 problems: the one place that knows which code has which HTTP status."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import NamedTuple
+
+import orjson
+
+from lakemq.model.errors import LakemqError
+
+STATUS: dict[str, int] = {
+    "invalid_request": 400,
+    "invalid_topic": 400,
+    "invalid_arrow": 400,
+    "invalid_filter": 400,
+    "unauthenticated": 401,
+    "forbidden": 403,
+    "read_only_topic": 403,
+    "not_found": 404,
+    "topic_not_found": 404,
+    "queue_not_found": 404,
+    "message_not_found": 404,
+    "method_not_allowed": 405,
+    "position_gone": 410,
+    "message_too_large": 413,
+    "unsupported_media_type": 415,
+    "idempotency_mismatch": 422,
+    "flow_control": 429,
+    "log_damaged": 503,
+    "store_unwritable": 503,
+    "busy": 503,
+    "request_timeout": 504,
+    "internal": 500,
+}
+RETRY_AFTER_S = {"store_unwritable": b"5", "busy": b"1", "flow_control": b"1"}
+MEDIA_TYPE = b"application/problem+json"
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Answer(NamedTuple):
+    """A whole HTTP answer."""
+
+    status: int
+    headers: Headers
+    body: bytes | memoryview
+
+
+def make_problem(code: str, detail: str, extra: Headers | None = None) -> Answer:
+    """The answer for an error's code."""
+    status = STATUS[code]
+    body = orjson.dumps(
+        {
+            "type": f"urn:lakemq:problem:{code}",
+            "title": HTTPStatus(status).phrase,
+            "status": status,
+            "detail": detail.encode("utf-8", "replace").decode(),
+            "code": code,
+        }
+    )
+    headers = [(b"content-type", MEDIA_TYPE), *(extra or [])]
+    if code == "message_too_large":
+        # The rest of the body isn't worth reading.
+        headers.append((b"connection", b"close"))
+    if code in RETRY_AFTER_S:
+        headers.append((b"retry-after", RETRY_AFTER_S[code]))
+    return Answer(status, headers, body)
+
+
+def problem_of(error: LakemqError) -> Answer:
+    """The answer for an error."""
+    return make_problem(error.code, error.detail)

@@ -1,0 +1,225 @@
+"""`POST /v1/topics/{topic}/messages`: from a request's bytes to its place in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import lru_cache
+from typing import Any
+
+import orjson
+import pyarrow.compute as pc
+
+from lakemq.gateway.asgi import Receive, Scope, Send, check_names, parse_query, read_body, send_answer
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.decode import ArrowRows, decode, inflate
+from lakemq.gateway.placement import place_batch, place_draft, row_of
+from lakemq.gateway.problems import Answer
+from lakemq.model.errors import Busy, InvalidRequest, MessageTooLarge
+from lakemq.model.message import Draft
+from lakemq.storage.commit_log import Key, Stored
+from lakemq.storage.idempotency import make_key
+from lakemq.storage.rows import body_row
+from lakemq.storage.topics import Topic
+
+JSON_HEADER = (b"content-type", b"application/json")
+_ACKS = ("async", "sync", "none")
+_QUERY = frozenset({"ack"})
+_OCTETS = b"application/octet-stream"
+# Headers that never change what a plain raw request means.
+_NEUTRAL = frozenset(
+    {b"host", b"user-agent", b"accept", b"accept-encoding", b"content-length", b"connection", b"transfer-encoding"}
+)
+_FORMS = (b"application/json", b"application/x-ndjson", b"application/vnd.apache.arrow.stream", b"application/cloudevents")
+
+
+@lru_cache(maxsize=256)
+def _raw_properties(content_type: bytes) -> dict[str, str] | None:
+    """The properties of a raw message of this content type; None when it needs the full decoder."""
+    plain = content_type.strip().lower()
+    if len(content_type) > 128 or not content_type.isascii() or plain.startswith(_FORMS):
+        return None
+    return {"content_type": content_type.decode("ascii")}
+
+
+def _plain_properties(headers: list[tuple[bytes, bytes]]) -> dict[str, str] | None:
+    """The properties when this is a raw message with nothing special about it, else None."""
+    content_type = _OCTETS
+    for name, value in headers:
+        if name == b"content-type":
+            content_type = value
+        elif name not in _NEUTRAL:
+            return None
+    return _raw_properties(content_type or _OCTETS)
+
+
+class Producer:
+    """Serves produce requests of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._log = broker.log
+        self._id_prefix = broker.name.encode() + b"."
+        self._sync_always = broker.settings.storage.flush == "sync"
+        self._storing: dict[str, asyncio.Future[None]] = {}
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        """Answer one request to topic `name`; raises `LakemqError` or `Disconnected`."""
+        broker = self._broker
+        ack = self._ack(scope["query_string"])
+        properties = _plain_properties(scope["headers"])
+        if broker.in_flight_bytes > broker.settings.gateway.request_bytes_in_flight_max:
+            raise Busy("the requests under way have too many bytes together")
+        body = await read_body(receive, broker.limits.request_bytes_max)
+        size = len(body)
+        broker.in_flight_bytes += size
+        try:
+            if properties is not None and ack != "none":
+                answer = await self._store_raw(name, body, properties, ack)
+            else:
+                answer = await self._store_decoded(scope, name, body, ack)
+        finally:
+            broker.in_flight_bytes -= size
+        await send_answer(send, answer)
+
+    def _ack(self, query_string: bytes) -> str:
+        ack = "async"
+        if query_string:
+            query = parse_query(query_string)
+            check_names(query, _QUERY)
+            ack = query.get("ack", "async")
+            if ack not in _ACKS:
+                raise InvalidRequest(f"ack is one of {', '.join(_ACKS)}, not {ack[:100]!r}")
+        return "sync" if self._sync_always and ack == "async" else ack
+
+    async def _store_raw(self, name: str, body: bytes, properties: dict[str, str], ack: str) -> Answer:
+        """The shortcut for one plain message."""
+        size = len(body)
+        if size > self._broker.limits.message_bytes_max:
+            raise MessageTooLarge(f"a message has at most {self._broker.limits.message_bytes_max} bytes, not {size}")
+        topic = await self._broker.writable_topic(name)
+        stored = await self._log.append([body_row(body, properties)], [topic.next_queue()], size)
+        await self._keep_promise(ack)
+        counters = self._broker.counters
+        counters.messages_in += 1
+        counters.bytes_in += size
+        (queue_id, queue_offset, position), time_ms = stored.placed[0], stored.store_time_ms
+        return Answer(
+            200,
+            [JSON_HEADER],
+            b'{"messages":[{"message_id":"%b%d","queue_id":%d,"queue_offset":%d,"position":%d,"store_time_ms":%d}]}'
+            % (self._id_prefix, position, queue_id, queue_offset, position, time_ms),
+        )
+
+    async def _keep_promise(self, ack: str) -> None:
+        """Wait for the disk: when the request asked for it, or when too much waits for it already."""
+        if ack == "sync" or self._log.backlogged:
+            await self._log.flushed()
+
+    async def _store_decoded(self, scope: Scope, name: str, body: bytes, ack: str) -> Answer:
+        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+        encoding = headers.get("content-encoding", "")
+        plain = inflate(encoding, body, self._broker.limits.request_bytes_max) if encoding else body
+        content_type = headers.get("content-type", "")
+        rows = decode(content_type, headers, plain, self._broker.limits)
+        topic = await self._broker.writable_topic(name)
+        if "idempotency-key" in headers:
+            if ack == "none":
+                raise InvalidRequest("ack=none has no result to repeat: it takes no Idempotency-Key")
+            return await self._store_once(topic, rows, headers, plain, ack)
+        storing = self._append(topic, rows, None)
+        if ack == "none":
+            storing.add_done_callback(_forget)
+            if self._log.backlogged:
+                await self._log.flushed()
+            return Answer(202, [], b"")
+        stored = await storing
+        await self._keep_promise(ack)
+        return self._answer(stored, rows)
+
+    async def _store_once(
+        self, topic: Topic, rows: list[Draft] | ArrowRows, headers: dict[str, str], body: bytes, ack: str
+    ) -> Answer:
+        """Store the request unless one with its key was stored in the window."""
+        text = headers["idempotency-key"]
+        if not 1 <= len(text) <= 256:
+            raise InvalidRequest("an Idempotency-Key has 1 to 256 characters")
+        key = make_key(topic.name, text, _payload_headers(headers), body)
+        while (other := self._storing.get(key.key)) is not None:
+            await asyncio.wait([other])
+        table, reader = self._broker.idempotency, self._broker.reader
+        stored = table.find(key, reader, self._broker.clock.now_ms())
+        if stored is None:
+            storing = self._append(topic, rows, key)
+            done = asyncio.get_running_loop().create_future()
+            self._storing[key.key] = done
+            try:
+                stored = await storing
+            finally:
+                del self._storing[key.key]
+                done.set_result(None)
+        await self._keep_promise(ack)
+        return self._answer(stored, rows)
+
+    def _append(self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key | None) -> asyncio.Future[Stored]:
+        counters = self._broker.counters
+        if isinstance(rows, ArrowRows):
+            batch, groups = place_batch(rows, topic)
+            body_bytes = pc.sum(pc.binary_length(batch.column("body"))).as_py()
+            counters.messages_in += batch.num_rows
+            counters.bytes_in += body_bytes
+            return self._log.append_batch(batch, groups, body_bytes, key)
+        made = [row_of(draft) for draft in rows]
+        queues = [place_draft(draft, topic) for draft in rows]
+        body_bytes = sum([len(draft.body) for draft in rows])
+        counters.messages_in += len(rows)
+        counters.bytes_in += body_bytes
+        return self._log.append(made, queues, body_bytes, key)
+
+    def _answer(self, stored: Stored, rows: list[Draft] | ArrowRows) -> Answer:
+        if isinstance(rows, ArrowRows):
+            return Answer(200, [JSON_HEADER], orjson.dumps(_ranges(stored, rows.batch.num_rows)))
+        prefix = self._id_prefix.decode()
+        messages = [
+            {
+                "message_id": f"{prefix}{position}",
+                "queue_id": queue_id,
+                "queue_offset": queue_offset,
+                "position": position,
+                "store_time_ms": stored.store_time_ms,
+            }
+            for queue_id, queue_offset, position in stored.placed
+        ]
+        return Answer(200, [JSON_HEADER], orjson.dumps({"messages": messages}))
+
+
+def _ranges(stored: Stored, count: int) -> dict[str, Any]:
+    """The answer to an Arrow request: one range a queue."""
+    first = stored.placed[0].position
+    ends = [placed.position for placed in stored.placed[1:]] + [first + count]
+    return {
+        "count": count,
+        "first_position": first,
+        "store_time_ms": stored.store_time_ms,
+        "ranges": [
+            {"queue_id": placed.queue_id, "first_queue_offset": placed.queue_offset, "count": end - placed.position}
+            for placed, end in zip(stored.placed, ends, strict=True)
+        ],
+    }
+
+
+def _payload_headers(headers: dict[str, str]) -> bytes:
+    """The headers that are part of what is stored."""
+    named = sorted(
+        (name, value)
+        for name, value in headers.items()
+        if name == "content-type" or name.startswith(("lakemq-", "ce-"))
+    )
+    return orjson.dumps(named)
+
+
+def _forget(future: asyncio.Future[Stored]) -> None:
+    """Take note of a one-way append's failure: nobody else does."""
+    if not future.cancelled():
+        future.exception()
+
+

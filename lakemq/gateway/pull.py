@@ -1,0 +1,170 @@
+"""`GET /v1/topics/{topic}/queues/{queue_id}/messages`: pull and long poll."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakemq.gateway.answers import ARROW, JSON, NDJSON, choose_media, to_arrow, to_json_list, to_ndjson
+from lakemq.gateway.asgi import Scope, Send, check_names, parse_int, parse_query, send_answer
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.problems import Answer
+from lakemq.model.errors import Forbidden, InvalidFilter, InvalidRequest
+from lakemq.model.names import check_readable
+from lakemq.storage.reader import QueuePlan, Slice
+from lakemq.storage.topics import Queue
+
+OFFSET_MAX = 2**63 - 1
+SCANNED_MAX = 65_536
+_QUERY = frozenset({"offset", "max", "wait_ms", "tags", "sql", "group"})
+
+
+class Pull(NamedTuple):
+    """One request: up to `messages_max` messages from `offset` on whose tag is one of `tags`
+    (None: any), waiting `wait_ms` for the first."""
+
+    offset: int
+    messages_max: int
+    wait_ms: int
+    tags: frozenset[str] | None
+
+
+class Pulled(NamedTuple):
+    """What a pull found."""
+
+    status: str
+    next_offset: int
+    slices: list[Slice]
+
+
+def parse_tags(expression: str | None) -> frozenset[str] | None:
+    """The tags of `A||B`; None for `*`. Raises `InvalidFilter`."""
+    if expression is None or expression.strip() in ("", "*"):
+        return None
+    tags = [tag.strip() for tag in expression.split("||")]
+    if len(expression) > 4096 or not all(tags) or "*" in tags:
+        raise InvalidFilter(f"tags is '*' or 'A||B', not {expression[:200]!r}")
+    return frozenset(tags)
+
+
+class Puller:
+    """Serves pulls of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._reader = broker.reader
+        self._log = broker.log
+
+    async def serve(self, scope: Scope, send: Send, topic: str, queue_text: str) -> None:
+        """Answer one request; raises `LakemqError`."""
+        query = parse_query(scope["query_string"])
+        check_names(query, _QUERY)
+        pull = self._parse(query)
+        queue = self._queue(topic, queue_text)
+        accept = next((value for name, value in scope["headers"] if name == b"accept"), None)
+        media = choose_media(accept)
+        pulled = await self._pull(queue, pull)
+        answer = self._answer(queue, pulled, media)
+        counters = self._broker.counters
+        counters.messages_out += sum([part.count for part in pulled.slices])
+        counters.bytes_out += len(answer.body)
+        await send_answer(send, answer)
+
+    def _parse(self, query: dict[str, str]) -> Pull:
+        limits = self._broker.settings.gateway
+        if query.get("sql"):
+            raise InvalidFilter("sql: this version of lakemq filters by tags only")
+        return Pull(
+            parse_int(query, "offset", None, 0, OFFSET_MAX),
+            parse_int(query, "max", 32, 1, limits.messages_per_pull_max),
+            parse_int(query, "wait_ms", 0, 0, limits.wait_ms_max),
+            parse_tags(query.get("tags")),
+        )
+
+    def _queue(self, topic: str, queue_text: str) -> Queue:
+        check_readable(topic)
+        if not queue_text.isascii() or not queue_text.isdigit() or len(queue_text) > 9:
+            raise InvalidRequest(f"{queue_text[:100]!r} is no queue id")
+        queue = self._log.topics.queue(topic, int(queue_text))
+        if self._log.topics.get(topic).permission == "w":
+            raise Forbidden(f"topic {topic!r} is write-only")
+        return queue
+
+    async def _pull(self, queue: Queue, pull: Pull) -> Pulled:
+        offset = pull.offset
+        if not queue.min_offset <= offset <= queue.next_offset:
+            return Pulled("offset_out_of_range", min(max(offset, queue.min_offset), queue.next_offset), [])
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + pull.wait_ms / 1000
+        scanned = 0
+        while True:
+            arrival: asyncio.Future[None] = loop.create_future()
+            if offset < queue.next_offset:
+                plan = self._reader.plan(queue, offset, pull.messages_max, self._broker.settings.gateway.pull_bytes_max)
+                slices = await self._read(plan)
+                scanned += plan.end - offset
+                offset = plan.end
+                if pull.tags is not None:
+                    slices = [match for part in slices for match in match_tags(part, pull.tags)]
+                if slices:
+                    return Pulled("found", offset, slices)
+                if scanned < SCANNED_MAX:
+                    continue
+            left = deadline - loop.time()
+            if left <= 0 or self._broker.stopping or scanned >= SCANNED_MAX:
+                return Pulled("no_matched_message" if scanned else "no_new_message", offset, [])
+            queue.waiters.add(arrival)
+            try:
+                await self._broker.wait(arrival, left)
+            finally:
+                queue.waiters.discard(arrival)
+            if offset < queue.min_offset:
+                return Pulled("offset_out_of_range", queue.min_offset, [])
+
+    async def _read(self, plan: QueuePlan) -> list[Slice]:
+        if self._reader.cached(plan):
+            return self._reader.read(plan)
+        return await asyncio.get_running_loop().run_in_executor(None, self._reader.read, plan)
+
+    def _answer(self, queue: Queue, pulled: Pulled, media: bytes) -> Answer:
+        name = self._broker.name
+        if media == JSON:
+            content = {
+                "status": pulled.status,
+                "next_offset": pulled.next_offset,
+                "min_offset": queue.min_offset,
+                "max_offset": queue.next_offset,
+                "messages": to_json_list(pulled.slices, name),
+            }
+            return Answer(200, [(b"content-type", JSON)], orjson.dumps(content))
+        body = to_arrow(pulled.slices, name) if media == ARROW else to_ndjson(pulled.slices, name)
+        headers = [
+            (b"content-type", ARROW if media == ARROW else NDJSON),
+            (b"lakemq-status", pulled.status.encode()),
+            (b"lakemq-next-offset", b"%d" % pulled.next_offset),
+            (b"lakemq-min-offset", b"%d" % queue.min_offset),
+            (b"lakemq-max-offset", b"%d" % queue.next_offset),
+        ]
+        return Answer(200, headers, body)
+
+
+def match_tags(part: Slice, tags: frozenset[str]) -> list[Slice]:
+    """The stretches of the slice whose messages have one of the tags."""
+    batch = part.frame.batch
+    if "tag" not in batch.schema.names:
+        return []
+    column = batch.column("tag").slice(part.row, part.count)
+    matches = pc.is_in(column, value_set=pa.array(sorted(tags), type=pa.string())).to_pylist()
+    stretches: list[Slice] = []
+    begin: int | None = None
+    for number, match in enumerate([*matches, False]):
+        if match and begin is None:
+            begin = number
+        elif not match and begin is not None:
+            stretches.append(part._replace(row=part.row + begin, count=number - begin))
+            begin = None
+    return stretches

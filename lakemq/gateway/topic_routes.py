@@ -1,0 +1,77 @@
+"""Routes of topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakemq.gateway.broker import Broker
+from lakemq.model.names import check_readable, check_writable, is_system
+from lakemq.storage.topics import Topic
+
+TIMESTAMP_MAX = 2**53
+
+
+class TopicBody(BaseModel):
+    """What a topic should be like. What is left out stays as it is, or is the default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    queues: int | None = Field(None, ge=1)
+    permission: str | None = None
+
+
+def describe(topic: Topic) -> dict[str, Any]:
+    """A topic as the contract shows it."""
+    return {
+        "topic": topic.name,
+        "permission": topic.permission,
+        "queues": [
+            {"queue_id": queue.queue_id, "min_offset": queue.min_offset, "max_offset": queue.next_offset}
+            for queue in topic.queues
+        ],
+    }
+
+
+def make_router(broker: Broker) -> APIRouter:
+    """The routes of one broker."""
+    router = APIRouter(prefix="/v1/topics", tags=["topics"])
+    topics = broker.log
+
+    @router.get("", summary="All topics")
+    async def list_topics(system: bool = False) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        chosen = [topic for topic in topics.topics if system or not is_system(topic.name)]
+        return {"topics": [describe(topic) for topic in sorted(chosen, key=lambda topic: topic.name)]}
+
+    @router.get("/{topic}", summary="One topic and its queues' offsets")
+    async def get_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        return describe(topics.topics.get(check_readable(topic)))
+
+    @router.put("/{topic}", summary="Make or change a topic", responses={201: {"description": "made"}})
+    async def put_topic(topic: str, response: Response, body: TopicBody | None = None) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        check_writable(topic)
+        body = body or TopicBody()  # pyright: ignore[reportCallIssue]
+        old = topics.topics.find(topic)
+        queues = len(old.queues) if old else broker.settings.topics.default_queues
+        permission = old.permission if old else "rw"
+        made = await broker.put_topic(topic, body.queues or queues, body.permission or permission)
+        await topics.flushed()
+        response.status_code = 200 if old else 201
+        return describe(made)
+
+    @router.delete("/{topic}", summary="Delete a topic")
+    async def delete_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        await broker.delete_topic(check_writable(topic))
+        await topics.flushed()
+        return {"topic": topic, "deleted": True}
+
+    @router.get("/{topic}/queues/{queue_id}/offset", summary="The first offset stored at or after a time")
+    async def offset_by_time(  # pyright: ignore[reportUnusedFunction]
+        topic: str, queue_id: int, timestamp_ms: int = Query(ge=0, le=TIMESTAMP_MAX)
+    ) -> dict[str, int]:
+        queue = topics.topics.queue(check_readable(topic), queue_id)
+        position = broker.reader.position_at_time(timestamp_ms)
+        return {"offset": broker.reader.offset_at_position(queue, position)}
+
+    return router

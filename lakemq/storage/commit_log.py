@@ -1,0 +1,525 @@
+"""The CommitLog: one writer, on one event loop.
+
+All appends that are pending when the loop comes round become one frame, so the cost of a write is
+paid per frame. An append's future is done when its frame is written, which survives a crash of the
+process; `flushed` waits until it also survives a crash of the machine. A frame is written whole or
+cut away again: a request is stored as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from lakemq.model.errors import StoreUnwritable
+from lakemq.model.message import Placed
+from lakemq.settings import Storage
+from lakemq.storage.cache import FrameCache
+from lakemq.storage.clock import Clock
+from lakemq.storage.files import Files
+from lakemq.storage.flusher import Flusher
+from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, Meta, Run, encode
+from lakemq.storage.recovery import recover
+from lakemq.storage.rows import PayloadCodec, Row, batch_mask, rows_to_batch
+from lakemq.storage.segment import Frame, Segment, segment_path
+from lakemq.storage.segment_index import Note, SegmentIndex, notes_of
+from lakemq.storage.topics import Queue, TopicTable
+
+logger = logging.getLogger(__name__)
+
+
+class Key(NamedTuple):
+    """A request's idempotency key and the digest of its payload."""
+
+    key: str
+    payload: str
+
+
+class Stored(NamedTuple):
+    """Where a request's messages are, in the request's order; all were stored at one time."""
+
+    placed: list[Placed]
+    store_time_ms: int
+
+
+class RowsAppend(NamedTuple):
+    """One request's rows, each with its queue."""
+
+    rows: list[Row]
+    queues: list[Queue]
+    body_bytes: int
+    future: asyncio.Future[Stored]
+    key: Key | None
+
+
+class BatchAppend(NamedTuple):
+    """One request's batch, its rows grouped by queue: `(queue, rows)` in the batch's order."""
+
+    batch: pa.RecordBatch
+    groups: list[tuple[Queue, int]]
+    body_bytes: int
+    future: asyncio.Future[Stored]
+    key: Key | None
+
+
+A = TypeVar("A", RowsAppend, BatchAppend)
+
+
+class CommitLog:
+    """The log in `settings.data_dir / "commitlog"`. `open` before anything else; not thread-safe:
+    everything but reading segments happens on the loop that called `open`."""
+
+    def __init__(self, settings: Storage, files: Files, clock: Clock) -> None:
+        self.settings = settings
+        self.files = files
+        self.directory: Path = settings.data_dir / "commitlog"
+        self.topics = TopicTable()
+        self.segments: list[Segment] = []
+        self.cache = FrameCache(settings.cache_bytes)
+        self.compacted_position = 0
+        self.torn_bytes = 0
+        self.frames_written = 0
+        self.bytes_written = 0
+        self.full: str | None = None
+        self.on_notes: Callable[[list[Note]], None] = lambda notes: None
+        self._clock = clock
+        self._codec = PayloadCodec(settings.compression, settings.compression_body_bytes_min)
+        self._store_time_ms = 0
+        self._rows: list[RowsAppend] = []
+        self._batches: list[BatchAppend] = []
+        self._scheduled = False
+        self._rolling = False
+        self._snapshot_bytes = 0
+        self._snapshot_ms = 0
+
+    # Opening and closing ---------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Recover the log, or begin one. Call on the running loop; raises `LogDamaged`, `OSError`."""
+        self._loop = asyncio.get_running_loop()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.files.sync_dir(self.directory.parent)
+        recovered = recover(self.files, self.directory, self.settings.verify_ms)
+        self.segments, self.topics, self.torn_bytes = recovered
+        if not self.segments:
+            self._begin_segment(0)
+        else:
+            self._store_time_ms = self.active.last_store_time_ms
+            self._set_min_offsets()
+        self.flusher = Flusher(
+            self._prepare_flush, self.settings.flush_interval_ms, self.settings.flush_bytes, self.next_position
+        )
+        self._snapshot_bytes = self.active.size
+        self._snapshot_ms = self._clock.now_ms()
+
+    async def close(self) -> None:
+        """Write what is pending, bring it to disk and leave a snapshot."""
+        if self._rows or self._batches:
+            self._write_pending()
+        if self.flusher.failure is None and self.unwritable is None:
+            await self.flusher.wait(self.next_position)
+            self._write_index(self.active, self._dump_index())
+        self.flusher.close()
+        for segment in self.segments:
+            segment.close()
+
+    # What there is ---------------------------------------------------------------------------
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is written."""
+        return self.segments[-1]
+
+    @property
+    def active_index(self) -> SegmentIndex:
+        """The index of the segment that is written."""
+        index = self.active.index
+        assert index is not None
+        return index
+
+    @property
+    def min_position(self) -> int:
+        """The first position that the log still holds."""
+        return self.segments[0].base_position
+
+    @property
+    def next_position(self) -> int:
+        """The position that the next message gets."""
+        return self.active_index.end_position
+
+    @property
+    def flushed_position(self) -> int:
+        """Everything below is on disk."""
+        return self.flusher.flushed_position
+
+    @property
+    def unwritable(self) -> str | None:
+        """Why the log takes no writes now, or None."""
+        return self.flusher.failure or self.full
+
+    def now_ms(self) -> int:
+        """The log's time: the clock's, but never going back."""
+        self._store_time_ms = max(self._store_time_ms, self._clock.now_ms())
+        return self._store_time_ms
+
+    # Appending -------------------------------------------------------------------------------
+
+    def append(
+        self, rows: list[Row], queues: list[Queue], body_bytes: int, key: Key | None = None
+    ) -> asyncio.Future[Stored]:
+        """Store rows, `rows[i]` in `queues[i]`, all in one frame; their bodies have `body_bytes`.
+
+        The future fails with `StoreUnwritable` when nothing of it was stored.
+        """
+        future: asyncio.Future[Stored] = self._loop.create_future()
+        self._rows.append(RowsAppend(rows, queues, body_bytes, future, key))
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._write_pending)
+        return future
+
+    def append_batch(
+        self, batch: pa.RecordBatch, groups: list[tuple[Queue, int]], body_bytes: int, key: Key | None = None
+    ) -> asyncio.Future[Stored]:
+        """Store a batch of `STORED` columns, as a frame of its own; otherwise like `append`.
+
+        Its `Stored.placed` has one entry a group: the group's first row.
+        """
+        future: asyncio.Future[Stored] = self._loop.create_future()
+        self._batches.append(BatchAppend(batch, groups, body_bytes, future, key))
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._write_pending)
+        return future
+
+    def flushed(self) -> asyncio.Future[None]:
+        """Done when everything written by now is on disk."""
+        return self.flusher.wait(self.next_position)
+
+    @property
+    def backlogged(self) -> bool:
+        """Whether more waits for the disk than the bound allows: produce should wait for a flush."""
+        return self.flusher.dirty_bytes > self.settings.dirty_bytes_max
+
+    def _write_pending(self) -> None:
+        self._scheduled = False
+        if self._rolling:
+            return
+        if self.active.size >= self.settings.segment_bytes and self.unwritable is None:
+            self._rolling = True
+            self.flushed().add_done_callback(self._roll)
+            return
+        rows, self._rows = self._rows, []
+        batches, self._batches = self._batches, []
+        for group in self._frames(rows):
+            self._attempt(self._write_rows, group)
+        for batch in batches:
+            self._attempt(self._write_batch, [batch])
+
+    def _frames(self, requests: list[RowsAppend]) -> Iterator[list[RowsAppend]]:
+        """The requests, in groups that fit a frame: nearly always all in one."""
+        size = 0
+        begin = 0
+        for number, request in enumerate(requests):
+            if size and size + request.body_bytes > self.settings.frame_bytes_max // 2:
+                yield requests[begin:number]
+                begin, size = number, 0
+            size += request.body_bytes
+        if begin < len(requests):
+            yield requests[begin:]
+
+    def _attempt(self, write: Callable[[list[A]], None], requests: list[A]) -> None:
+        try:
+            write(requests)
+        except OSError as error:
+            self.full = f"the log can't be written: {error}"
+            logger.error("%s", self.full)  # noqa: TRY400  a full disk needs no traceback
+            _refuse(requests, StoreUnwritable(self.full))
+        except StoreUnwritable as error:
+            _refuse(requests, error)
+        except Exception as error:  # noqa: BLE001  whatever it is, nobody may be left waiting
+            logger.exception("a frame could not be made")
+            _refuse(requests, error)
+
+    def _write_rows(self, requests: list[RowsAppend]) -> None:
+        groups: dict[Queue, list[Row]] = {}
+        for request in requests:
+            for row, queue in zip(request.rows, request.queues, strict=True):
+                group = groups.get(queue)
+                if group is None:
+                    groups[queue] = [row]
+                else:
+                    group.append(row)
+        rows: list[Row] = []
+        position = self.next_position
+        for queue, group in groups.items():
+            queue.fill_offset = queue.next_offset
+            queue.fill_position = position + len(rows)
+            rows += group
+        results = [_place(request.queues) for request in requests]
+        mask, batch = rows_to_batch(rows)
+        notes = [(r.key, placed) for r, placed in zip(requests, results, strict=True) if r.key is not None]
+        store_time_ms = self._write(
+            batch,
+            mask,
+            sum([request.body_bytes for request in requests]),
+            [(queue, len(group)) for queue, group in groups.items()],
+            notes,
+        )
+        for request, placed in zip(requests, results, strict=True):
+            if not request.future.done():
+                request.future.set_result(Stored(placed, store_time_ms))
+
+    def _write_batch(self, requests: list[BatchAppend]) -> None:
+        (request,) = requests
+        placed: list[Placed] = []
+        position = self.next_position
+        for queue, count in request.groups:
+            placed.append(Placed(queue.queue_id, queue.next_offset, position))
+            position += count
+        notes = [(request.key, placed)] if request.key is not None else []
+        store_time_ms = self._write(
+            request.batch, batch_mask(request.batch), request.body_bytes, request.groups, notes
+        )
+        if not request.future.done():
+            request.future.set_result(Stored(placed, store_time_ms))
+
+    def _write(
+        self,
+        batch: pa.RecordBatch,
+        mask: int,
+        body_bytes: int,
+        groups: list[tuple[Queue, int]],
+        keyed: list[tuple[Key, list[Placed]]],
+    ) -> int:
+        """Write one frame of messages and make it readable; returns its store time."""
+        if self.unwritable is not None:
+            raise StoreUnwritable(self.unwritable)
+        store_time_ms = self.now_ms()
+        notes = json.dumps([{**key._asdict(), "placed": placed} for key, placed in keyed]).encode() if keyed else b""
+        payload = self._codec.encode(batch, body_bytes)
+        runs = [(queue.next_offset, count, queue.encoded) for queue, count in groups]
+        position = self.next_position
+        meta_part = encode(KIND_MESSAGES, position, store_time_ms, batch.num_rows, mask, runs, notes, payload)
+        offset = self._write_bytes(meta_part, payload)
+        meta = self._meta(KIND_MESSAGES, position, store_time_ms, batch.num_rows, mask, groups, notes, meta_part, payload)
+        self._enter(offset, meta, batch, groups)
+        return store_time_ms
+
+    @staticmethod
+    def _meta(
+        kind: int,
+        position: int,
+        store_time_ms: int,
+        count: int,
+        mask: int,
+        groups: list[tuple[Queue, int]],
+        notes: bytes,
+        meta_part: bytes,
+        payload: pa.Buffer | bytes,
+    ) -> Meta:
+        runs: list[Run] = []
+        row = 0
+        for queue, rows in groups:
+            runs.append(Run(queue.topic, queue.queue_id, queue.next_offset, rows, row))
+            row += rows
+        sizes = len(meta_part), len(meta_part) + len(payload)
+        return Meta(kind, position, store_time_ms, count, mask, tuple(runs), notes, 0, *sizes)
+
+    def _write_bytes(self, meta_part: bytes, payload: pa.Buffer | bytes) -> int:
+        """Append one frame's bytes to the active segment, whole or not at all; returns their offset."""
+        segment = self.active
+        descriptor, offset = segment.open(), segment.size
+        wanted = len(meta_part) + len(payload)
+        try:
+            written = self.files.append(descriptor, (meta_part, payload))
+            while written < wanted:
+                rest = memoryview(meta_part + bytes(payload))[written:]
+                step = self.files.append(descriptor, (rest,))
+                if step <= 0:
+                    raise OSError("the file takes no more bytes")
+                written += step
+        except OSError:
+            self._cut_back(segment, offset)
+            raise
+        segment.size = offset + wanted
+        self.bytes_written += wanted
+        self.frames_written += 1
+        return offset
+
+    def _cut_back(self, segment: Segment, offset: int) -> None:
+        """Remove a frame that was written in part, so that the next one follows the last whole one."""
+        try:
+            self.files.truncate(segment.open(), offset)
+        except OSError as error:
+            self.flusher.fail(f"a frame that was written in part can't be cut away ({error}); restart the gateway")
+
+    def _enter(self, offset: int, meta: Meta, batch: pa.RecordBatch, groups: list[tuple[Queue, int]]) -> None:
+        index = self.active_index
+        index.add(offset, meta)
+        self.cache.put((self.active.base_position, offset), Frame(meta, batch))
+        for queue, count in groups:
+            queue.next_offset += count
+            if queue.waiters:
+                queue.wake()
+        self.flusher.wrote(index.end_position, meta.frame_bytes)
+        if meta.notes:
+            self.on_notes(notes_of(meta))
+
+    # Rolling, flushing and the index ---------------------------------------------------------
+
+    def _roll(self, done: asyncio.Future[None]) -> None:
+        """Begin a new segment, now that the old one is on disk whole."""
+        self._rolling = False
+        if done.exception() is None:
+            old, dump = self.active, self._dump_index()
+            try:
+                self._begin_segment(self.next_position)
+            except OSError as error:
+                self.full = f"a new segment can't be begun: {error}"
+                logger.error("%s", self.full)
+            else:
+                self._snapshot_bytes = self.active.size
+                self._loop.run_in_executor(None, self._seal, old, dump)
+        self._write_pending()
+
+    def _seal(self, segment: Segment, dump: list[bytes]) -> None:
+        try:
+            self._write_index(segment, dump)
+        except OSError as error:
+            # Recovery makes it again from the segment. Until then it stays in memory.
+            logger.warning("can't write the index of segment %s: %s", segment.path.name, error)
+            return
+        segment.index = None
+        segment.close()
+
+    def _begin_segment(self, base_position: int) -> None:
+        """Make the next segment: its first frame is the state of everything that the log made."""
+        segment = Segment(self.files, segment_path(self.directory, base_position), base_position)
+        index = segment.index = SegmentIndex(base_position)
+        index.start({queue.key: queue.next_offset for queue in self.topics.all_queues()})
+        payload = json.dumps({"topics": self.topics.dump()}, separators=(",", ":")).encode()
+        payload += b" " * (-len(payload) % 8)
+        store_time_ms = self.now_ms()
+        meta_part = encode(KIND_STATE, base_position, store_time_ms, 0, 0, [], b"", payload)
+        try:
+            descriptor = segment.open()
+            if self.files.append(descriptor, (meta_part, payload)) != len(meta_part) + len(payload):
+                raise OSError("the file takes no more bytes")
+            self.files.sync(descriptor)
+            self.files.sync_dir(self.directory)
+        except OSError:
+            segment.close()
+            self.files.remove(segment.path)
+            raise
+        segment.size = len(meta_part) + len(payload)
+        meta = self._meta(KIND_STATE, base_position, store_time_ms, 0, 0, [], b"", meta_part, payload)
+        index.add(0, meta)
+        self.segments.append(segment)
+
+    def _prepare_flush(self) -> Callable[[], None]:
+        segment = self.active
+        descriptor = segment.open()
+        dump = self._dump_index() if self._snapshot_due() else None
+
+        def flush() -> None:
+            self.files.sync(descriptor)
+            if dump is not None:
+                self._snapshot(segment, dump)
+
+        return flush
+
+    def _snapshot(self, segment: Segment, dump: list[bytes]) -> None:
+        try:
+            self._write_index(segment, dump)
+        except OSError as error:
+            logger.warning("can't write a snapshot of the index, recovery will scan more: %s", error)
+
+    def _snapshot_due(self) -> bool:
+        now = self._clock.now_ms()
+        due = (
+            self.active.size - self._snapshot_bytes >= self.settings.snapshot_bytes
+            or now - self._snapshot_ms >= self.settings.snapshot_interval_ms
+        )
+        if due:
+            self._snapshot_bytes, self._snapshot_ms = self.active.size, now
+        return due
+
+    def _dump_index(self) -> list[bytes]:
+        return self.active_index.dump(self.topics.dump())
+
+    def _write_index(self, segment: Segment, dump: list[bytes]) -> None:
+        self.files.replace(segment.index_path, dump)
+
+    def _set_min_offsets(self) -> None:
+        """Every queue begins where the first segment found it."""
+        first = self.segments[0]
+        index = first.load_index() if first.index is None else first.index
+        if first is not self.active:
+            first.index = None
+        for queue in self.topics.all_queues():
+            runs = index.queues.get(queue.key)
+            # A queue that the first segment doesn't know was made later, with offset 0.
+            queue.min_offset = max(queue.floor, runs.start_offset if runs is not None else 0)
+
+    # Retention -------------------------------------------------------------------------------
+
+    def retain(self) -> int:
+        """Remove the old segments that may go; returns how many went.
+
+        One may go when it is compacted and past `retention_ms`, or when it is compacted and the
+        disk is nearly full. The segment that is written never goes.
+        """
+        free, total = self.files.free_bytes(self.directory)
+        self._check_room(free)
+        crowded = total - free > total * self.settings.disk_high_ratio
+        horizon = self._clock.now_ms() - self.settings.retention_ms
+        removed = 0
+        while len(self.segments) > 1:
+            oldest = self.segments[0]
+            if oldest.end_position > self.compacted_position:
+                break
+            if oldest.last_store_time_ms >= horizon and not crowded:
+                break
+            self._remove_oldest()
+            removed += 1
+        return removed
+
+    def _remove_oldest(self) -> None:
+        oldest = self.segments.pop(0)
+        self._set_min_offsets()
+        oldest.close()
+        self.files.remove(oldest.index_path)
+        self.files.remove(oldest.path)
+        self.files.sync_dir(self.directory)
+        logger.info("removed segment %s: retention", oldest.path.name)
+
+    def _check_room(self, free: int) -> None:
+        if free < self.settings.free_bytes_min:
+            self.full = f"the disk has {free} bytes free, below storage.free_bytes_min"
+        elif self.full is not None:
+            logger.info("the log takes writes again: the disk has %d bytes free", free)
+            self.full = None
+
+
+def _refuse(requests: Sequence[RowsAppend | BatchAppend], error: Exception) -> None:
+    for request in requests:
+        if not request.future.done():
+            request.future.set_exception(error)
+
+
+def _place(queues: list[Queue]) -> list[Placed]:
+    """Where the next rows of these queues go, by the frame that is being built."""
+    placed: list[Placed] = []
+    for queue in queues:
+        placed.append(Placed(queue.queue_id, queue.fill_offset, queue.fill_position))
+        queue.fill_offset += 1
+        queue.fill_position += 1
+    return placed
+

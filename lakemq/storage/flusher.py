@@ -1,0 +1,113 @@
+"""Bringing the log to disk: group fsync, off the event loop.
+
+One fsync runs at a time. What is written while it runs waits for the next one, so any number of
+appends share it. A failed fsync is never tried again on the same pages, since the kernel may have
+dropped them: the log stops taking writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from lakemq.model.errors import StoreUnwritable
+
+logger = logging.getLogger(__name__)
+
+
+class Flusher:
+    """Knows how far the log is on disk, and brings it further in time.
+
+    A flush starts at the latest `interval_ms` after a write, or when `bytes_max` are dirty, or at
+    once when somebody waits for one. `sync` does it, in a thread; what it returns is called on the
+    loop before the waiters are answered.
+    """
+
+    def __init__(self, sync: Callable[[], Callable[[], None]], interval_ms: int, bytes_max: int, position: int) -> None:
+        self._prepare = sync
+        self._interval_s = interval_ms / 1000
+        self._bytes_max = bytes_max
+        self._loop = asyncio.get_running_loop()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush")
+        self._timer: asyncio.TimerHandle | None = None
+        self._running = False
+        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.written_position = position
+        self.flushed_position = position
+        self.dirty_bytes = 0
+        self.failure: str | None = None
+
+    def wrote(self, position: int, size: int) -> None:
+        """Tell that the log was written up to `position`, `size` bytes more."""
+        self.written_position = position
+        self.dirty_bytes += size
+        if self._running:
+            return
+        if self.dirty_bytes >= self._bytes_max:
+            self.start()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(self._interval_s, self.start)
+
+    def wait(self, position: int) -> asyncio.Future[None]:
+        """A future that is done when the log is on disk up to `position`, or fails with
+        `StoreUnwritable` when that can't be promised any more."""
+        future = self._loop.create_future()
+        if self.failure is not None:
+            future.set_exception(StoreUnwritable(self.failure))
+        elif position <= self.flushed_position:
+            future.set_result(None)
+        else:
+            self._waiters.append((position, future))
+            if not self._running:
+                # After the callbacks that are ready now: they may write too.
+                self._loop.call_soon(self.start)
+        return future
+
+    def start(self) -> None:
+        """Begin a flush, unless one runs, has failed, or there is nothing to do."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._running or self.failure is not None or self.written_position <= self.flushed_position:
+            return
+        self._running = True
+        position, size = self.written_position, self.dirty_bytes
+        task = self._loop.run_in_executor(self._pool, self._prepare())
+        task.add_done_callback(lambda done: self._finish(done, position, size))
+
+    def _finish(self, done: asyncio.Future[None], position: int, size: int) -> None:
+        self._running = False
+        error = done.exception()
+        if error is not None:
+            self.fail(f"a flush to disk has failed ({error}); restart the gateway to recover what is on disk")
+            return
+        self.flushed_position = position
+        self.dirty_bytes -= size
+        waiters = self._waiters
+        while waiters and waiters[0][0] <= position:
+            _, future = waiters.popleft()
+            if not future.done():
+                future.set_result(None)
+        if waiters:
+            self.start()
+        elif self.dirty_bytes > 0:
+            self.wrote(self.written_position, 0)
+
+    def fail(self, why: str) -> None:
+        """Never promise anything again; everybody who waits is told."""
+        logger.error("%s", why)
+        self.failure = why
+        while self._waiters:
+            _, future = self._waiters.popleft()
+            if not future.done():
+                future.set_exception(StoreUnwritable(why))
+
+    def close(self) -> None:
+        """Wait for a running flush and give the thread back."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._pool.shutdown(wait=True)
