@@ -144,9 +144,7 @@ def mutate(random: Random, request: Request, others: list[Request]) -> Request:
 
 def _mutated_text(random: Random, text: str) -> str:
     at = random.randrange(len(text) + 1)
-    new = random.choice(
-        ("", "%", "%zz", "%ff", '"', "\\", "\ud800", "\x00", "é", "9" * 20, ",", "x" * 2_000)
-    )
+    new = random.choice(("", "%", "%zz", "%ff", '"', "\\", "\ud800", "\x00", "é", "9" * 20, ",", "x" * 2_000))
     return text[:at] + new + text[at + random.randrange(3) :]
 
 

@@ -46,9 +46,7 @@ def replaced(stream: bytes, old: bytes, new: bytes, count: int = 1) -> bytes:
 
 _NAMES = string.ascii_letters + string.digits + " é€😀\x00"
 _texts = st.text(_NAMES, min_size=1, max_size=12)
-_tags = st.text(string.ascii_letters + "é€😀|", min_size=1, max_size=12).filter(
-    lambda tag: "||" not in tag
-)
+_tags = st.text(string.ascii_letters + "é€😀|", min_size=1, max_size=12).filter(lambda tag: "||" not in tag)
 _times = st.integers(0, TIME_MS_MAX)
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {

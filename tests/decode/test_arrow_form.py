@@ -36,9 +36,7 @@ def refused(stream: bytes) -> str:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tables(), st.sampled_from([None, "lz4", "zstd"]), st.integers(1, 8))
-def test_rows_come_out_as_they_were_written(
-    table: pa.Table, compression: str | None, rows: int
-) -> None:
+def test_rows_come_out_as_they_were_written(table: pa.Table, compression: str | None, rows: int) -> None:
     batch = rows_of(write_stream(table, compression, rows))
     assert batch.to_pylist() == table.select(batch.schema.names).to_pylist()
     present = [field for field in REQUEST if field.name in table.column_names]
@@ -129,9 +127,7 @@ def test_batches_without_rows_are_passed_over() -> None:
         ("deliver_at_ms", [2**53 + 1], "column 'deliver_at_ms', row 0"),
     ],
 )
-def test_a_value_out_of_its_range_is_named_with_its_row(
-    name: str, values: list[Any], says: str
-) -> None:
+def test_a_value_out_of_its_range_is_named_with_its_row(name: str, values: list[Any], says: str) -> None:
     assert says in refused(with_column(name, values))
 
 
@@ -205,8 +201,8 @@ def test_a_column_that_is_there_twice_is_refused() -> None:
 
 
 def test_integers_that_do_not_fit_are_refused() -> None:
-    assert "can't be read" in refused(with_column("queue_id", [2**40], pa.int64()))
-    assert "can't be read" in refused(with_column("born_time_ms", [2**63], pa.uint64()))
+    assert "column 'queue_id': Integer" in refused(with_column("queue_id", [2**40], pa.int64()))
+    assert "column 'born_time_ms': " in refused(with_column("born_time_ms", [2**63], pa.uint64()))
 
 
 def test_a_stream_without_rows_is_refused() -> None:
@@ -215,7 +211,7 @@ def test_a_stream_without_rows_is_refused() -> None:
 
 def test_text_that_is_no_utf8_is_refused() -> None:
     stream = replaced(with_column("tag", ["tag-tag"]), b"tag-tag", b"tag\xfftag")
-    assert "can't be read" in refused(stream)
+    assert "column 'tag': Invalid: Invalid UTF8" in refused(stream)
 
 
 def test_more_rows_than_a_request_may_have_are_refused_unread() -> None:

@@ -92,6 +92,17 @@ def test_views_that_show_the_same_bytes_again_count_each_time() -> None:
     assert "bytes of text" in refused(stream)
 
 
+@pytest.mark.parametrize("view", [pack("<iiii", -(2**31), 0, 0, 0), pack("<iiii", 99, 0, 7, 7)])
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()])
+def test_views_of_null_slots_are_not_followed(kind: pa.DataType, view: bytes) -> None:
+    # Arrow's own validation passes them over, and its cast crashed the process.
+    column = pa.Array.from_buffers(kind, 2, [pa.py_buffer(b"\x02"), pa.py_buffer(view + pack("<i12s", 1, b"v"))])
+    column.validate(full=True)
+    name = "tag" if pa.types.is_string_view(kind) else "body"
+    other = {"body": [b"x", b"y"]} if name == "tag" else {}
+    assert "View" in refused(write_stream(pa.table({name: column, **other})))
+
+
 @pytest.mark.parametrize("column", ["keys", "properties"])
 def test_offsets_that_leave_their_buffer_are_refused(column: str) -> None:
     values: dict[str, list[Any]] = {"keys": [["k"] * 3], "properties": [[("n", "v")]]}
@@ -99,7 +110,7 @@ def test_offsets_that_leave_their_buffer_are_refused(column: str) -> None:
     offsets = pack("<ii", 0, len(values[column][0])) + b"\0"
     at = stream.rindex(offsets)
     broken = stream[: at + 4] + pack("<i", 1_000_000) + stream[at + 8 :]
-    assert "can't be read" in refused(broken)
+    assert f"column {column!r}: " in refused(broken)
 
 
 def test_offsets_that_go_back_are_refused() -> None:

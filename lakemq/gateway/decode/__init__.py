@@ -19,9 +19,7 @@ __all__ = ["ArrowRows", "Limits", "decode", "inflate"]
 _OCTETS = "application/octet-stream"
 
 
-def decode(
-    content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits
-) -> list[Draft] | ArrowRows:
+def decode(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft] | ArrowRows:
     """The messages of a produce request, at least one, each field checked.
 
     `headers` has lower-case names. `body` has no content encoding any more (see `inflate`). An
@@ -30,9 +28,7 @@ def decode(
     input; the detail names the message and the field.
     """
     if len(body) > limits.request_bytes_max:
-        raise MessageTooLarge(
-            f"the request has {len(body)} bytes, more than {limits.request_bytes_max}"
-        )
+        raise MessageTooLarge(f"the request has {len(body)} bytes, more than {limits.request_bytes_max}")
     media = media_type(content_type)
     if media.startswith("application/cloudevents"):
         return _decode_event_format(media, content_type, headers, body, limits)

@@ -24,9 +24,7 @@ from lakemq.model.errors import InvalidArrow, MessageTooLarge
 pc: Any = pyarrow.compute
 
 # Misaligned buffers are copied: a loop that Arrow's compiler made wide may not take them.
-_OPTIONS = pa.ipc.IpcReadOptions(
-    ensure_alignment=pa.ipc.Alignment.DataTypeSpecific, use_threads=False
-)
+_OPTIONS = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.DataTypeSpecific, use_threads=False)
 _IN_COLUMN = re.compile(r"In column ([0-9]): (.*)", re.DOTALL)
 _FAULTS = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, MemoryError)
 
@@ -84,7 +82,7 @@ def _validate(batch: Any, names: tuple[str, ...]) -> None:
 
 
 def _viewed_bytes(batch: Any) -> int:
-    """The bytes that the views of a batch show: many views may show the same bytes."""
+    """The bytes that all views of a batch show: many views may show the same bytes."""
     return sum(_viewed_in(column) for column in batch.columns)
 
 
@@ -100,11 +98,16 @@ def _viewed_in(column: Any) -> int:
 
 
 def _viewed_lengths(column: Any) -> int:
-    """The sum of the lengths that a column's views begin with: Arrow has no kernel for it."""
-    count = column.offset + len(column)
-    words = pa.Array.from_buffers(pa.int32(), 4 * count, [None, column.buffers()[1]])
-    views = pa.FixedSizeListArray.from_arrays(words, 4).slice(column.offset)
-    lengths = pc.list_element(views.filter(column.is_valid()), 0)
+    """The sum of the lengths that a column's views begin with: Arrow has no kernel for it.
+
+    Arrow validates no views of null slots, but its casts follow them: so those are validated
+    here too, as if no slot were null.
+    """
+    buffers = [None, *column.buffers()[1:]]
+    size, at = len(column), column.offset
+    pa.Array.from_buffers(column.type, size, buffers, null_count=0, offset=at).validate(full=True)
+    words = pa.Array.from_buffers(pa.int32(), 4 * size, [None, buffers[1]], offset=4 * at)
+    lengths = pc.list_element(pa.FixedSizeListArray.from_arrays(words, 4), 0)
     return pc.sum(lengths).as_py() or 0
 
 

@@ -42,9 +42,7 @@ def _check_body(column: Any, bytes_max: int) -> None:
     if pc.max(lengths).as_py() > bytes_max:
         row = _first(pc.greater(lengths, bytes_max))
         size = lengths[row].as_py()
-        raise MessageTooLarge(
-            f"column 'body', row {row}: {size} bytes, more than the {bytes_max} of a message"
-        )
+        raise MessageTooLarge(f"column 'body', row {row}: {size} bytes, more than the {bytes_max} of a message")
 
 
 def _check_tag(column: Any) -> None:
@@ -53,9 +51,7 @@ def _check_tag(column: Any) -> None:
     bad = pc.match_substring_regex(distinct, _BAD_TAG)
     if pc.any(bad).as_py():
         row = _row_of(column, distinct[_first(bad)])
-        raise InvalidArrow(
-            f"column 'tag', row {row}: can't be '*', hold '||', or begin or end with white space"
-        )
+        raise InvalidArrow(f"column 'tag', row {row}: can't be '*', hold '||', or begin or end with white space")
 
 
 def _check_ordering_key(column: Any) -> None:
@@ -91,9 +87,7 @@ def _check_property_bytes(names: Any, items: Any) -> None:
     large = pc.greater(by_row["bytes_sum"], bounds.PROPERTIES_BYTES_MAX)
     if pc.any(large).as_py():
         row = by_row["row"][_first(large)].as_py()
-        raise InvalidArrow(
-            f"column 'properties', row {row}: more than {bounds.PROPERTIES_BYTES_MAX} bytes"
-        )
+        raise InvalidArrow(f"column 'properties', row {row}: more than {bounds.PROPERTIES_BYTES_MAX} bytes")
 
 
 def _check_distinct_names(names: Any) -> None:
@@ -108,9 +102,7 @@ def _check_distinct_names(names: Any) -> None:
     counts = pc.value_counts(pairs)
     again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))[0].as_py()
     row, name = divmod(again, len(encoded.dictionary))
-    raise InvalidArrow(
-        f"column 'properties', row {row}: {encoded.dictionary[name].as_py()[:100]!r} is there twice"
-    )
+    raise InvalidArrow(f"column 'properties', row {row}: {encoded.dictionary[name].as_py()[:100]!r} is there twice")
 
 
 def _check_entries(name: str, column: Any, most: int) -> None:

@@ -46,9 +46,7 @@ def is_binary_event(headers: Mapping[str, str]) -> bool:
     return "ce-specversion" in headers
 
 
-def decode_binary(
-    content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits
-) -> list[Draft]:
+def decode_binary(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft]:
     """The one event whose attributes are `ce-…` headers and whose data is the body."""
     attributes = {
         name.removeprefix(_PREFIX): _header_value(name, value)
@@ -151,9 +149,7 @@ def _header_value(name: str, value: str) -> str:
         raise InvalidRequest(f"header {name[:100]} is no valid UTF-8") from None
 
 
-def _draft(
-    attributes: dict[str, str], body: bytes, routing: dict[str, object], limits: Limits
-) -> Draft:
+def _draft(attributes: dict[str, str], body: bytes, routing: dict[str, object], limits: Limits) -> Draft:
     _check_attributes(attributes)
     properties = {name: attributes[name] for name in attributes if name not in ("id", "type")}
     fields: dict[str, object] = {
@@ -178,6 +174,4 @@ def _check_attributes(attributes: dict[str, str]) -> None:
         raise InvalidRequest("attribute 'time' must be a time by RFC 3339")
     for name in attributes:
         if name == "data" or not _NAME.match(name):
-            raise InvalidRequest(
-                f"attribute {name[:100]!r} must be named with lower-case letters and digits only"
-            )
+            raise InvalidRequest(f"attribute {name[:100]!r} must be named with lower-case letters and digits only")

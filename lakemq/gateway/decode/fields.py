@@ -51,9 +51,7 @@ def draft_of(body: bytes, fields: Mapping[str, object], limits: Limits) -> Draft
 def checked_body(body: bytes, limits: Limits) -> bytes:
     """`body`, if it isn't too large."""
     if len(body) > limits.message_bytes_max:
-        raise MessageTooLarge(
-            f"body has {len(body)} bytes, more than the {limits.message_bytes_max} of a message"
-        )
+        raise MessageTooLarge(f"body has {len(body)} bytes, more than the {limits.message_bytes_max} of a message")
     return body
 
 

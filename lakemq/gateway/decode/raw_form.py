@@ -11,9 +11,7 @@ from lakemq.gateway.decode.limits import Limits
 from lakemq.model.message import Draft
 
 
-def decode_raw(
-    content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits
-) -> list[Draft]:
+def decode_raw(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft]:
     """One message; its property `content_type` is the header as it was sent."""
     fields = message_fields(headers)
     properties = cast("dict[str, str]", fields["properties"])
