@@ -78,9 +78,7 @@ class LogClient:
             clock_ms=answer["clock_ms"],
         )
 
-    def messages(
-        self, begin: int, end: int, subscription: Subscription, columns: list[str]
-    ) -> tuple[pa.Table, int]:
+    def messages(self, begin: int, end: int, subscription: Subscription, columns: list[str]) -> tuple[pa.Table, int]:
         """A page of the messages with begin ≤ position < end, and where the next page begins."""
         query = subscription.query()
         query |= {"from": str(begin), "to": str(end), "columns": ",".join(columns)}
@@ -88,9 +86,7 @@ class LogClient:
         headers, payload = self._ask("GET", f"/v1/log/messages?{urlencode(query)}")
         next_position = int(headers["Lakemq-Next-Position"])
         if not begin < next_position <= end:
-            raise LakemqError(
-                f"{self.address} answered {next_position} as next of {begin} to {end}"
-            )
+            raise LakemqError(f"{self.address} answered {next_position} as next of {begin} to {end}")
         return pa.ipc.open_stream(pa.py_buffer(payload)).read_all(), next_position
 
     def position_at(self, timestamp_ms: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from pathlib import Path
 
 from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
@@ -15,10 +16,12 @@ from lakemq.settings import Settings
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
+_LOG_CONF = Path(__file__).with_name("log4j2.properties").absolute()
+_CUBE_BYTES = str(1024**3)
+
 CONF: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
@@ -36,15 +39,16 @@ CONF: dict[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    "spark.sql.streaming.stateStore.providerClass": (
-        f"{_STREAMING}.state.RocksDBStateStoreProvider"
-    ),
-    # A query asks the log for its end at this pace while nothing new comes.
-    "spark.sql.streaming.pollingDelay": "200ms",
+    "spark.sql.streaming.stateStore.providerClass": (f"{_STREAMING}.state.RocksDBStateStoreProvider"),
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     "spark.cleaner.periodicGC.interval": "24h",
-    # The heap goes back to the system when the jobs are idle.
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_CONF.as_uri()}",
+    # OPTIMIZE must not keep the query that appends from the cores.
+    "spark.scheduler.mode": "FAIR",
+    "spark.databricks.delta.optimize.maxThreads": "1",
+    # Files in a cluster of that size are not touched again: a pass rewrites a bounded amount.
+    "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": _CUBE_BYTES,
+    "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": (_CUBE_BYTES),
 }
 
 

@@ -132,9 +132,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last = client.end_of_log()
             position = begin.positions.get(name, 0)
             if position > last:
-                raise PositionGone(
-                    f"the stream has read {name} up to {position}, but its log ends at {last}"
-                )
+                raise PositionGone(f"the stream has read {name} up to {position}, but its log ends at {last}")
         self._checked = True
 
 
@@ -153,15 +151,11 @@ def plan(
         if first is None:
             first = client.end().begin_position
         for low, high in split(first, end.positions[name], partitions):
-            tasks.append(
-                LogPartition(name, client.address, low, high, end.clock_ms, begin.begins, ends)
-            )
+            tasks.append(LogPartition(name, client.address, low, high, end.clock_ms, begin.begins, ends))
     return tasks
 
 
-def read_partition(
-    partition: LogPartition, options: SourceOptions, columns: list[str]
-) -> Iterator[pa.RecordBatch]:
+def read_partition(partition: LogPartition, options: SourceOptions, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """The partition's rows, a batch a page; runs in a worker of Spark."""
     schema = arrow_schema_of(columns)
     wanted = log_columns(columns)

@@ -125,9 +125,7 @@ def _begin_of_queues(
             positions[name] = end.begin_position
             continue
         found = [
-            client.position_of(topic, queue, at)
-            for topic, queues in begins.items()
-            for queue, at in queues.items()
+            client.position_of(topic, queue, at) for topic, queues in begins.items() for queue, at in queues.items()
         ]
         positions[name] = min([at for at in found if at is not None], default=end.end_position)
     return StreamOffset(positions, clock_ms, begins)
@@ -143,9 +141,7 @@ def _resolve(bound: QueueOffsets, options: SourceOptions, brokers: Brokers) -> Q
         if not _is_subscribed(topic, options):
             raise InvalidOption(f"offsets are given for topic {topic!r}, which is not subscribed")
         known = client.queue_ends(topic)
-        resolved[topic] = {
-            queue: _queue_offset(topic, queue, at, known) for queue, at in queues.items()
-        }
+        resolved[topic] = {queue: _queue_offset(topic, queue, at, known) for queue, at in queues.items()}
     return resolved
 
 

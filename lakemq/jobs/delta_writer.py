@@ -1,0 +1,87 @@
+"""Appends to one Delta table that carry their own progress, so that each row is there once.
+
+A commit holds the new rows and, for each broker, a transaction identifier of Delta
+(`lakemq-lake-{broker}` → the position after the last row): both or neither. What the table holds
+is read from the table, and from nothing else.
+
+Delta's public writer skips a batch whose version is already there, but does not notice when some
+other writer moved the version between our look and our commit: a driver that was killed may still
+have a commit under way in its JVM. So the commit is made through Delta's own transaction, which
+has read the versions, and fails when another commit changed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakemq.jobs.errors import LakeOutOfStep
+
+_APPLICATION = "lakemq-lake-"
+
+
+class DeltaWriter:
+    """The one writer of a table at `path`, which must exist. Not for several threads at once."""
+
+    def __init__(self, session: SparkSession, path: Path) -> None:
+        self._path = path
+        self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+        self._delta = self._jvm.org.apache.spark.sql.delta
+        java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+        self._log = self._delta.DeltaLog.forTable(java_session, str(path))
+        self._version = -1
+        self._held: dict[str, int] = {}
+
+    def held(self, brokers: Iterable[str]) -> dict[str, int | None]:
+        """The position up to which the table holds each broker's messages; None: nothing yet."""
+        none = self._jvm.scala.Option.empty()
+        snapshot = self._log.update(False, none, none)
+        self._remember(snapshot)
+        return {broker: self._held.get(broker) for broker in brokers}
+
+    def append(self, frame: DataFrame, ends: Mapping[str, int], epoch: int) -> None:
+        """Commits the rows together with `ends`, the positions that the table then holds.
+
+        `frame` must be just what the table lacks up to there. Raises `LakeOutOfStep`, with
+        nothing written, when another writer has come in between since `held` or the last append.
+        """
+        transaction = self._log.startTransaction()
+        self._check_unchanged(transaction.snapshot())
+        for broker in ends:
+            # As `txnVersion` does, which also reads the whole state of the table each time.
+            transaction.readTxn().append(_APPLICATION + broker)
+        actions = transaction.writeFiles(frame._jdf)  # pyright: ignore[reportPrivateUsage]
+        for broker, end in ends.items():
+            none = self._jvm.scala.Option.empty()
+            progress = self._delta.actions.SetTransaction(_APPLICATION + broker, end, none)
+            actions = actions.appended(progress)
+        append_mode = self._jvm.org.apache.spark.sql.streaming.OutputMode.Append()
+        none = self._jvm.scala.Option.empty()
+        operation = self._delta.DeltaOperations.StreamingUpdate(append_mode, "lakemq", epoch, none)
+        self._version = transaction.commit(actions, operation)
+        self._held.update(ends)
+
+    def _check_unchanged(self, snapshot: Any) -> None:
+        """Commits of others, such as OPTIMIZE, are fine as long as they leave the progress."""
+        if snapshot.version() == self._version:
+            return
+        before = dict(self._held)
+        self._remember(snapshot)
+        if self._held != before:
+            raise LakeOutOfStep(f"another lake query writes {self._path} at the same time")
+
+    def _remember(self, snapshot: Any) -> None:
+        self._version = snapshot.version()
+        versions = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(snapshot.transactions())
+        self._held = {
+            name.removeprefix(_APPLICATION): versions[name] for name in list(versions) if name.startswith(_APPLICATION)
+        }
+
+
+def forget_cached_logs(session: SparkSession) -> None:
+    """Has Delta look at the files again: a table may have been deleted or put back."""
+    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

@@ -1,0 +1,210 @@
+"""The lake query: the log into Delta tables, continuously, each message once in each table.
+
+The tables are the truth, the checkpoint is scratch. Each table says how far it holds each broker's
+log (`delta_writer`). A start takes the least of these, begins a new checkpoint there, and gives to
+each table only what it lacks. So a driver killed at any instant, a checkpoint that was deleted and
+a table that was put back from a copy are all the same case.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lakemq.jobs.delta_writer import DeltaWriter, forget_cached_logs
+from lakemq.jobs.errors import BrokerUnavailable, LakeOutOfStep
+from lakemq.jobs.lake_tables import MESSAGES, TABLES, LakeTable
+from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.log_range import read_range
+from lakemq.jobs.source_options import SourceOptions
+from lakemq.jobs.source_plan import LogPartition, StreamOffset, split
+from lakemq.settings import Settings
+
+CHECKPOINTS = "_checkpoints"
+"""The folder in the lake that holds checkpoints; Delta's readers pass over names like this."""
+
+_COMPACTED_RETRY_S = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class LakeQuery:
+    """One run of the query, from what the tables hold to `stop` or a failure."""
+
+    def __init__(self, session: SparkSession, settings: Settings, address: str) -> None:
+        self._session = session
+        self._settings = settings
+        self._options = SourceOptions(brokers=tuple(address.split(",")))
+        self._clients: dict[str, LogClient] = {}
+        self._held: dict[str, dict[str, int]] = {}
+        self._positions: dict[str, int] = {}
+        self._writing = Lock()
+        self._threads = ThreadPoolExecutor(len(TABLES), "lake")
+        self._query: StreamingQuery | None = None
+        self._failure: Exception | None = None
+        self.batches = 0
+
+    def start(self) -> StreamingQuery:
+        """Makes the tables where there are none, and starts to write from what they hold.
+
+        Raises `LakeOutOfStep` when the log has lost what a table lacks, or ends before what a
+        table holds; `BrokerUnavailable` when a broker does not answer.
+        """
+        lake = self._settings.lake.dir
+        forget_cached_logs(self._session)
+        for table in TABLES:
+            table.create(self._session, lake)
+        self._clients = self._connect()
+        self._writers = {table.name: DeltaWriter(self._session, table.path(lake)) for table in TABLES}
+        self._held = {table.name: self._begin_of_table(table) for table in TABLES}
+        self._positions = {broker: min(held[broker] for held in self._held.values()) for broker in self._clients}
+        self._put_compacted()
+        checkpoint = _new_checkpoint(lake)
+        query = self._stream(checkpoint)
+        self._query = query
+        return query
+
+    def failure(self) -> Exception | None:
+        """What a batch failed with, as it was raised; None when none did."""
+        return self._failure
+
+    def stop(self, grace_s: float = 20.0) -> None:
+        """Lets the batch that is under way finish, within `grace_s`, and stops."""
+        finished = self._writing.acquire(timeout=grace_s)
+        if self._query is not None:
+            self._query.stop()
+        if finished:
+            self._writing.release()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for client in self._clients.values():
+            client.close()
+
+    def _connect(self) -> dict[str, LogClient]:
+        clients = [LogClient(each, self._options.retry_s) for each in self._options.brokers]
+        return {client.end().broker: client for client in clients}
+
+    def _begin_of_table(self, table: LakeTable) -> dict[str, int]:
+        """Where the table goes on in each broker's log, checked against what the log holds."""
+        begins: dict[str, int] = {}
+        for broker, held in self._writers[table.name].held(self._clients).items():
+            client = self._clients[broker]
+            first, last = client.end().begin_position, client.end_of_log()
+            if held is None:
+                if first > 0:
+                    logger.warning(
+                        "the new table %s begins at position %d of %s: the log holds no more",
+                        table.name, first, broker,
+                    )  # fmt: skip
+                begins[broker] = first
+                continue
+            if held < first:
+                raise LakeOutOfStep(
+                    f"table {table.name} holds {broker} up to position {held}, but the log begins "
+                    f"at {first}: messages between are lost to it. Put the table back from a copy, "
+                    "or move it away to begin a new one"
+                )
+            if held > last:
+                raise LakeOutOfStep(
+                    f"table {table.name} holds {broker} up to position {held}, but the log ends at "
+                    f"{last}: this is another log than the lake's. Give one of them another name"
+                )
+            begins[broker] = held
+        return begins
+
+    def _stream(self, checkpoint: Path) -> StreamingQuery:
+        lake = self._settings.lake
+        reader = self._session.readStream.format("lakemq").options(
+            broker=",".join(self._options.brokers),
+            startingOffsets=json.dumps({"positions": self._positions}),
+            columns=",".join(MESSAGES.log_columns),
+            partitions=str(lake.partitions),
+            maxMessagesPerTrigger=str(lake.messages_per_trigger_max),
+        )
+
+        def write(frame: DataFrame, epoch: int) -> None:
+            with self._writing:
+                self._write_batch(frame, epoch, _end_of_batch(checkpoint, epoch))
+
+        writer = reader.load().writeStream.queryName("lake").foreachBatch(write)
+        writer = writer.trigger(processingTime=f"{lake.trigger_ms} milliseconds")
+        return writer.option("checkpointLocation", str(checkpoint)).start()
+
+    def _write_batch(self, frame: DataFrame, epoch: int, end: StreamOffset) -> None:
+        """Brings each table to `end`, the three at once; then tells the brokers."""
+        tasks = [self._threads.submit(self._write_table, table, frame, epoch, end) for table in TABLES]
+        failures = [failure for task in tasks if (failure := task.exception()) is not None]
+        if failures:
+            self._failure = failures[0] if isinstance(failures[0], Exception) else None
+            raise failures[0]
+        self._positions = dict(end.positions)
+        self.batches += 1
+        self._put_compacted()
+
+    def _write_table(self, table: LakeTable, frame: DataFrame, epoch: int, end: StreamOffset) -> None:
+        held = self._held[table.name]
+        ends = {broker: position for broker, position in end.positions.items() if position > held[broker]}
+        if not ends:
+            return
+        begins = {broker: max(held[broker], self._positions[broker]) for broker in ends}
+        if begins != {broker: held[broker] for broker in ends}:
+            raise LakeOutOfStep(f"table {table.name} holds {held}, and the batch begins at {begins}")
+        if table is MESSAGES:
+            log = _from_positions(frame, begins) if begins != self._positions else frame
+        else:
+            log = self._read(table, begins, ends, end.clock_ms)
+        self._writers[table.name].append(table.rows(log), ends, epoch)
+        held.update(ends)
+
+    def _read(self, table: LakeTable, begins: Mapping[str, int], ends: Mapping[str, int], clock_ms: int) -> DataFrame:
+        """The same range of the log again, with just the columns that the table needs."""
+        partitions = [
+            LogPartition(broker, self._clients[broker].address, low, high, clock_ms, {}, {})
+            for broker in ends
+            for low, high in split(begins[broker], ends[broker], 1)
+        ]
+        return read_range(self._session, partitions, table.log_columns, self._options)
+
+    def _put_compacted(self) -> None:
+        """Tells each broker what every table holds. A broker that is away is told next time."""
+        for broker, client in self._clients.items():
+            quick = LogClient(client.address, _COMPACTED_RETRY_S)
+            try:
+                quick.put_compacted(self._positions[broker])
+            except BrokerUnavailable as error:
+                logger.warning("%s", error.detail)
+            finally:
+                quick.close()
+
+
+def _from_positions(frame: DataFrame, begins: Mapping[str, int]) -> DataFrame:
+    lacking = F.lit(False)
+    for broker, begin in begins.items():
+        lacking = lacking | ((F.col("broker") == broker) & (F.col("position") >= begin))
+    return frame.where(lacking)
+
+
+def _new_checkpoint(lake: Path) -> Path:
+    """An empty folder for a run's checkpoint; those of earlier runs are removed."""
+    folder = lake.absolute() / CHECKPOINTS / "lake"
+    shutil.rmtree(folder, ignore_errors=True)
+    checkpoint = folder / uuid.uuid4().hex
+    checkpoint.mkdir(parents=True)
+    return checkpoint
+
+
+def _end_of_batch(checkpoint: Path, epoch: int) -> StreamOffset:
+    """The offset that Spark planned the batch to; its begin is the end of the batch before."""
+    lines = (checkpoint / "offsets" / str(epoch)).read_text(encoding="utf-8").splitlines()
+    content: dict[str, Any] = json.loads(lines[-1])
+    return StreamOffset.from_json(content)
