@@ -53,9 +53,11 @@ def list_topics(
         for topic in topics:
             write_line(orjson.dumps(topic).decode())
         return
-    table = Table("topic", "queues", "permission")
+    table = Table("topic", "queues", "messages", "permission")
     for topic in topics:
-        table.add_row(topic["topic"], str(topic["queues"]), str(topic.get("permission", "")))
+        queues: list[dict[str, int]] = topic["queues"]
+        messages = sum(queue["max_offset"] - queue["min_offset"] for queue in queues)
+        table.add_row(topic["topic"], str(len(queues)), f"{messages:,}", topic["permission"])
     stdout().print(table)
 
 

@@ -29,6 +29,7 @@ from lakemq.client.results import (
     Status,
     TableReceipt,
 )
+from lakemq.model.errors import LakemqError
 from lakemq.model.message import Draft
 
 Ack = Literal["async", "sync", "none"]
@@ -231,7 +232,10 @@ def _segment(name: str) -> str:
 
 
 def _json(response: httpx.Response) -> dict[str, Any]:
-    return orjson.loads(response.content)
+    try:
+        return orjson.loads(response.content)
+    except orjson.JSONDecodeError:
+        raise LakemqError(f"{response.url} answered no JSON: is it a lakemq gateway?") from None
 
 
 def _receipt(entry: Mapping[str, Any]) -> Receipt:

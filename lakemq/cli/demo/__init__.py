@@ -100,6 +100,7 @@ def _show(context: typer.Context, broker: Broker, limit: int | None) -> bool:
         note(f"gateway on {broker.url}; the jobs start beside it")
         client.create_topic(TOPIC, QUEUES)
         replayed = replay(broker, client, flights)
+    note(f"produced in {replayed.produce_s:.1f} s; all consumed and in the lake after {replayed.lake_s:.1f} s")
     note("asking the lake (Spark starts)")
     with History(settings_of(context), broker.places.lake) as history:
         holds = report.show_checks(report.checks(replayed, history.stored(), count))

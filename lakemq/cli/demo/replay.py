@@ -21,8 +21,9 @@ from lakemq.cli.demo.broker import Broker
 from lakemq.cli.demo.flights import message_batches
 from lakemq.cli.demo.queries import TOPIC
 from lakemq.cli.demo.tally import Outcome
-from lakemq.cli.output import note, progress
+from lakemq.cli.output import progress
 from lakemq.client.http import HttpClient
+from lakemq.client.results import TableReceipt
 from lakemq.model.errors import LakemqError
 
 ROWS_PER_REQUEST = 2_000
@@ -88,33 +89,39 @@ class _Stages:
     """How far each stage is, on a progress bar; raises when none moves any more."""
 
     def __init__(self, bar: Progress, broker: Broker, client: HttpClient, count: int) -> None:
-        self.count = count
         self.produced = 0
-        self.end_position: int | None = None
-        self._first_position = client.broker()["max_position"]
-        self._bar, self._broker, self._client = bar, broker, client
+        self._bar, self._broker, self._client, self._count = bar, broker, client, count
         self._tasks = [bar.add_task(name, total=count) for name in ("produced", "consumed", "in the lake")]
+        self._first_position = self._end_position = client.broker()["max_position"]
+        self._is_in_lake = False
         self._seen: tuple[int, ...] = ()
         self._moved_s = time.monotonic()
 
-    def show(self, consumer: Consumer) -> int:
-        """Update the bars; the count of messages that the lake holds."""
+    def add(self, stored: TableReceipt) -> None:
+        """Note one request that was stored."""
+        self.produced += stored.count
+        self._end_position = stored.first_position + stored.count
+
+    def is_over(self, consumer: Consumer) -> bool:
+        """Show how far it is; whether all that was produced is consumed and in the lake."""
         self._broker.check_alive()
         consumer.check_alive()
-        compacted = self._client.broker()["compacted_position"] - self._first_position
-        in_lake = max(0, min(compacted, self.count))
-        state = (self.produced, consumer.consumed, in_lake)
+        compacted = self._client.broker()["compacted_position"]
+        in_lake = min(max(compacted - self._first_position, 0), self._count)
+        self._show((self.produced, consumer.consumed, in_lake))
+        return compacted >= self._end_position and consumer.outcome is not None
+
+    def _show(self, state: tuple[int, int, int]) -> None:
         for task, value in zip(self._tasks, state, strict=True):
             self._bar.update(task, completed=value)
         now = time.monotonic()
         if state != self._seen:
             self._seen, self._moved_s = state, now
-        if now - self._moved_s > STALL_S_MAX:
+        elif now - self._moved_s > STALL_S_MAX:
             raise LakemqError(
-                f"nothing has moved for {STALL_S_MAX:.0f} s: produced, consumed and in the lake "
-                f"are {state}; see {self._broker.places.log}"
+                f"nothing has moved for {STALL_S_MAX:.0f} s: produced, consumed and in the lake are {state}; "
+                f"see {self._broker.places.log}"
             )
-        return in_lake
 
 
 def replay(broker: Broker, client: HttpClient, flights: pa.Table) -> Replayed:
@@ -126,12 +133,12 @@ def replay(broker: Broker, client: HttpClient, flights: pa.Table) -> Replayed:
             stages = _Stages(bar, broker, client, flights.num_rows)
             _produce(client, flights, stages, consumer)
             produce_s = time.monotonic() - begin_s
-            note(f"produced {stages.produced:,} in {produce_s:.1f} s")
             consumer.tell_produced(stages.produced)
-            while stages.show(consumer) < stages.count or consumer.outcome is None:
+            while not stages.is_over(consumer):
                 time.sleep(LOOK_S)
             lake_s = time.monotonic() - begin_s
-        note(f"consumed {consumer.outcome.consumed:,}; all in the lake after {lake_s:.1f} s")
+        if consumer.outcome is None:
+            raise LakemqError("the consumer has said no outcome")
         return Replayed(stages.produced, consumer.outcome, produce_s, lake_s)
     finally:
         consumer.stop()
@@ -140,7 +147,7 @@ def replay(broker: Broker, client: HttpClient, flights: pa.Table) -> Replayed:
 def _produce(client: HttpClient, flights: pa.Table, stages: _Stages, consumer: Consumer) -> None:
     looked_s = 0.0
     for batch in message_batches(flights, ROWS_PER_REQUEST):
-        stages.produced += client.produce_table(TOPIC, batch).count
+        stages.add(client.produce_table(TOPIC, batch))
         if time.monotonic() - looked_s > LOOK_S:
-            stages.show(consumer)
+            stages.is_over(consumer)
             looked_s = time.monotonic()
