@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Annotated
 
 import typer
@@ -26,7 +27,7 @@ def jobs(
     lakemq jobs
     lakemq jobs --broker http://127.0.0.1:9000 --lake /srv/lake
     """
-    end_with_parent(parent_pid)
+    end_with_parent(parent_pid, signal.SIGKILL)  # all that a job wrote it wrote exactly once
     settings = settings_of(context, lake__dir=lake)
     url = broker_url(context, broker)
     from lakemq.jobs.run import run_jobs

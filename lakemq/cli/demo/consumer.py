@@ -11,6 +11,7 @@ over; it goes on to the end of each queue, says the `Outcome` and ends.
 from __future__ import annotations
 
 import dataclasses
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Event, Thread
@@ -87,7 +88,7 @@ def _report(content: dict[str, int]) -> None:
 def main() -> int:
     """The process: its arguments are the gateway's URL, the topic and the parent's pid."""
     url, topic, parent_pid = sys.argv[1:]
-    end_with_parent(int(parent_pid))
+    end_with_parent(int(parent_pid), signal.SIGKILL)
     try:
         consume(url, topic)
     except LakemqError as error:
