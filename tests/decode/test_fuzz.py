@@ -3,8 +3,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from lakemq.gateway.decode import decode
 from tests.decode.fuzz import LIMITS, arrow_requests, other_requests
 
@@ -14,9 +12,8 @@ def test_what_the_fuzzer_mutates_is_valid() -> None:
         assert decode(*request, LIMITS)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_mutated_requests_are_decoded_or_refused_and_nothing_else(seed: int) -> None:
-    command = [sys.executable, "-m", "tests.decode.fuzz", "--seed", str(seed), "--rounds", "8000"]
+def test_mutated_requests_are_decoded_or_refused_and_nothing_else() -> None:
+    command = [sys.executable, "-m", "tests.decode.fuzz", "--seed", "1", "--rounds", "8000"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("8000 requests")

@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 from lakemq.gateway.decode.arrow_schema import I16, U8, Kind, Layout, Node, read_layout
 from lakemq.gateway.decode.flatbuffer import Malformed, Table, read, root
-from lakemq.gateway.decode.limits import BATCHES_MAX, ROWS_MAX
+from lakemq.gateway.decode.limits import BATCHES_MAX, METADATA_BYTES_MAX, ROWS_MAX
 from lakemq.model.errors import MessageTooLarge
 
 _PREFIX = Struct("<II")
 _I64 = Struct("<q")
 _CONTINUATION = 0xFFFFFFFF
-_METADATA_BYTES_MAX = 1_048_576
 _SCHEMA, _RECORD_BATCH = 1, 3
 _V4, _V5 = 3, 4
 _RAW = -1
@@ -57,26 +56,30 @@ def measure_stream(stream: bytes, inflated_bytes_max: int) -> Measured:
     if first.body_bytes:
         raise Malformed("the schema has a body")
     layout = read_layout(first.metadata, first.header_at)
-    batches = rows = inflated = 0
+    batches = rows = inflated = metadata = 0
     at = first.next_at
     while (message := _message_at(stream, at)) is not None:
         if message.kind != _RECORD_BATCH:
             raise Malformed("the stream has another message than record batches")
         batches += 1
-        if batches > BATCHES_MAX:
-            raise MessageTooLarge(f"more than {BATCHES_MAX} record batches in one request")
+        metadata += len(message.metadata)
+        _check_most("record batches", batches, BATCHES_MAX)
+        _check_most("bytes of metadata", metadata, METADATA_BYTES_MAX)
         batch = _Batch(stream, message, layout)
         rows += batch.rows
-        if rows > ROWS_MAX:
-            raise MessageTooLarge(f"more than {ROWS_MAX} messages in one request")
         inflated += sum(batch.sizes)
-        if inflated > inflated_bytes_max:
-            raise MessageTooLarge(f"more than {inflated_bytes_max} bytes when inflated")
+        _check_most("messages", rows, ROWS_MAX)
+        _check_most("bytes when inflated", inflated, inflated_bytes_max)
         batch.check_arrays()
         at = message.next_at
     if not rows:
         raise Malformed("the stream has no rows")
     return Measured(layout, batches, rows, inflated)
+
+
+def _check_most(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise MessageTooLarge(f"more than {most} {what} in one request")
 
 
 def _message_at(stream: bytes, at: int) -> _Message | None:
@@ -97,7 +100,7 @@ def _message_at(stream: bytes, at: int) -> _Message | None:
 
 def _parse_message(stream: bytes, metadata_at: int, size: int) -> _Message:
     body_at = metadata_at + size
-    if size % 8 or size > _METADATA_BYTES_MAX:
+    if size % 8 or size > METADATA_BYTES_MAX:
         raise Malformed("a message's metadata is misaligned or too long")
     if body_at > len(stream):
         raise Malformed("the stream is truncated")
@@ -160,7 +163,7 @@ class _Batch:
 def _buffer_count(node: Node, views: Iterator[int]) -> int:
     if node.kind is Kind.VIEW:
         count = next(views, -1)
-        if not 0 <= count <= _METADATA_BYTES_MAX:
+        if not 0 <= count <= METADATA_BYTES_MAX:
             raise Malformed("a record batch tells no number of its views' buffers")
         return 2 + count
     return _BUFFERS[node.kind]

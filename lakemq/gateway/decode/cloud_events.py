@@ -29,7 +29,8 @@ _PREFIX = "ce-"
 _REQUIRED = ("id", "source", "specversion", "type")
 _NEVER_EMPTY = (*_REQUIRED, "subject", "datacontenttype", "dataschema", "time")
 _NAME = re.compile(r"[a-z0-9]+\Z")
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)("|\Z)', re.DOTALL)
+"""A quoted string, or one that is never closed, taken whole so that the search stays linear."""
 _ESCAPED = re.compile(r"\\(.)")
 _TIME = re.compile(
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
@@ -142,11 +143,15 @@ def _attribute_text(name: str, value: object) -> str:
 
 def _header_value(name: str, value: str) -> str:
     """An attribute's header: quoted strings are unescaped, then percent-encoding is undone."""
-    text = _QUOTED.sub(lambda quoted: _ESCAPED.sub(r"\1", quoted[1]), header_text(name, value))
+    text = _QUOTED.sub(_unquoted, header_text(name, value))
     try:
         return unquote_to_bytes(text).decode()
     except UnicodeError:
         raise InvalidRequest(f"header {name[:100]} is no valid UTF-8") from None
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    return _ESCAPED.sub(r"\1", found[1]) if found[2] else found[0]
 
 
 def _draft(attributes: dict[str, str], body: bytes, routing: dict[str, object], limits: Limits) -> Draft:

@@ -33,7 +33,7 @@ class Table:
 
     def scalar(self, slot: int, form: Struct, default: int = 0) -> int:
         """The number in `slot`, read as `form`; `default` where it isn't there."""
-        at = self._position(slot, form.size)
+        at = self.position(slot, form.size)
         return read(form, self._data, at) if at else default
 
     def table(self, slot: int) -> Table | None:
@@ -43,7 +43,7 @@ class Table:
 
     def target(self, slot: int) -> int:
         """Where the table or vector in `slot` is; 0 for nowhere, which none ever is."""
-        at = self._position(slot, 4)
+        at = self.position(slot, 4)
         return at + read(_U32, self._data, at) if at else 0
 
     def vector(self, slot: int, item_bytes: int) -> tuple[int, int]:
@@ -72,7 +72,7 @@ class Table:
         except UnicodeDecodeError:
             raise Malformed("a name is no valid UTF-8") from None
 
-    def _position(self, slot: int, size: int) -> int:
+    def position(self, slot: int, size: int) -> int:
         """Where the value of `slot` is; 0 for nowhere, which no value ever is."""
         if slot >= self._slots:
             return 0

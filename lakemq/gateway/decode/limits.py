@@ -18,6 +18,8 @@ ROWS_MAX = 1_000_000
 """Messages a request as Arrow."""
 BATCHES_MAX = 1_024
 """Record batches a request as Arrow: each costs Python's time, however small it is."""
+METADATA_BYTES_MAX = 4_194_304
+"""Of all messages of an Arrow stream together: what Python has to look at."""
 JSON_VALUES_MAX = 4_000_000
 """Values in a JSON document: each takes up to 64 bytes of memory, however short its text."""
 
