@@ -20,7 +20,6 @@ _PROPERTIES = {
     # A commit every few seconds: a month of them, the default, would be half a million files.
     "delta.logRetentionDuration": "interval 2 days",
     "delta.deletedFileRetentionDuration": "interval 1 days",
-    "delta.targetFileSize": "256mb",
 }
 
 

@@ -18,6 +18,7 @@ _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 _LOG_CONF = Path(__file__).with_name("log4j2.properties").absolute()
 _CUBE_BYTES = str(1024**3)
+_FILE_BYTES = str(256 * 1024**2)
 
 CONF: dict[str, str] = {
     "spark.ui.enabled": "false",
@@ -46,6 +47,7 @@ CONF: dict[str, str] = {
     # OPTIMIZE must not keep the query that appends from the cores.
     "spark.scheduler.mode": "FAIR",
     "spark.databricks.delta.optimize.maxThreads": "1",
+    "spark.databricks.delta.optimize.maxFileSize": _FILE_BYTES,
     # Files in a cluster of that size are not touched again: a pass rewrites a bounded amount.
     "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": _CUBE_BYTES,
     "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": (_CUBE_BYTES),
