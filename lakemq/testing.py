@@ -103,13 +103,15 @@ class FaultyFiles(Files):
 
     `room_bytes`: so many bytes can still be appended, the next one is `ENOSPC`, after as much was
     written as fits; None: no limit. `fail_sync`: the next fsync fails with `EIO`, and so do all
-    later ones. `fail_truncate`: so does cutting files.
+    later ones. `fail_truncate`: so does cutting files. `fail_replace`: so does writing whole files,
+    which leaves the old content.
     """
 
     def __init__(self) -> None:
         self.room_bytes: int | None = None
         self.fail_sync = False
         self.fail_truncate = False
+        self.fail_replace = False
         self.syncs = 0
 
     def append(self, descriptor: int, parts: Sequence[bytes | memoryview]) -> int:
@@ -132,6 +134,11 @@ class FaultyFiles(Files):
         if self.fail_truncate:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().truncate(descriptor, size)
+
+    def replace(self, path: Path, content: Sequence[bytes | memoryview]) -> None:
+        if self.fail_replace:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().replace(path, content)
 
     def free_bytes(self, path: Path) -> tuple[int, int]:
         free, total = super().free_bytes(path)

@@ -25,7 +25,7 @@ from lakemq.storage.clock import Clock
 from lakemq.storage.files import Files
 from lakemq.storage.flusher import Flusher
 from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, Meta, Run, encode
-from lakemq.storage.recovery import recover
+from lakemq.storage.recovery import recover, sealed_index
 from lakemq.storage.rows import PayloadCodec, Row, batch_mask, rows_to_batch
 from lakemq.storage.segment import Frame, Segment, segment_path
 from lakemq.storage.segment_index import Note, SegmentIndex, notes_of
@@ -111,6 +111,8 @@ class CommitLog:
             self._begin_segment(0)
         else:
             self._store_time_ms = self.active.last_store_time_ms
+            # What a killed process wrote may still be in memory only, and is called flushed from here on.
+            self.files.sync(self.active.open())
             self._set_min_offsets()
         self.flusher = Flusher(
             self._prepare_flush, self.settings.flush_interval_ms, self.settings.flush_bytes, self.next_position
@@ -120,14 +122,24 @@ class CommitLog:
 
     async def close(self) -> None:
         """Write what is pending, bring it to disk and leave a snapshot."""
-        if self._rows or self._batches:
+        while self._rows or self._batches or self._rolling:
             self._write_pending()
-        if self.flusher.failure is None and self.unwritable is None:
-            await self.flusher.wait(self.next_position)
-            self._write_index(self.active, self._dump_index())
+            await self._flush_or_fail()
+        if await self._flush_or_fail():
+            self._snapshot(self.active, self._dump_index())
         self.flusher.close()
         for segment in self.segments:
             segment.close()
+
+    async def _flush_or_fail(self) -> bool:
+        """Whether everything written by now is on disk; it is not when a flush has failed."""
+        try:
+            await self.flushed()
+        except StoreUnwritable:
+            return False
+        finally:
+            await asyncio.sleep(0)  # for the callbacks of those who waited too: one may begin a segment
+        return True
 
     # What there is ---------------------------------------------------------------------------
 
@@ -379,6 +391,7 @@ class CommitLog:
         self._rolling = False
         if done.exception() is None:
             old, dump = self.active, self._dump_index()
+            old.end_position, old.last_store_time_ms = self.next_position, self.active_index.last_store_time_ms
             try:
                 self._begin_segment(self.next_position)
             except OSError as error:
@@ -460,9 +473,7 @@ class CommitLog:
     def _set_min_offsets(self) -> None:
         """Every queue begins where the first segment found it."""
         first = self.segments[0]
-        index = first.load_index() if first.index is None else first.index
-        if first is not self.active:
-            first.index = None
+        index = first.index or sealed_index(self.files, first)
         for queue in self.topics.all_queues():
             runs = index.queues.get(queue.key)
             # A queue that the first segment doesn't know was made later, with offset 0.

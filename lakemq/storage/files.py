@@ -93,6 +93,11 @@ class Files:
         """Remove the file; a missing one is no error."""
         path.unlink(missing_ok=True)
 
+    def keep(self, path: Path, other: Path) -> None:
+        """Let `other` be another name of the same file, in place of what had it."""
+        other.unlink(missing_ok=True)
+        os.link(path, other)
+
     def free_bytes(self, path: Path) -> tuple[int, int]:
         """`(free, total)` bytes of the file system, as far as this process may use them."""
         stat = os.statvfs(path)

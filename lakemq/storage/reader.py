@@ -12,11 +12,12 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lakemq.model.errors import LogDamaged, MessageNotFound
+from lakemq.model.errors import MessageNotFound
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.frame import Run
+from lakemq.storage.recovery import sealed_index
 from lakemq.storage.segment import Frame, Segment
-from lakemq.storage.segment_index import BadIndex, QueueRuns, SegmentIndex
+from lakemq.storage.segment_index import QueueRuns, SegmentIndex
 from lakemq.storage.topics import Queue
 
 INDEXES_MAX = 4
@@ -81,17 +82,12 @@ class Reader:
 
     def index(self, segment: Segment) -> SegmentIndex:
         """The segment's index; a sealed one's is read when needed, the last few are kept."""
-        if segment.index is not None:
-            return segment.index
+        index = segment.index  # read once: the thread that seals a segment clears it
+        if index is not None:
+            return index
         index = self._indexes.pop(segment.base_position, None)
         if index is None:
-            try:
-                index = segment.load_index()
-            except (BadIndex, OSError, ValueError, KeyError) as error:
-                raise LogDamaged(
-                    f"the index of segment {segment.path.name} can't be read ({error}); restart to make it again"
-                ) from None
-            segment.index = None
+            index = sealed_index(self._log.files, segment)
         self._indexes[segment.base_position] = index
         while len(self._indexes) > INDEXES_MAX:
             self._indexes.popitem(last=False)
@@ -112,7 +108,12 @@ class Reader:
                 extent, end, step = _plan_runs(segment, index, runs, end, offset + messages_max, bytes_max - size)
                 extents.append(extent)
                 size += step
+                if end < runs.next_offset:
+                    break
             number += 1
+        if end == offset:
+            # The rest of the queue was lost to damage: a plan always gets on.
+            end = queue.next_offset
         return QueuePlan(extents, queue.topic, queue.queue_id, offset, min(end, offset + messages_max))
 
     def _segment_of_offset(self, queue: Queue, offset: int) -> int:
@@ -147,6 +148,8 @@ class Reader:
             extent, at, step = _plan_frames(segment, index, topics, at, min(end, index.end_position), bytes_max - size)
             if extent.frames:
                 extents.append(extent)
+            if at < index.end_position:
+                break
             size += step
             number += 1
         return PositionPlan(extents, begin, min(at, end))
@@ -213,7 +216,10 @@ class Reader:
         if not self._log.min_position <= position < self._log.next_position:
             raise MessageNotFound(f"the log holds no message at position {position}")
         plan = self.plan_positions(position, position + 1, None, 1)
-        return self.read_positions(plan, None)[0]
+        slices = self.read_positions(plan, None)
+        if not slices:
+            raise MessageNotFound(f"the message at position {position} was lost to damage")
+        return slices[0]
 
     def position_at_time(self, timestamp_ms: int) -> int:
         """The position of the first message stored at or after that time; the log's end if none."""
@@ -228,7 +234,7 @@ class Reader:
         for segment in segments[self._segment_of_position(position) :]:
             index = self.index(segment)
             runs = index.queues.get(queue.key)
-            if runs is None or not runs.first_offsets:
+            if runs is None or not runs.first_offsets or position >= index.end_position:
                 continue
             number = bisect_left(runs.frame_offsets, index.offsets[max(index.frame_at(position), 0)])
             if number < len(runs.first_offsets):

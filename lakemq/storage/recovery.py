@@ -7,20 +7,18 @@ raise `LogDamaged` with segment and offset. States and their letters are in docs
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from pathlib import Path
 from typing import NamedTuple
 
-from lakemq.model.errors import LogDamaged
 from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_STATE, Meta
-from lakemq.storage.rows import decode_payload
+from lakemq.storage.frame import Meta
+from lakemq.storage.replay import replay
 from lakemq.storage.scan import Broken, find_frame, scan
 from lakemq.storage.segment import Segment
-from lakemq.storage.segment_index import PREAMBLE_BYTES, BadIndex, SegmentIndex, load_extent
-from lakemq.storage.topics import TOPICS_TOPIC, TopicTable
+from lakemq.storage.segment_index import PREAMBLE_BYTES, BadIndex, SegmentIndex, load, load_extent
+from lakemq.storage.topics import TopicTable
 
 logger = logging.getLogger(__name__)
 SUFFIX = ".log"
@@ -106,22 +104,41 @@ def _check_sealed(files: Files, segment: Segment, next_base: int) -> None:
         )
 
 
+def sealed_index(files: Files, segment: Segment) -> SegmentIndex:
+    """A sealed segment's index: its file's, or made again when that can't be used.
+
+    Raises `LogDamaged`, and `OSError` when the segment can't be read.
+    """
+    try:
+        index = load(segment.index_path.read_bytes())
+    except (BadIndex, OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("the index of segment %s can't be used: %s", segment.path.name, error)
+    else:
+        if index.extent() == segment.extent():
+            return index
+    return _seal_again(files, segment, segment.size)
+
+
 def _head(segment: Segment) -> bytes:
     with segment.index_path.open("rb") as file:
         return file.read(PREAMBLE_BYTES)
 
 
-def _seal_again(files: Files, segment: Segment, size: int) -> None:
+def _seal_again(files: Files, segment: Segment, size: int) -> SegmentIndex:
     """Make a sealed segment's index from its frames: all of them must be sound."""
     topics = TopicTable()
     try:
         index = _read_frames(segment, None, topics, size)
     except Broken as broken:
         raise segment.damaged(broken.offset, broken.reason) from None
-    files.replace(segment.index_path, index.dump(topics.dump()))
+    try:
+        files.replace(segment.index_path, index.dump(topics.dump()))
+    except OSError as error:
+        logger.warning("can't write the index of segment %s: %s", segment.path.name, error)
     segment.end_position, segment.size = index.end_position, size
     segment.last_store_time_ms = index.last_store_time_ms
     logger.info("made the index of segment %s again", segment.path.name)
+    return index
 
 
 def _open_last(files: Files, segment: Segment, topics: TopicTable) -> int:
@@ -185,18 +202,10 @@ def _read_frames(segment: Segment, index: SegmentIndex | None, topics: TopicTabl
 
 
 def _enter(index: SegmentIndex, topics: TopicTable, offset: int, meta: Meta, payload: memoryview) -> None:
-    if meta.kind == KIND_STATE:
-        topics.restore(json.loads(bytes(payload))["topics"])
-        if offset == 0:
-            index.start({queue.key: queue.next_offset for queue in topics.all_queues()})
+    replay(topics, meta, payload)
+    if offset == 0:
+        index.start({queue.key: queue.next_offset for queue in topics.all_queues()})
     index.add(offset, meta)
-    for run in meta.runs:
-        if run.topic == TOPICS_TOPIC:
-            bodies = decode_payload(meta.columns, payload).column("body").slice(run.row, run.count)
-            for body in bodies.to_pylist():
-                topics.apply_body(body)
-    for run in meta.runs:
-        topics.ensure_queue(run.topic, run.queue_id).next_offset = run.first_queue_offset + run.count
 
 
 def _verify_newest(segments: list[Segment], verify_ms: int) -> None:
@@ -213,5 +222,3 @@ def _verify_newest(segments: list[Segment], verify_ms: int) -> None:
             if segment is not segments[-1]:
                 segment.close()
 
-
-__all__ = ["LogDamaged", "Recovered", "list_segments", "recover"]

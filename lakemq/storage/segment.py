@@ -10,9 +10,12 @@ import pyarrow as pa
 
 from lakemq.model.errors import LogDamaged
 from lakemq.storage.files import Files
-from lakemq.storage.frame import FrameError, Meta, check_payload, decode_meta
+from lakemq.storage.frame import KIND_MESSAGES, FrameError, Meta, check_payload, decode_meta
 from lakemq.storage.rows import decode_payload
-from lakemq.storage.segment_index import SegmentIndex, load
+from lakemq.storage.segment_index import Extent, SegmentIndex, load
+
+
+_NO_MESSAGES = pa.RecordBatch.from_arrays([], names=[])
 
 
 class Frame(NamedTuple):
@@ -44,6 +47,10 @@ class Segment:
         self.index: SegmentIndex | None = None
         self.descriptor: int | None = None
         self._closing = threading.Lock()
+
+    def extent(self) -> Extent:
+        """What the segment holds, as an index of all of it says."""
+        return Extent(self.base_position, self.end_position, self.size, self.last_store_time_ms)
 
     def open(self) -> int:
         """The segment's descriptor, for writing too. Only the segment that is written stays open."""
@@ -87,4 +94,4 @@ class Segment:
             check_payload(meta, payload)
         except FrameError as error:
             raise self.damaged(offset, error) from None
-        return Frame(meta, decode_payload(meta.columns, payload))
+        return Frame(meta, decode_payload(meta.columns, payload) if meta.kind == KIND_MESSAGES else _NO_MESSAGES)

@@ -1,0 +1,22 @@
+"""What a frame of the log does to the state that the log makes."""
+
+from __future__ import annotations
+
+import json
+
+from lakemq.storage.frame import KIND_STATE, Meta
+from lakemq.storage.rows import decode_payload
+from lakemq.storage.topics import TOPICS_TOPIC, TopicTable
+
+
+def replay(topics: TopicTable, meta: Meta, payload: memoryview) -> None:
+    """Bring `topics` from before the frame to after it."""
+    if meta.kind == KIND_STATE:
+        topics.restore(json.loads(bytes(payload))["topics"])
+    for run in meta.runs:
+        if run.topic == TOPICS_TOPIC:
+            bodies = decode_payload(meta.columns, payload).column("body").slice(run.row, run.count)
+            for body in bodies.to_pylist():
+                topics.apply_body(body)
+    for run in meta.runs:
+        topics.ensure_queue(run.topic, run.queue_id).next_offset = run.first_queue_offset + run.count
