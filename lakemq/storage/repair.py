@@ -1,0 +1,184 @@
+"""`lakemq log repair`: make a damaged log serve again, with every frame that can be read.
+
+What can't be read becomes a hole: a frame that says how many positions are lost, so that what
+follows keeps its positions and offsets, and no position or offset is ever given again. The damaged
+file stays beside the repaired one as `*.damaged`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lakemq.model.errors import LakemqError
+from lakemq.storage.files import Files
+from lakemq.storage.frame import KIND_HOLE, KIND_STATE, encode
+from lakemq.storage.lock import DirectoryLock
+from lakemq.storage.recovery import list_segments
+from lakemq.storage.replay import replay
+from lakemq.storage.segment import Segment
+from lakemq.storage.segment_index import SegmentIndex
+from lakemq.storage.topics import TopicTable
+from lakemq.storage.verify import Damage, Stretch, commit_log_dir, known_index, stretches
+
+
+class Repaired(NamedTuple):
+    """What a repair did: frames and messages kept, bytes and positions lost, and where."""
+
+    segments_rewritten: list[str]
+    frames_kept: int
+    messages_kept: int
+    bytes_lost: int
+    positions_lost: int
+    damages: list[Damage]
+
+
+class _Rewriter:
+    """Writes one segment again, beside the old one."""
+
+    def __init__(self, files: Files, segment: Segment, store_time_ms: int) -> None:
+        self._files = files
+        self._path = segment.path.with_suffix(".repair")
+        files.remove(self._path)
+        self._descriptor = files.open_append(self._path)
+        self.position = segment.base_position
+        self.store_time_ms = store_time_ms
+        self.empty = True
+
+    def write(self, *parts: bytes | memoryview) -> None:
+        """Append the parts, all of them."""
+        data = b"".join(parts)
+        while data:
+            data = data[self._files.append(self._descriptor, (data,)) :]
+        self.empty = False
+
+    def state(self, topics: list[dict[str, Any]]) -> None:
+        """Append a state frame."""
+        payload = json.dumps({"topics": topics}, separators=(",", ":")).encode()
+        payload += b" " * (-len(payload) % 8)
+        self.write(encode(KIND_STATE, self.position, self.store_time_ms, 0, 0, [], b"", payload), payload)
+
+    def hole(self, position: int) -> int:
+        """Skip to `position`; returns how many positions are lost."""
+        lost = position - self.position
+        if lost > 0:
+            for first in range(self.position, position, 2**32 - 1):
+                count = min(position - first, 2**32 - 1)
+                self.write(encode(KIND_HOLE, first, self.store_time_ms, count, 0, [], b"", b""))
+            self.position = position
+        return max(lost, 0)
+
+    def finish(self, segment: Segment) -> None:
+        """Put the new file in the old one's place; a crash leaves the one or the other."""
+        self._files.sync(self._descriptor)
+        self._files.close(self._descriptor)
+        self._files.remove(segment.index_path)
+        self._files.keep(segment.path, segment.path.with_suffix(".log.damaged"))
+        self._path.replace(segment.path)
+        self._files.sync_dir(segment.path.parent)
+
+
+class _Repair:
+    """One repair of one log."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._topics = TopicTable()
+        self._store_time_ms = 0
+        self.rewritten: list[str] = []
+        self.frames = self.messages = self.bytes_lost = self.positions_lost = 0
+        self.damages: list[Damage] = []
+
+    def segment(self, segment: Segment, next_base: int | None) -> None:
+        """Repair one segment, of which the next one begins with `next_base`."""
+        size = self._files.size(segment.open())
+        index = known_index(segment)
+        found = [stretch for stretch in stretches(segment, size) if stretch.meta is None]
+        if not found and not self._gap(segment, size, index, next_base):
+            self._account(segment, size)
+            segment.close()
+            return
+        writer = _Rewriter(self._files, segment, self._store_time_ms)
+        for stretch in stretches(segment, size):
+            if stretch.meta is None:
+                self._lose(segment, stretch)
+            else:
+                self._copy(writer, segment, stretch)
+        self._end(writer, index, next_base)
+        writer.finish(segment)
+        segment.close()
+        self.rewritten.append(segment.path.name)
+
+    def _gap(self, segment: Segment, size: int, index: SegmentIndex | None, next_base: int | None) -> bool:
+        """Whether positions are missing although all bytes are sound."""
+        position = segment.base_position
+        for stretch in stretches(segment, size):
+            if stretch.meta is not None:
+                if stretch.meta.first_position != position:
+                    return True
+                position += stretch.meta.count
+        wanted = next_base if next_base is not None else index.end_position if index is not None else position
+        return wanted > position or size == 0
+
+    def _account(self, segment: Segment, size: int) -> None:
+        for stretch in stretches(segment, size):
+            self._keep(stretch)
+
+    def _keep(self, stretch: Stretch) -> None:
+        meta = stretch.meta
+        assert meta is not None
+        self.frames += 1
+        self._store_time_ms = max(self._store_time_ms, meta.store_time_ms)
+        if meta.kind != KIND_HOLE:
+            self.messages += meta.count
+        replay(self._topics, meta, stretch.payload)
+
+    def _lose(self, segment: Segment, stretch: Stretch) -> None:
+        self.bytes_lost += stretch.size
+        self.damages.append(Damage(segment.path.name, stretch.offset, stretch.size, stretch.reason))
+
+    def _copy(self, writer: _Rewriter, segment: Segment, stretch: Stretch) -> None:
+        meta = stretch.meta
+        assert meta is not None
+        if writer.empty and meta.kind != KIND_STATE:
+            # The segment's own state frame is lost: the one before tells how its queues stood.
+            writer.state(self._topics.dump())
+        self.positions_lost += writer.hole(meta.first_position)
+        self._keep(stretch)
+        writer.store_time_ms = self._store_time_ms
+        writer.write(segment.read(stretch.offset, stretch.size))
+        writer.position = meta.first_position + meta.count
+
+    def _end(self, writer: _Rewriter, index: SegmentIndex | None, next_base: int | None) -> None:
+        """What was known to be there after the last readable frame is lost, but not given again."""
+        if writer.empty:
+            writer.state(self._topics.dump())
+        if next_base is not None:
+            self.positions_lost += writer.hole(next_base)
+        elif index is not None and index.end_position > writer.position:
+            self.positions_lost += writer.hole(index.end_position)
+            self._topics.restore(index.state)
+            writer.state(index.state)
+
+
+def repair_log(data_dir: Path, files: Files | None = None) -> Repaired:
+    """Repair the log of a gateway that isn't running. Raises `LogInUse`, `LakemqError`, `OSError`.
+
+    Doing it twice does nothing the second time.
+    """
+    files = files or Files()
+    directory = commit_log_dir(data_dir)
+    lock = DirectoryLock(data_dir, "lakemq log repair")
+    try:
+        segments = list_segments(files, directory)
+        if not segments:
+            raise LakemqError(f"the log in {data_dir} has no segments")
+        repair = _Repair(files)
+        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+            repair.segment(segment, None if following is None else following.base_position)
+    finally:
+        lock.release()
+    return Repaired(
+        repair.rewritten, repair.frames, repair.messages, repair.bytes_lost, repair.positions_lost, repair.damages
+    )
