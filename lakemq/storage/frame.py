@@ -27,6 +27,7 @@ _RUN_NUMBERS = struct.Struct("<QI")
 _QUEUE = struct.Struct("<HH")
 _CRC = struct.Struct("<4sI")
 META_BYTES_MAX = 64 * 1024 * 1024
+NUMBER_MAX = 2**63 - 1
 
 
 class FrameError(Exception):
@@ -77,12 +78,15 @@ def encode(
     """Everything of a frame that stands before its payload.
 
     `runs` are `(first queue offset, count, encode_queue(…))` in the order of the rows. The
-    payload's length must be a multiple of 8.
+    payload's length must be a multiple of 8. Raises `ValueError` rather than make a frame that
+    `decode_meta` would refuse for its size.
     """
     pack = _RUN_NUMBERS.pack
     tail = b"".join([pack(offset, rows) + queue for offset, rows, queue in runs]) + notes
     tail += b"\0" * (-len(tail) % ALIGNMENT)
     meta_bytes = HEADER_BYTES + len(tail)
+    if meta_bytes > META_BYTES_MAX:
+        raise ValueError(f"a frame's header, runs and notes have at most {META_BYTES_MAX} bytes, not {meta_bytes}")
     payload_bytes = len(payload)
     assert payload_bytes % ALIGNMENT == 0
     meta = _HEADER.pack(
@@ -140,20 +144,32 @@ def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
     )
     if crc32c(memoryview(data)[at + 8 : end]) != crc:
         raise FrameError("the header's checksum does not match")
-    runs: list[Run] = []
-    row = 0
-    cursor = at + HEADER_BYTES
-    for _ in range(run_count):
-        first_offset, rows, queue_id, topic_bytes = _RUN.unpack_from(data, cursor)
-        cursor += _RUN.size
-        topic = str(data[cursor : cursor + topic_bytes], "utf-8")
-        cursor += topic_bytes
-        runs.append(Run(topic, queue_id, first_offset, rows, row))
-        row += rows
+    try:
+        runs, cursor = _decode_runs(memoryview(data)[:end], at + HEADER_BYTES, run_count)
+    except (struct.error, UnicodeDecodeError):
+        raise FrameError("the header's runs are malformed") from None
+    if cursor + notes_bytes + -(cursor + notes_bytes - at) % ALIGNMENT != end:
+        raise FrameError("the header's lengths do not add up")
+    if kind == KIND_MESSAGES and sum(run.count for run in runs) != count:
+        raise FrameError("the header's runs do not add up")
+    if max(first_position + count, store_time_ms, *(run.first_queue_offset + run.count for run in runs)) > NUMBER_MAX:
+        raise FrameError("the header's numbers are impossible")
     notes = bytes(data[cursor : cursor + notes_bytes])
     return Meta(
         kind, first_position, store_time_ms, count, columns, tuple(runs), notes, payload_crc, meta_bytes, frame_bytes
     )
+
+
+def _decode_runs(data: memoryview, cursor: int, run_count: int) -> tuple[list[Run], int]:
+    """The runs that begin at `cursor`, and where they end."""
+    runs: list[Run] = []
+    row = 0
+    for _ in range(run_count):
+        first_offset, rows, queue_id, topic_bytes = _RUN.unpack_from(data, cursor)
+        cursor += _RUN.size + topic_bytes
+        runs.append(Run(str(data[cursor - topic_bytes : cursor], "utf-8"), queue_id, first_offset, rows, row))
+        row += rows
+    return runs, cursor
 
 
 def check_payload(meta: Meta, payload: bytes | memoryview) -> None:

@@ -257,6 +257,4 @@ def messages_of(slices: Sequence[Slice]) -> list[Message]:
 
 def incompressible(seed: int, size: int) -> bytes:
     """Bytes that no compression makes smaller, the same for the same seed."""
-    import random
-
     return random.Random(seed).randbytes(size)

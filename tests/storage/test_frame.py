@@ -1,0 +1,229 @@
+"""The frame: what `encode` writes `decode_meta` reads, and nothing else."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from crc32c import crc32c
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lakemq.storage import frame
+from lakemq.storage.frame import (
+    ALIGNMENT,
+    HEADER_BYTES,
+    KIND_HOLE,
+    KIND_MESSAGES,
+    KIND_STATE,
+    MAGIC,
+    META_BYTES_MAX,
+    FrameError,
+    Meta,
+    Run,
+    check_payload,
+    decode_meta,
+    encode,
+    encode_queue,
+    header_sizes,
+)
+
+U16 = st.integers(0, 2**16 - 1)
+NUMBER = st.integers(0, 2**62)
+RUNS = st.lists(st.tuples(st.text(max_size=20), U16, NUMBER, st.integers(1, 10_000)), max_size=8)
+PAYLOAD = st.binary(max_size=200).map(lambda data: data + b"\0" * (-len(data) % ALIGNMENT))
+
+HEADER = struct.Struct("<4sIIBBHQQIIIIIIQ")
+"""The header as docs/log_format.md gives it, apart from the code under test."""
+
+
+def _encode(runs: list[tuple[str, int, int, int]], payload: bytes, notes: bytes = b"") -> bytes:
+    """A whole frame of messages: the runs are `(topic, queue id, first queue offset, count)`."""
+    named = [(offset, count, encode_queue(topic, queue_id)) for topic, queue_id, offset, count in runs]
+    count = sum(count for *_, count in runs)
+    return encode(KIND_MESSAGES, 17, 1_700_000_000_000, count, 5, named, notes, payload) + payload
+
+
+def _decode(data: bytes | memoryview, at: int = 0) -> Meta:
+    """The meta of a frame whose payload was checked too."""
+    meta = decode_meta(data, at)
+    check_payload(meta, memoryview(data)[at + meta.meta_bytes : at + meta.frame_bytes])
+    return meta
+
+
+def _forge(kind: int = KIND_MESSAGES, *, tail: bytes = b"", payload: bytes = b"", **fields: int) -> bytes:
+    """A frame with valid checksums whose header's numbers are what the caller says."""
+    size = HEADER_BYTES + len(tail)
+    numbers: dict[str, int] = {
+        "first_position": 0, "store_time_ms": 0, "count": 0, "columns": 1, "runs": 0, "meta_bytes": size,
+        "notes_bytes": 0, "reserved": 0, "frame_bytes": size + len(payload), **fields,
+    }  # fmt: skip
+    header = HEADER.pack(MAGIC, 0, crc32c(payload), 1, kind, 0, *numbers.values())
+    meta = header[8:] + tail
+    return struct.pack("<4sI", MAGIC, crc32c(meta)) + meta + payload
+
+
+SMALL = _encode([("orders", 3, 41, 2), ("ü", 0, 0, 1)], b"payload!" * 3, b'[{"key":"k"}]')
+
+
+@given(
+    runs=RUNS,
+    notes=st.binary(max_size=50),
+    payload=PAYLOAD,
+    kind=st.sampled_from([KIND_MESSAGES, KIND_STATE, KIND_HOLE]),
+    first_position=NUMBER,
+    store_time_ms=NUMBER,
+    columns=st.integers(0, 2**32 - 1),
+    before=st.binary(max_size=30),
+    after=st.binary(max_size=30),
+)
+def test_what_is_encoded_is_decoded(
+    runs: list[tuple[str, int, int, int]],
+    notes: bytes,
+    payload: bytes,
+    kind: int,
+    first_position: int,
+    store_time_ms: int,
+    columns: int,
+    before: bytes,
+    after: bytes,
+) -> None:
+    named = [(offset, count, encode_queue(topic, queue_id)) for topic, queue_id, offset, count in runs]
+    count = sum(count for *_, count in runs)
+    meta_part = encode(kind, first_position, store_time_ms, count, columns, named, notes, payload)
+    expected: list[Run] = []
+    row = 0
+    for topic, queue_id, offset, rows in runs:
+        expected.append(Run(topic, queue_id, offset, rows, row))
+        row += rows
+    data = before + meta_part + payload + after
+    meta = _decode(data, len(before))
+    assert meta == Meta(
+        kind, first_position, store_time_ms, count, columns, tuple(expected), notes,
+        crc32c(payload), len(meta_part), len(meta_part) + len(payload),
+    )  # fmt: skip
+    assert header_sizes(data, len(before)) == (meta.meta_bytes, meta.frame_bytes)
+    assert meta.meta_bytes % ALIGNMENT == meta.frame_bytes % ALIGNMENT == 0
+
+
+def test_header_is_laid_out_as_documented() -> None:
+    payload = b"12345678"
+    data = _encode([("t", 7, 40, 2)], payload, b"notes")
+    assert data[:4] == b"LMQF"
+    assert HEADER.unpack_from(data)[2:] == (
+        crc32c(payload), 1, KIND_MESSAGES, 0, 17, 1_700_000_000_000, 2, 5, 1, 88, 5, 0, 96,
+    )  # fmt: skip
+    assert data[64:] == struct.pack("<QIHH", 40, 2, 7, 1) + b"t" + b"notes" + b"\0\0" + payload
+    assert struct.unpack_from("<I", data, 4) == (crc32c(data[8:88]),)
+
+
+def test_every_flipped_bit_is_detected() -> None:
+    for bit in range(len(SMALL) * 8):
+        flipped = bytearray(SMALL)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(FrameError):
+            _decode(bytes(flipped))
+
+
+def test_every_truncation_is_detected() -> None:
+    for size in range(len(SMALL)):
+        with pytest.raises(FrameError):
+            _decode(SMALL[:size])
+
+
+@given(st.data())
+def test_any_change_of_a_frame_is_detected(data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(SMALL) - 1))
+    patch = data.draw(st.binary(min_size=1, max_size=len(SMALL) - at))
+    changed = SMALL[:at] + patch + SMALL[at + len(patch) :]
+    if changed != SMALL:
+        with pytest.raises(FrameError):
+            _decode(changed)
+
+
+@given(st.binary(max_size=300))
+@example(b"")
+@example(MAGIC)
+@example(b"\0" * 64)
+@example(MAGIC + b"\xff" * 60)
+def test_random_bytes_are_no_frame(data: bytes) -> None:
+    with pytest.raises(FrameError):
+        _decode(data)
+
+
+@given(
+    tail=st.binary(max_size=64).map(lambda data: data + b"\0" * (-len(data) % ALIGNMENT)),
+    kind=st.integers(0, 255),
+    runs=st.integers(0, 5),
+    notes_bytes=st.integers(0, 80),
+    count=st.integers(0, 2**32 - 1),
+    numbers=st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)),
+)
+def test_bytes_with_valid_checksums_never_raise_anything_else(
+    tail: bytes, kind: int, runs: int, notes_bytes: int, count: int, numbers: tuple[int, int]
+) -> None:
+    data = _forge(
+        kind,
+        tail=tail,
+        runs=runs,
+        notes_bytes=notes_bytes,
+        count=count,
+        first_position=numbers[0],
+        store_time_ms=numbers[1],
+    )
+    try:
+        meta = _decode(data)
+    except FrameError:
+        return
+    assert len(meta.runs) == runs
+    assert len(meta.notes) == notes_bytes
+    assert meta.first_position + meta.count < 2**63
+
+
+def _run(topic: bytes, topic_bytes: int | None = None, *, count: int = 1, first_offset: int = 0) -> bytes:
+    run = struct.pack("<QIHH", first_offset, count, 0, len(topic) if topic_bytes is None else topic_bytes) + topic
+    return run + b"\0" * (-len(run) % ALIGNMENT)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (_forge(tail=_run(b"\xff"), runs=1, count=1), "malformed"),
+        (_forge(runs=1, count=1), "malformed"),
+        (_forge(tail=_run(b"t"), runs=2, count=2), "malformed"),
+        (_forge(tail=_run(b"t", 100), runs=1, count=1), "lengths do not add up"),
+        (_forge(tail=_run(b"t"), runs=1, count=1, notes_bytes=8), "lengths do not add up"),
+        (_forge(tail=_run(b"t")), "lengths do not add up"),
+        (_forge(notes_bytes=2**32 - 1), "lengths do not add up"),
+        (_forge(tail=_run(b"t"), runs=1, count=2), "runs do not add up"),
+        (_forge(tail=_run(b"t"), runs=1, count=1, first_position=2**63 - 1), "numbers are impossible"),
+        (_forge(tail=_run(b"t"), runs=1, count=1, store_time_ms=2**63), "numbers are impossible"),
+        (_forge(tail=_run(b"t", first_offset=2**64 - 1), runs=1, count=1), "numbers are impossible"),
+        (_forge(meta_bytes=56), "lengths are impossible"),
+        (_forge(meta_bytes=72), "lengths are impossible"),
+        (_forge(frame_bytes=65), "lengths are impossible"),
+        (_forge(meta_bytes=META_BYTES_MAX + 8, frame_bytes=META_BYTES_MAX + 8), "lengths are impossible"),
+        (_forge(meta_bytes=72, frame_bytes=72), "runs are cut off"),
+        (_forge(frame_bytes=128), "payload is cut off"),
+        (SMALL[:63], "header is cut off"),
+        (b"X" + SMALL[1:], "no frame begins here"),
+        (SMALL[:-1] + b"?", "payload's checksum"),
+    ],
+)
+def test_reason_names_what_is_wrong(data: bytes, reason: str) -> None:
+    with pytest.raises(FrameError, match=reason):
+        _decode(data)
+
+
+def test_frame_of_another_version_is_named() -> None:
+    data = bytearray(SMALL)
+    data[12] = 2
+    with pytest.raises(FrameError, match="version 2, this lakemq reads version 1"):
+        decode_meta(bytes(data))
+
+
+def test_frame_that_could_not_be_read_again_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame, "META_BYTES_MAX", 128)
+    assert encode(KIND_MESSAGES, 0, 0, 0, 0, [], b"n" * 64, b"")
+    with pytest.raises(ValueError, match="at most 128 bytes, not 136"):
+        encode(KIND_MESSAGES, 0, 0, 0, 0, [], b"n" * 65, b"")
