@@ -23,6 +23,7 @@ from lakemq.settings import Storage
 from lakemq.storage.cache import FrameCache
 from lakemq.storage.clock import Clock
 from lakemq.storage.files import Files
+from lakemq.storage.flush_mark import FlushMark
 from lakemq.storage.flusher import Flusher
 from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, Meta, Run, encode
 from lakemq.storage.recovery import recover, sealed_index
@@ -32,6 +33,9 @@ from lakemq.storage.segment_index import Note, SegmentIndex, notes_of
 from lakemq.storage.topics import Queue, TopicTable
 
 logger = logging.getLogger(__name__)
+
+ROW_BYTES = 64
+"""About what a row takes in a frame beside its body: in the payload, the runs and the notes."""
 
 
 class Key(NamedTuple):
@@ -114,6 +118,7 @@ class CommitLog:
             # What a killed process wrote may still be in memory only, and is called flushed from here on.
             self.files.sync(self.active.open())
             self._set_min_offsets()
+        self._mark = FlushMark(self.directory)
         self.flusher = Flusher(
             self._prepare_flush, self.settings.flush_interval_ms, self.settings.flush_bytes, self.next_position
         )
@@ -128,6 +133,7 @@ class CommitLog:
         if await self._flush_or_fail():
             self._snapshot(self.active, self._dump_index())
         self.flusher.close()
+        self._mark.close()
         for segment in self.segments:
             segment.close()
 
@@ -239,10 +245,11 @@ class CommitLog:
         size = 0
         begin = 0
         for number, request in enumerate(requests):
-            if size and size + request.body_bytes > self.settings.frame_bytes_max // 2:
+            request_bytes = request.body_bytes + len(request.rows) * ROW_BYTES
+            if size and size + request_bytes > self.settings.frame_bytes_max // 2:
                 yield requests[begin:number]
                 begin, size = number, 0
-            size += request.body_bytes
+            size += request_bytes
         if begin < len(requests):
             yield requests[begin:]
 
@@ -438,11 +445,12 @@ class CommitLog:
 
     def _prepare_flush(self) -> Callable[[], None]:
         segment = self.active
-        descriptor = segment.open()
+        descriptor, size = segment.open(), segment.size
         dump = self._dump_index() if self._snapshot_due() else None
 
         def flush() -> None:
             self.files.sync(descriptor)
+            self._mark.set(segment.base_position, size)
             if dump is not None:
                 self._snapshot(segment, dump)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lakemq.model.errors import MessageNotFound
 from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.frame import Run
+from lakemq.storage.frame import KIND_MESSAGES, Run
 from lakemq.storage.recovery import sealed_index
 from lakemq.storage.segment import Frame, Segment
 from lakemq.storage.segment_index import QueueRuns, SegmentIndex
@@ -206,7 +206,9 @@ class Reader:
                 end = _adjacent(frames, number)
                 data = memoryview(segment.read(offset, frames[end - 1][0] + frames[end - 1][1] - offset))
                 for at, _ in frames[number:end]:
-                    yield segment.parse(data, at, at - offset)
+                    frame = segment.parse(data, at, at - offset)
+                    if frame.meta.kind == KIND_MESSAGES:
+                        yield frame
                 number = end
 
     # Looking up ------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lakemq.storage.files import Files
+from lakemq.storage.flush_mark import read_flush_mark
 from lakemq.storage.frame import Meta
 from lakemq.storage.replay import replay
 from lakemq.storage.scan import Broken, find_frame, scan
@@ -144,13 +145,15 @@ def _seal_again(files: Files, segment: Segment, size: int) -> SegmentIndex:
 def _open_last(files: Files, segment: Segment, topics: TopicTable) -> int:
     """Make the last segment ready to go on with; returns how many torn bytes were cut."""
     size = files.size(segment.open())
+    _check_flushed(segment, size)
     index = _snapshot(segment, size)
     torn = 0
     try:
         index = _read_frames(segment, index, topics, size)
     except Broken as broken:
         after = find_frame(segment, broken.offset + 1, size)
-        if after is not None or broken.offset == 0:
+        flushed = read_flush_mark(segment.path.parent, segment.base_position)
+        if after is not None or broken.offset < max(flushed, 1):
             raise segment.damaged(broken.offset, broken.reason) from None
         torn = size - broken.offset
         files.truncate(segment.open(), broken.offset)
@@ -166,6 +169,12 @@ def _open_last(files: Files, segment: Segment, topics: TopicTable) -> int:
     segment.end_position = index.end_position
     segment.last_store_time_ms = index.last_store_time_ms
     return torn
+
+
+def _check_flushed(segment: Segment, size: int) -> None:
+    flushed = read_flush_mark(segment.path.parent, segment.base_position)
+    if flushed > size:
+        raise segment.damaged(size, f"{flushed} bytes were flushed, {size} are there")
 
 
 def _cleared(topics: TopicTable) -> TopicTable:

@@ -13,10 +13,20 @@ from typing import Any, NamedTuple
 
 from lakemq.model.errors import LakemqError
 from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_HOLE, KIND_STATE, encode
+from lakemq.storage.flush_mark import NAME
+from lakemq.storage.frame import (
+    KIND_HOLE,
+    KIND_MESSAGES,
+    KIND_STATE,
+    FrameError,
+    Meta,
+    decode_meta,
+    encode,
+    encode_queue,
+)
 from lakemq.storage.lock import DirectoryLock
 from lakemq.storage.recovery import list_segments
-from lakemq.storage.replay import replay
+from lakemq.storage.replay import advance, replay
 from lakemq.storage.segment import Segment
 from lakemq.storage.segment_index import SegmentIndex
 from lakemq.storage.topics import TopicTable
@@ -69,11 +79,20 @@ class _Rewriter:
             self.position = position
         return max(lost, 0)
 
+    def hole_of(self, meta: Meta) -> int:
+        """Skip the rows of a frame of which only the payload is lost: its queues' offsets too."""
+        runs = [(run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id)) for run in meta.runs]
+        lost = self.hole(meta.first_position)
+        self.write(encode(KIND_HOLE, meta.first_position, self.store_time_ms, meta.count, 0, runs, b"", b""))
+        self.position = meta.first_position + meta.count
+        return lost + meta.count
+
     def finish(self, segment: Segment) -> None:
         """Put the new file in the old one's place; a crash leaves the one or the other."""
         self._files.sync(self._descriptor)
         self._files.close(self._descriptor)
         self._files.remove(segment.index_path)
+        self._files.remove(segment.path.with_name(NAME))
         self._files.keep(segment.path, segment.path.with_suffix(".log.damaged"))
         self._path.replace(segment.path)
         self._files.sync_dir(segment.path.parent)
@@ -102,7 +121,7 @@ class _Repair:
         writer = _Rewriter(self._files, segment, self._store_time_ms)
         for stretch in stretches(segment, size):
             if stretch.meta is None:
-                self._lose(segment, stretch)
+                self._lose(writer, segment, stretch)
             else:
                 self._copy(writer, segment, stretch)
         self._end(writer, index, next_base)
@@ -134,16 +153,28 @@ class _Repair:
             self.messages += meta.count
         replay(self._topics, meta, stretch.payload)
 
-    def _lose(self, segment: Segment, stretch: Stretch) -> None:
+    def _lose(self, writer: _Rewriter, segment: Segment, stretch: Stretch) -> None:
         self.bytes_lost += stretch.size
         self.damages.append(Damage(segment.path.name, stretch.offset, stretch.size, stretch.reason))
+        try:
+            meta = decode_meta(segment.read(stretch.offset, stretch.size))
+        except FrameError:
+            return
+        if meta.kind == KIND_MESSAGES and meta.first_position >= writer.position:
+            self._begin(writer)
+            self.positions_lost += writer.hole_of(meta)
+            advance(self._topics, meta)
+
+    def _begin(self, writer: _Rewriter) -> None:
+        if writer.empty:
+            # The segment's own state frame is lost: the one before tells how its queues stood.
+            writer.state(self._topics.dump())
 
     def _copy(self, writer: _Rewriter, segment: Segment, stretch: Stretch) -> None:
         meta = stretch.meta
         assert meta is not None
-        if writer.empty and meta.kind != KIND_STATE:
-            # The segment's own state frame is lost: the one before tells how its queues stood.
-            writer.state(self._topics.dump())
+        if meta.kind != KIND_STATE:
+            self._begin(writer)
         self.positions_lost += writer.hole(meta.first_position)
         self._keep(stretch)
         writer.store_time_ms = self._store_time_ms
@@ -152,8 +183,7 @@ class _Repair:
 
     def _end(self, writer: _Rewriter, index: SegmentIndex | None, next_base: int | None) -> None:
         """What was known to be there after the last readable frame is lost, but not given again."""
-        if writer.empty:
-            writer.state(self._topics.dump())
+        self._begin(writer)
         if next_base is not None:
             self.positions_lost += writer.hole(next_base)
         elif index is not None and index.end_position > writer.position:

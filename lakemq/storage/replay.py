@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from lakemq.storage.frame import KIND_STATE, Meta
+from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, Meta
 from lakemq.storage.rows import decode_payload
 from lakemq.storage.topics import TOPICS_TOPIC, TopicTable
 
@@ -14,9 +14,14 @@ def replay(topics: TopicTable, meta: Meta, payload: memoryview) -> None:
     if meta.kind == KIND_STATE:
         topics.restore(json.loads(bytes(payload))["topics"])
     for run in meta.runs:
-        if run.topic == TOPICS_TOPIC:
+        if run.topic == TOPICS_TOPIC and meta.kind == KIND_MESSAGES:
             bodies = decode_payload(meta.columns, payload).column("body").slice(run.row, run.count)
             for body in bodies.to_pylist():
                 topics.apply_body(body)
+    advance(topics, meta)
+
+
+def advance(topics: TopicTable, meta: Meta) -> None:
+    """Move the queues past the frame's runs."""
     for run in meta.runs:
         topics.ensure_queue(run.topic, run.queue_id).next_offset = run.first_queue_offset + run.count

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from crc32c import crc32c
 
-from lakemq.storage.frame import Meta
+from lakemq.storage.frame import KIND_MESSAGES, Meta
 
 _PREAMBLE = struct.Struct("<4sIIIIIQQQQ")
 _EXTENT = struct.Struct("<QQQQ")
@@ -110,7 +110,8 @@ class SegmentIndex:
         self.positions.append(meta.first_position)
         self.offsets.append(offset)
         self.times.append(meta.store_time_ms)
-        for run in meta.runs:
+        # The runs of a hole are lost rows: nothing to find there.
+        for run in meta.runs if meta.kind == KIND_MESSAGES else ():
             self.add_run((run.topic, run.queue_id), run.first_queue_offset, run.count, offset)
         self.end_position = meta.first_position + meta.count
         self.last_store_time_ms = meta.store_time_ms
