@@ -16,7 +16,7 @@ from lakemq.gateway.problems import Answer, make_problem, problem_of
 from lakemq.model.errors import LakemqError
 
 logger = logging.getLogger(__name__)
-_HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
+_HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "message_too_large"}
 
 DESCRIPTION = """A message queue with Apache RocketMQ's model on a lakehouse.
 All times are milliseconds since the Unix epoch, all offsets 64-bit integers from 0.
@@ -25,7 +25,7 @@ Errors are `application/problem+json` with a stable `code`."""
 
 def make_app(broker: Broker) -> Front:
     """The ASGI application of an opened broker."""
-    app = FastAPI(title="lakemq", version=__version__, description=DESCRIPTION)
+    app = FastAPI(title="lakemq", version=__version__, description=DESCRIPTION, redirect_slashes=False)
     front = Front(app, broker)
     app.state.broker = broker
     for router in (
@@ -66,7 +66,7 @@ def _add_error_handlers(app: FastAPI, broker: Broker) -> None:
         assert isinstance(error, HTTPException)
         code = _HTTP_CODES.get(error.status_code, "invalid_request")
         headers = [(name.encode(), value.encode()) for name, value in (error.headers or {}).items()]
-        detail = f"{error.detail}: {request.method} {request.url.path[:200]}"
+        detail = f"{error.detail}: {request.method} {request.scope['path'][:200]}"
         return problem(make_problem(code, detail, headers), code)
 
     async def unexpected(_: Request, error: Exception) -> Response:

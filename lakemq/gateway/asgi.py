@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
+from starlette.exceptions import HTTPException
+
 from lakemq.gateway.problems import Answer
-from lakemq.model.errors import InvalidRequest, MessageTooLarge
+from lakemq.model.errors import Busy, InvalidRequest, MessageTooLarge
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -15,14 +19,23 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 QUERY_BYTES_MAX = 16 * 1024
+DRAIN_BYTES_MAX = 64 * 1024 * 1024
+DRAIN_S_MAX = 5.0
 
 
 class Disconnected(Exception):
     """The client went away before its request was whole."""
 
 
-async def read_body(receive: Receive, bytes_max: int) -> bytes:
-    """The request's body; raises `MessageTooLarge` as soon as it is, and `Disconnected`."""
+class InFlight(Protocol):
+    """Counts the bytes of the requests that are under way."""
+
+    in_flight_bytes: int
+
+
+async def read_body(receive: Receive, bytes_max: int, meter: InFlight, in_flight_max: int) -> bytes:
+    """The request's body. Raises `MessageTooLarge` as soon as it is, `Busy` when all bodies that are
+    being read are too large together, and `Disconnected`."""
     message = await receive()
     if message["type"] == "http.disconnect":
         raise Disconnected
@@ -31,21 +44,64 @@ async def read_body(receive: Receive, bytes_max: int) -> bytes:
         if len(body) > bytes_max:
             raise _too_large(bytes_max)
         return body
-    pieces = [body]
-    size = len(body)
-    while message["more_body"]:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        pieces.append(message["body"])
-        size += len(message["body"])
-        if size > bytes_max:
-            raise _too_large(bytes_max)
-    return b"".join(pieces)
+    return await _read_pieces(receive, body, bytes_max, meter, in_flight_max)
+
+
+async def _read_pieces(receive: Receive, first: bytes, bytes_max: int, meter: InFlight, in_flight_max: int) -> bytes:
+    pieces = [first]
+    size = len(first)
+    meter.in_flight_bytes += size
+    try:
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            piece, more = message["body"], message["more_body"]
+            pieces.append(piece)
+            size += len(piece)
+            meter.in_flight_bytes += len(piece)
+            if size > bytes_max:
+                pieces.clear()
+                await drain(receive, more)
+                raise _too_large(bytes_max)
+            if meter.in_flight_bytes > in_flight_max:
+                raise Busy("the requests under way have too many bytes together")
+        return b"".join(pieces)
+    finally:
+        meter.in_flight_bytes -= size
+
+
+async def drain(receive: Receive, more: bool) -> None:
+    """Read on and throw away, within bounds, so that a client that is still sending sees the answer:
+    closing a connection that has unread bytes resets it."""
+    left = DRAIN_BYTES_MAX
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_S_MAX):
+            while more and left > 0:
+                message = await receive()
+                more = message.get("more_body", False)
+                left -= len(message.get("body", b""))
 
 
 def _too_large(bytes_max: int) -> MessageTooLarge:
     return MessageTooLarge(f"the request's body is larger than {bytes_max} bytes")
+
+
+def bounded(receive: Receive, bytes_max: int) -> Receive:
+    """`receive` for an application that reads bodies of any size: past `bytes_max` it raises 413."""
+    size = 0
+
+    async def receive_bounded() -> MutableMapping[str, Any]:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > bytes_max:
+            await drain(receive, message.get("more_body", False))
+            raise HTTPException(413, f"the request's body is larger than {bytes_max} bytes")
+        return message
+
+    return receive_bounded
 
 
 async def send_answer(send: Send, answer: Answer) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from lakemq.gateway.asgi import App, Disconnected, Receive, Scope, Send, send_answer
+from lakemq.gateway.asgi import App, Disconnected, Receive, Scope, Send, bounded, send_answer
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.problems import make_problem, problem_of
 from lakemq.gateway.produce import Producer
@@ -44,7 +44,8 @@ class Front:
             if method == "GET" and queues:
                 await self.pull(scope, receive, send, topic, queue_id)
                 return
-        await self._app(scope, receive, send)
+        # What FastAPI answers has small bodies, and it would read one of any size.
+        await self._app(scope, bounded(receive, self.broker.limits.message_bytes_max), send)
 
     async def produce(self, scope: Scope, receive: Receive, send: Send, topic: str) -> None:
         """Answer a produce request, its errors too."""

@@ -34,6 +34,7 @@ STATUS: dict[str, int] = {
     "internal": 500,
 }
 RETRY_AFTER_S = {"store_unwritable": b"5", "busy": b"1", "flow_control": b"1"}
+DETAIL_CHARACTERS_MAX = 1000
 MEDIA_TYPE = b"application/problem+json"
 
 Headers = list[tuple[bytes, bytes]]
@@ -55,7 +56,7 @@ def make_problem(code: str, detail: str, extra: Headers | None = None) -> Answer
             "type": f"urn:lakemq:problem:{code}",
             "title": HTTPStatus(status).phrase,
             "status": status,
-            "detail": detail.encode("utf-8", "replace").decode(),
+            "detail": detail[:DETAIL_CHARACTERS_MAX].encode("utf-8", "replace").decode(),
             "code": code,
         }
     )

@@ -67,9 +67,10 @@ class Producer:
         broker = self._broker
         ack = self._ack(scope["query_string"])
         properties = _plain_properties(scope["headers"])
-        if broker.in_flight_bytes > broker.settings.gateway.request_bytes_in_flight_max:
+        in_flight_max = broker.settings.gateway.request_bytes_in_flight_max
+        if broker.in_flight_bytes > in_flight_max:
             raise Busy("the requests under way have too many bytes together")
-        body = await read_body(receive, broker.limits.request_bytes_max)
+        body = await read_body(receive, broker.limits.request_bytes_max, broker, in_flight_max)
         size = len(body)
         broker.in_flight_bytes += size
         try:

@@ -15,6 +15,7 @@ import uvloop
 
 from lakemq.gateway.app import make_app
 from lakemq.gateway.broker import Broker
+from lakemq.gateway.protocol import make_connection_class
 from lakemq.gateway.without_pandas import keep_pandas_out
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
@@ -59,7 +60,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(4096)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         listener.close()
         raise CantListen(f"can't listen on {host}:{port}: {error}") from None
     return listener
@@ -68,7 +69,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _config(settings: Settings, broker: Broker) -> uvicorn.Config:
     return uvicorn.Config(
         make_app(broker),
-        http="httptools",
+        http=make_connection_class(settings.gateway.connections_max),
         ws="none",
         lifespan="off",
         loop="none",
@@ -77,9 +78,7 @@ def _config(settings: Settings, broker: Broker) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         timeout_keep_alive=75,
-        limit_concurrency=settings.gateway.connections_max,
         timeout_graceful_shutdown=max(settings.gateway.stop_grace_ms // 1000, 1),
-        h11_max_incomplete_event_size=None,
     )
 
 

@@ -1,0 +1,109 @@
+"""The HTTP connection: uvicorn's protocol, with everything it reads bounded and every error a problem."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from lakemq.gateway.asgi import Receive, Scope, Send, send_answer
+from lakemq.gateway.problems import Answer, make_problem
+
+HEAD_BYTES_MAX = 64 * 1024
+"""Of a request line and its headers, of a chunk's extensions, of trailers: what is no body."""
+
+
+async def _refuse_for_now(scope: Scope, receive: Receive, send: Send) -> None:
+    close = [(b"connection", b"close")]
+    await send_answer(send, make_problem("busy", "the gateway has as many connections as it may", close))
+
+
+class Connection(HttpToolsProtocol):
+    """One connection. `make_connection_class` says how many there may be."""
+
+    connections_max: int
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._bytes_since_body = 0
+        self._begun = False
+        self._upgrading = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self.connections_max:
+            self.app = _refuse_for_now  # pyright: ignore[reportAttributeAccessIssue]
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        self._bytes_since_body += len(data)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            self.send_400_response("this is no HTTP/1.1 request")
+            return
+        if self._bytes_since_body > HEAD_BYTES_MAX and not self.transport.is_closing():
+            self.send_400_response(f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes")
+
+    def _feed(self, data: bytes) -> None:
+        while data:  # an empty feed would mean the end of the stream
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # The parser would take nothing any more, and it has passed over the request's body.
+                head = self._head_without_upgrade() if self._upgrading else b""
+                data = head + data[upgrade.args[0] :]
+                self._upgrading = False
+                self.parser = httptools.HttpRequestParser(self)
+            else:
+                return
+
+    def _head_without_upgrade(self) -> bytes:
+        """The request as it would be without its wish for another protocol: none is spoken here."""
+        version = self.parser.get_http_version().encode()
+        lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + version]
+        lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
+    def on_headers_complete(self) -> None:
+        self._bytes_since_body = 0
+        if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
+            self._upgrading = True
+            return
+        super().on_headers_complete()
+        self._begun = True
+
+    def on_message_complete(self) -> None:
+        if not self._upgrading:
+            super().on_message_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._bytes_since_body = 0
+        super().on_body(body)
+
+    def send_400_response(self, msg: str) -> None:
+        cycle = self.cycle
+        if self._begun and not cycle.response_complete and (cycle.response_started or not cycle.more_body):
+            # The bad bytes follow a request that is still being answered: this answer is the last.
+            cycle.keep_alive = False
+            return
+        if self.pipeline:
+            self.transport.close()
+            return
+        self.transport.write(_encode(make_problem("invalid_request", msg)))
+        self.transport.close()
+
+
+def _encode(answer: Answer) -> bytes:
+    headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body)), (b"connection", b"close")]
+    status = HTTPStatus(answer.status)
+    lines = [b"HTTP/1.1 %d %s" % (status, status.phrase.encode()), *(b"%s: %s" % header for header in headers)]
+    return b"\r\n".join([*lines, b"", bytes(answer.body)])
+
+
+def make_connection_class(connections_max: int) -> type[Connection]:
+    """The protocol of a gateway that serves at most so many connections at once."""
+    return type("BoundedConnection", (Connection,), {"connections_max": connections_max})

@@ -1,0 +1,140 @@
+"""What the gateway's tests have in common: requests over httpx, and over bare sockets."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any, NamedTuple
+
+import httpx
+import pyarrow as pa
+
+from lakemq.testing import GatewayProcess
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+ARROW = "application/vnd.apache.arrow.stream"
+PROBLEM = "application/problem+json"
+WAIT_S = 60.0
+
+
+def connect(gateway: GatewayProcess) -> httpx.Client:
+    """A client of the gateway that takes no proxy from the environment."""
+    return httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False)
+
+
+def produce(http: httpx.Client, topic: str, *messages: dict[str, Any] | str, **query: str) -> list[dict[str, Any]]:
+    """Produce messages as JSON, a string is just a body; returns what the gateway answered of each."""
+    content = [{"body": message} if isinstance(message, str) else message for message in messages]
+    response = http.post(f"/v1/topics/{topic}/messages", json={"messages": content}, params=query)
+    assert response.status_code == 200, response.text
+    return response.json()["messages"]
+
+
+def pull(http: httpx.Client, topic: str, queue_id: int = 0, offset: int = 0, **query: Any) -> dict[str, Any]:
+    """Pull as JSON; returns the answer."""
+    response = http.get(f"/v1/topics/{topic}/queues/{queue_id}/messages", params={"offset": offset, **query})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def pull_all(http: httpx.Client, topic: str) -> list[dict[str, Any]]:
+    """All messages of all queues of a topic, by position."""
+    queues = http.get(f"/v1/topics/{topic}").json()["queues"]
+    messages = [message for queue in queues for message in pull(http, topic, queue["queue_id"], max=10_000)["messages"]]
+    return sorted(messages, key=lambda message: message["position"])
+
+
+def put_topic(http: httpx.Client, topic: str, queues: int = 1, permission: str = "rw") -> None:
+    """Make a topic, by default with one queue."""
+    response = http.put(f"/v1/topics/{topic}", json={"queues": queues, "permission": permission})
+    assert response.status_code in (200, 201), response.text
+
+
+def is_problem(response: httpx.Response, status: int, code: str) -> bool:
+    """Assert that the answer is this problem, in the form of RFC 9457."""
+    check_problem(response.status_code, response.headers, response.content)
+    assert (response.status_code, response.json()["code"]) == (status, code), response.text
+    return True
+
+
+def check_problem(status: int, headers: Any, body: bytes) -> None:
+    """Assert that the answer is a problem that names what it is."""
+    assert headers["content-type"] == PROBLEM
+    problem = json.loads(body)
+    assert {"type", "title", "status", "detail", "code"} <= set(problem)
+    assert problem["status"] == status
+    assert all(isinstance(problem[name], str) and problem[name] for name in ("type", "title", "detail", "code"))
+
+
+def write_arrow(columns: dict[str, Any] | pa.Table, rows: int | None = None) -> bytes:
+    """An Arrow stream of the columns, `rows` a batch."""
+    table = pa.table(columns) if isinstance(columns, dict) else columns
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    return sink.getvalue().to_pybytes()
+
+
+def read_arrow(content: bytes) -> pa.Table:
+    """The table in an Arrow stream."""
+    with pa.ipc.open_stream(content) as reader:
+        return reader.read_all()
+
+
+class Answer(NamedTuple):
+    """An HTTP answer as it came over a socket."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Connection:
+    """A connection on which anything can be sent."""
+
+    def __init__(self, gateway: GatewayProcess) -> None:
+        host, _, port = gateway.url.removeprefix("http://").rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=WAIT_S)
+        self._file = self.socket.makefile("rb")
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.socket.sendall(data)
+
+    def answer(self) -> Answer | None:
+        """The next answer; None when the gateway has closed the connection instead."""
+        try:
+            return self._answer()
+        except ConnectionError:
+            return None
+
+    def _answer(self) -> Answer | None:
+        line = self._file.readline()
+        if not line:
+            return None
+        status = int(line.split()[1])
+        headers: dict[str, str] = {}
+        while (line := self._file.readline()) not in (b"\r\n", b""):
+            name, _, value = line.decode("latin-1").partition(":")
+            headers[name.strip().lower()] = value.strip()
+        if status < 200:
+            return Answer(status, headers, b"")
+        return Answer(status, headers, self._body(headers))
+
+    def _body(self, headers: dict[str, str]) -> bytes:
+        if headers.get("transfer-encoding") != "chunked":
+            return self._file.read(int(headers.get("content-length", "0")))
+        pieces: list[bytes] = []
+        while size := int(self._file.readline(), 16):
+            pieces.append(self._file.read(size))
+            self._file.readline()
+        self._file.readline()
+        return b"".join(pieces)
