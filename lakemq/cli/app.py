@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lakemq import __version__
-from lakemq.cli import demo, gateway, jobs, message, produce, pull, topic, up
+from lakemq.cli import demo, gateway, jobs, log, message, produce, pull, sql, topic, up
 from lakemq.cli.options import Global
 from lakemq.cli.output import write_line
 
@@ -65,4 +65,6 @@ app.add_typer(topic.app, name="topic")
 app.command()(produce.produce)
 app.command()(pull.pull)
 app.add_typer(message.app, name="message")
+app.command()(sql.sql)
+app.add_typer(log.app, name="log")
 app.command()(demo.demo)

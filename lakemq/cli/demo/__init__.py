@@ -44,6 +44,8 @@ def demo(
     lakemq demo
     lakemq demo --limit 20000 --keep
     """
+    from lakemq.cli.demo.report import show_next
+
     root = _root(data_dir)
     stays = keep or data_dir is not None
     try:
@@ -51,6 +53,8 @@ def demo(
     finally:
         if not stays:
             shutil.rmtree(root, ignore_errors=True)
+    if not keep:
+        show_next(root if stays else None)
     if not holds:
         note("lakemq: a check of the demo failed")
         raise typer.Exit(1)
@@ -67,7 +71,7 @@ def _root(data_dir: Path | None) -> Path:
 
 def _run(context: typer.Context, root: Path, limit: int | None, *, keep: bool) -> bool:
     from lakemq.cli.demo.broker import Broker, Places
-    from lakemq.cli.demo.report import show_how_to_go_on, show_next
+    from lakemq.cli.demo.report import show_how_to_go_on
 
     broker = Broker(Places(root), global_options(context).config, keep=keep)
     kept = False
@@ -79,8 +83,6 @@ def _run(context: typer.Context, root: Path, limit: int | None, *, keep: bool) -
             broker.stop()
     if kept:
         show_how_to_go_on(broker.url, root, broker.pid)
-    else:
-        show_next()
     return holds
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lakemq.cli.demo import queries
 from lakemq.cli.demo.queries import Leg
+from lakemq.cli.quiet import quiet_stderr
 from lakemq.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -38,9 +42,10 @@ class History:
     def __init__(self, settings: Settings, lake: Path) -> None:
         from lakemq.jobs.sql import open_lake
 
-        merged = settings.model_copy(update={"lake": settings.lake.model_copy(update={"dir": lake})})
-        self._session = open_lake(merged)
-        self._session.sql(queries.VIEW)
+        there = settings.model_copy(update={"lake": settings.lake.model_copy(update={"dir": lake})})
+        with quiet_stderr():
+            self._session = open_lake(there)
+        self._ask(queries.VIEW)
 
     def __enter__(self) -> Self:
         return self
@@ -76,4 +81,7 @@ class History:
         return Day(tail, month, day, [Leg(**row) for row in legs])
 
     def _rows(self, query: str) -> list[dict[str, Any]]:
-        return [row.asDict() for row in self._session.sql(query).collect()]
+        return [row.asDict() for row in self._ask(query).collect()]
+
+    def _ask(self, query: str) -> DataFrame:
+        return self._session.sql(query)  # pyright: ignore[reportUnknownMemberType]  (Spark's own gap)

@@ -27,8 +27,8 @@ from lakemq.client.results import TableReceipt
 from lakemq.model.errors import LakemqError
 
 ROWS_PER_REQUEST = 2_000
-STALL_S_MAX = 180.0
-"""The demo fails when nothing moves for so long. A cold Spark needs some of it."""
+STALL_S_MAX = 300.0
+"""The demo fails when nothing moves for so long. A cold Spark on a busy machine needs much of it."""
 LOOK_S = 0.25
 
 

@@ -76,11 +76,12 @@ def show_how_to_go_on(url: str, root: Path, pid: int) -> None:
     )
 
 
-def show_next() -> None:
-    """Print what to do after a demo that cleaned up."""
+def show_next(root: Path | None) -> None:
+    """Print what to do after a demo that stopped all; `root` is where it left its files."""
+    left = "cleaned up" if root is None else f"its files are in {root}"
     _write(
         [
-            "\nAll stopped and cleaned up. Go on with:",
+            f"\nAll stopped, {left}. Go on with:",
             "  lakemq demo --keep     the same, and leaves the broker running",
             "  lakemq up              a broker of your own, then: lakemq produce --help",
         ]

@@ -1,0 +1,74 @@
+"""`lakemq log verify | repair`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import typer
+from rich.table import Table
+
+from lakemq.cli.options import DataDir, settings_of
+from lakemq.cli.output import note, stdout, write_line
+
+if TYPE_CHECKING:
+    from lakemq.storage.verify import Damage
+
+app = typer.Typer(no_args_is_help=True, help="Check a CommitLog on disk, and repair it.")
+
+
+@app.command()
+def verify(context: typer.Context, data_dir: DataDir = None) -> None:
+    """Read every byte of a log and change none. Exit code 1 if any is damaged.
+
+    Stop the gateway first: what it writes meanwhile looks like damage.
+
+    \b
+    lakemq log verify --data-dir /var/lib/lakemq
+    """
+    from lakemq.storage.verify import verify_log
+
+    directory = settings_of(context, storage__data_dir=data_dir).storage.data_dir
+    report = verify_log(directory)
+    table = Table("segment", "bytes", "frames", "messages", "positions", "damages")
+    for segment in report.segments:
+        table.add_row(
+            segment.segment,
+            f"{segment.size:,}",
+            f"{segment.frames:,}",
+            f"{segment.messages:,}",
+            f"{segment.base_position:,} to {segment.next_position:,}",
+            str(len(segment.damages)),
+        )
+    stdout().print(table)
+    _show_damages(report.damages)
+    if not report.sound:
+        note(f"lakemq: the log is damaged; lakemq log repair --data-dir {directory} keeps what is readable")
+        raise typer.Exit(1)
+    write_line(f"sound: {report.messages:,} messages")
+
+
+@app.command()
+def repair(context: typer.Context, data_dir: DataDir = None) -> None:
+    """Make a damaged log serve again, with every frame that can be read.
+
+    What can't be read becomes a hole; the damaged files stay beside as *.damaged.
+
+    \b
+    lakemq log repair --data-dir /var/lib/lakemq
+    """
+    from lakemq.storage.repair import repair_log
+
+    repaired = repair_log(settings_of(context, storage__data_dir=data_dir).storage.data_dir)
+    _show_damages(repaired.damages)
+    write_line(f"kept {repaired.messages_kept:,} messages in {repaired.frames_kept:,} frames")
+    if repaired.segments_rewritten:
+        write_line(f"lost {repaired.positions_lost:,} positions, {repaired.bytes_lost:,} bytes")
+        write_line(f"rewritten: {', '.join(repaired.segments_rewritten)}")
+    else:
+        write_line("nothing to repair")
+
+
+def _show_damages(damages: Iterable[Damage]) -> None:
+    for damage in damages:
+        write_line(f"{damage.segment} at byte {damage.offset:,}, {damage.size:,} bytes: {damage.reason}")
