@@ -87,6 +87,13 @@ def test_header_values_are_unquoted_and_percent_decoded_once(value: str, text: s
     assert (binary(subject=value).properties or {})["subject"] == text
 
 
+def test_a_header_of_countless_quotes_is_read_in_linear_time() -> None:
+    # Quadratic time would be minutes here; the test's own time limit ends it.
+    value = '"\\' * 200_000
+    detail = refused("text/plain", {**HEADERS, "ce-subject": value}, b"")
+    assert "properties has more than" in detail
+
+
 @pytest.mark.parametrize("value", ["%C0%A0", "%FF", "\xff", "\ud800"])
 def test_header_values_that_are_no_utf8_are_refused(value: str) -> None:
     refused("text/plain", {**HEADERS, "ce-subject": value}, b"")

@@ -237,6 +237,11 @@ def test_a_document_of_countless_tiny_values_is_refused_unread() -> None:
         decode(JSON, {}, body, LIMITS)
 
 
+def test_a_document_of_countless_short_strings_is_refused_unread() -> None:
+    with pytest.raises(MessageTooLarge, match="more than 4000000 values"):
+        decode(JSON, {}, b'{"messages":[' + b'"",' * 8_000_003 + b"]}", LIMITS)
+
+
 def test_commas_inside_a_body_are_no_values() -> None:
     text = ',"[{\\' * 800_000
     limits = Limits(message_bytes_max=2**23, request_bytes_max=2**26)

@@ -29,7 +29,7 @@ _PREFIX = "ce-"
 _REQUIRED = ("id", "source", "specversion", "type")
 _NEVER_EMPTY = (*_REQUIRED, "subject", "datacontenttype", "dataschema", "time")
 _NAME = re.compile(r"[a-z0-9]+\Z")
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)("|\Z)', re.DOTALL)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)("|\\?\Z)', re.DOTALL)
 """A quoted string, or one that is never closed, taken whole so that the search stays linear."""
 _ESCAPED = re.compile(r"\\(.)")
 _TIME = re.compile(
@@ -151,7 +151,7 @@ def _header_value(name: str, value: str) -> str:
 
 
 def _unquoted(found: re.Match[str]) -> str:
-    return _ESCAPED.sub(r"\1", found[1]) if found[2] else found[0]
+    return _ESCAPED.sub(r"\1", found[1]) if found[2] == '"' else found[0]
 
 
 def _draft(attributes: dict[str, str], body: bytes, routing: dict[str, object], limits: Limits) -> Draft:
