@@ -42,6 +42,8 @@ class LakeTable:
 
     def create(self, session: SparkSession, lake: Path) -> None:
         """Makes the table where there is none; one that is there stays as it is."""
+        if (self.path(lake) / "_delta_log").is_dir():
+            return
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
         properties = _PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(self.statistics)}
         listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -66,6 +67,8 @@ def start_session(settings: Settings, name: str = "lakemq") -> SparkSession:
     builder = builder.config("spark.driver.memory", settings.spark.driver_memory)
     for key, value in {**CONF, **settings.spark.conf}.items():
         builder = builder.config(key, value)
+    # PySpark logs each error of a statement too, with the JVM's stack; it is raised all the same.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
     session = _with_jars(builder, settings.spark.master).getOrCreate()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -36,13 +36,15 @@ def run_sql(settings: Settings, statement: str, format: Format, out: BinaryIO) -
     line, `csv` with a header, `arrow` an IPC stream: these three hold a bounded part of the rows
     at a time. Raises `InvalidStatement` with Spark's complaint in one line, `LakeNotFound`.
     """
+    found = SparkSession.getActiveSession()
     session = open_lake(settings)
     try:
         write_rows(_run(session, statement), format, out)
     except PySparkException as error:
         raise InvalidStatement(_complaint(error)) from None
     finally:
-        session.stop()
+        if found is None:
+            session.stop()
 
 
 def write_rows(frame: DataFrame, format: Format, out: BinaryIO) -> None:

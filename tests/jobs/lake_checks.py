@@ -1,0 +1,57 @@
+"""What every test of the lake asks of its tables, read by a reader that is not Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from deltalake import DeltaTable
+
+IDENTITY = ("broker", "topic", "queue_id", "queue_offset")
+WAIT_S_MAX = 150
+
+
+def rows_of(lake: Path, table: str, columns: list[str]) -> list[tuple[Any, ...]]:
+    """The table's rows, sorted."""
+    found = DeltaTable(str(lake / table)).to_pyarrow_dataset().to_table(columns=columns)
+    return sorted(zip(*(found[name].to_pylist() for name in columns), strict=True))
+
+
+def check_once_in_each_table(lake: Path, messages: set[tuple[Any, ...]], note: str = "") -> None:
+    """`messages`: (broker, topic, queue_id, queue_offset, position, key) of all that was produced;
+    what else is in the log is the system's, and is not looked at."""
+    topics = {message[1] for message in messages}
+    expected = sorted(message[:5] for message in messages)
+    columns = [*IDENTITY, "position"]
+    for table in ("messages", "consume_queue"):
+        rows = [row for row in rows_of(lake, table, columns) if row[1] in topics]
+        assert rows == expected, f"{table} differs {note}"
+    keys = rows_of(lake, "message_index", ["broker", "topic", "position", "key"])
+    expected_keys = sorted((message[0], message[1], message[4], message[5]) for message in messages)
+    assert [row for row in keys if row[1] in topics] == expected_keys, f"message_index differs {note}"
+
+
+def broker_of(url: str) -> dict[str, Any]:
+    """What `GET /v1/broker` answers."""
+    parts = urlsplit(url)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    try:
+        connection.request("GET", "/v1/broker")
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def wait_until_compacted(url: str, is_alive: Callable[[], bool] = lambda: True) -> None:
+    """Waits until the lake holds all that the log held when this was called."""
+    end = broker_of(url)["max_position"]
+    give_up = time.monotonic() + WAIT_S_MAX
+    while broker_of(url)["compacted_position"] < end:
+        assert time.monotonic() < give_up, "the lake did not catch up with the log"
+        assert is_alive(), "the lake query has ended"
+        time.sleep(0.1)

@@ -1,0 +1,149 @@
+"""The lake query in this process's session, on a real gateway."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from lakemq.jobs import maintenance
+from lakemq.jobs.delta_writer import DeltaWriter
+from lakemq.jobs.errors import LakeOutOfStep
+from lakemq.jobs.lake_query import CHECKPOINTS, LakeQuery
+from lakemq.jobs.lake_tables import MESSAGE_INDEX, TABLES
+from lakemq.settings import Lake, Settings
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.jobs.conftest import produce_to
+from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of, wait_until_compacted
+
+
+class Scene:
+    """A gateway of its own, a lake, and all that was produced."""
+
+    def __init__(self, spark: SparkSession, gateway: GatewayProcess, lake: Path) -> None:
+        self._spark = spark
+        self.gateway, self.lake = gateway, lake
+        self.settings = Settings(lake=Lake(dir=lake, trigger_ms=0))
+        self.produced: set[tuple[Any, ...]] = set()
+
+    def produce(self, count: int, topic: str = "a") -> None:
+        keys = [uuid.uuid4().hex for _ in range(count)]
+        messages = [{"body": key, "keys": [key], "tag": "T"} for key in keys]
+        for key, answer in zip(keys, produce_to(self.gateway.url, topic, messages), strict=True):
+            place = (answer["queue_id"], answer["queue_offset"], answer["position"])
+            self.produced.add(("broker-a", topic, *place, key))
+
+    def compact(self) -> None:
+        """Runs the query until the lake holds all."""
+        query = LakeQuery(self._spark, self.settings, self.gateway.url)
+        stream = query.start()
+        try:
+            wait_until_compacted(self.gateway.url, lambda: stream.isActive)
+        finally:
+            query.stop()
+
+    def check(self) -> None:
+        check_once_in_each_table(self.lake, self.produced)
+
+
+@pytest.fixture
+def scene(spark: SparkSession, tmp_path: Path) -> Iterator[Scene]:
+    with start_gateway(tmp_path / "log") as gateway:
+        yield Scene(spark, gateway, tmp_path / "lake")
+
+
+def test_every_message_is_once_in_each_table(scene: Scene) -> None:
+    scene.produce(50, "a")
+    scene.produce(30, "%RETRY%g".replace("%", "-"))
+    scene.compact()
+    scene.produce(20, "a")
+    scene.compact()
+    scene.check()
+    broker = broker_of(scene.gateway.url)
+    assert broker["compacted_position"] == broker["max_position"]
+    (row,) = (
+        row
+        for row in rows_of(scene.lake, "consume_queue", ["topic", "position", "size", "tag_hash"])
+        if row[1] == min(message[4] for message in scene.produced)
+    )
+    assert row[2:] == (32, crc32(b"T"))
+
+
+def test_any_reader_of_deltas_first_protocol_reads_the_tables(scene: Scene) -> None:
+    scene.produce(5)
+    scene.compact()
+    for table in TABLES:
+        protocol = DeltaTable(str(scene.lake / table.name)).protocol()
+        assert protocol.min_reader_version == 1
+        assert protocol.reader_features is None
+
+
+def test_a_table_that_is_behind_or_missing_is_filled_again_and_none_doubles(scene: Scene) -> None:
+    scene.produce(40)
+    scene.compact()
+    copy = scene.lake.parent / "copy"
+    shutil.copytree(scene.lake / "consume_queue", copy)
+    scene.produce(25)
+    scene.compact()
+    shutil.rmtree(scene.lake / "consume_queue")
+    copy.rename(scene.lake / "consume_queue")
+    shutil.rmtree(scene.lake / "message_index")
+    scene.produce(10)
+    scene.compact()
+    scene.check()
+
+
+def test_without_its_checkpoint_the_query_goes_on_from_the_tables(scene: Scene) -> None:
+    scene.produce(40)
+    scene.compact()
+    assert (scene.lake / CHECKPOINTS).is_dir()
+    shutil.rmtree(scene.lake / CHECKPOINTS)
+    scene.produce(10)
+    scene.compact()
+    scene.check()
+
+
+def test_optimize_beside_the_query_loses_and_doubles_nothing(
+    scene: Scene, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "SMALL_FILES_MIN", 2)
+    for _ in range(3):
+        scene.produce(20)
+        scene.compact()
+    assert maintenance.small_files(spark, MESSAGE_INDEX.path(scene.lake)) >= 3
+    maintenance.Maintenance(spark, scene.settings).pass_over()
+    assert maintenance.small_files(spark, MESSAGE_INDEX.path(scene.lake)) == 1
+    scene.produce(10)
+    scene.compact()
+    scene.check()
+
+
+def test_a_lake_of_another_log_is_refused(scene: Scene, spark: SparkSession, tmp_path: Path) -> None:
+    scene.produce(5)
+    scene.compact()
+    with start_gateway(tmp_path / "other") as other:
+        query = LakeQuery(spark, scene.settings, other.url)
+        with pytest.raises(LakeOutOfStep, match="another log"):
+            query.start()
+        query.stop()
+
+
+def test_a_second_writer_is_noticed_and_writes_nothing(scene: Scene, spark: SparkSession) -> None:
+    MESSAGE_INDEX.create(spark, scene.lake)
+    path = MESSAGE_INDEX.path(scene.lake)
+    writers = [DeltaWriter(spark, path) for _ in range(2)]
+    assert [writer.held(["broker-a"]) for writer in writers] == [{"broker-a": None}] * 2
+    kinds = ", ".join(f"{name} {kind}" for name, kind in MESSAGE_INDEX.columns.items())
+    frame = spark.createDataFrame([("a", "k", "broker-a", 0, None)], kinds)
+    writers[0].append(frame, {"broker-a": 1}, 0)
+    with pytest.raises(LakeOutOfStep, match="at the same time"):
+        writers[1].append(frame, {"broker-a": 1}, 0)
+    assert len(rows_of(scene.lake, "message_index", ["position"])) == 1
+    assert writers[1].held(["broker-a"]) == {"broker-a": 1}

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from lakemq.jobs.errors import InvalidOption
+from lakemq.jobs.log_client import Subscription
+from lakemq.jobs.source_options import Positions, QueueOffsets, parse_options
+
+BROKER = {"broker": "http://127.0.0.1:1"}
+
+
+def test_names_of_options_are_compared_without_case() -> None:
+    options = parse_options(BROKER | {"STARTINGOFFSETS": "earliest", "maxmessagespertrigger": "7"})
+    assert options.starting == "earliest"
+    assert options.messages_per_trigger_max == 7
+
+
+def test_without_a_subscription_everything_is_read() -> None:
+    assert parse_options(BROKER).subscription == Subscription()
+
+
+def test_queue_offsets_and_positions_are_told_apart() -> None:
+    queues = parse_options(BROKER | {"startingOffsets": '{"a": {"0": 23, "1": -2}}'})
+    assert queues.starting == QueueOffsets({"a": {0: 23, 1: -2}})
+    positions = parse_options(BROKER | {"startingOffsets": '{"positions": {"broker-a": 5}}'})
+    assert positions.starting == Positions({"broker-a": 5})
+    topic = parse_options(BROKER | {"startingOffsets": '{"positions": {"0": 5}}'})
+    assert topic.starting == QueueOffsets({"positions": {0: 5}})
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "broker"),
+        (BROKER | {"subscrib": "a"}, "subscrib"),
+        (BROKER | {"subscribe": "a,,b"}, "subscribe"),
+        (BROKER | {"subscribe": "a", "subscribePattern": "a.*"}, "subscribePattern"),
+        (BROKER | {"subscribePattern": "("}, "subscribePattern"),
+        (BROKER | {"startingOffsets": "first"}, "startingOffsets"),
+        (BROKER | {"startingOffsets": '{"a": {"0": -3}}'}, "startingOffsets"),
+        (BROKER | {"startingOffsets": '{"a": {"x": 1}}'}, "startingOffsets"),
+        (BROKER | {"startingOffsets": '{"a": 1}'}, "startingOffsets"),
+        (BROKER | {"startingOffsets": '{"positions": {"broker-a": -1}}'}, "startingOffsets"),
+        (BROKER | {"startingOffsets": "earliest", "startingTimestamp": "1"}, "startingTimestamp"),
+        (BROKER | {"startingTimestamp": "yesterday"}, "startingTimestamp"),
+        (BROKER | {"maxMessagesPerTrigger": "0"}, "maxMessagesPerTrigger"),
+        (BROKER | {"columns": "topic,nope"}, "nope"),
+        (BROKER | {"columns": "topic,topic"}, "columns"),
+        (BROKER | {"partitions": "0"}, "partitions"),
+    ],
+)
+def test_a_fault_names_its_option(options: dict[str, str], named: str) -> None:
+    with pytest.raises(InvalidOption, match=named):
+        parse_options(options)
