@@ -28,23 +28,24 @@ def draft_of(body: bytes, fields: Mapping[str, object], limits: Limits) -> Draft
     `delay_level` 0 means: no delay.
     """
     get = fields.get
-    delays = [name for name in _DELAYS if get(name) is not None]
-    if len(delays) > 1:
-        raise InvalidRequest(f"at most one of {' and '.join(delays)} may be given")
+    level, delay, deliver = get("delay_level"), get("delay_ms"), get("deliver_at_ms")
+    if (level is None) + (delay is None) + (deliver is None) < 2:
+        names = " and ".join(name for name in _DELAYS if get(name) is not None)
+        raise InvalidRequest(f"at most one of {names} may be given")
     ordering_key = get("ordering_key")
     if ordering_key is not None:
         ordering_key = text("ordering_key", ordering_key, bounds.ORDERING_KEY_BYTES_MAX)
     return Draft(
-        body=checked_body(body, limits),
-        tag=_tag(get("tag")),
-        keys=_keys(get("keys")),
-        properties=_properties(get("properties")),
-        ordering_key=ordering_key,
+        checked_body(body, limits),
+        _tag(get("tag")),
+        _keys(get("keys")),
+        _properties(get("properties")),
+        ordering_key,
         queue_id=_integer("queue_id", get("queue_id"), bounds.QUEUE_ID_MAX),
         born_time_ms=_integer("born_time_ms", get("born_time_ms"), bounds.TIME_MS_MAX),
-        delay_level=_integer("delay_level", get("delay_level"), bounds.DELAY_LEVEL_MAX) or None,
-        delay_ms=_integer("delay_ms", get("delay_ms"), bounds.TIME_MS_MAX),
-        deliver_at_ms=_integer("deliver_at_ms", get("deliver_at_ms"), bounds.TIME_MS_MAX),
+        delay_level=_integer("delay_level", level, bounds.DELAY_LEVEL_MAX) or None,
+        delay_ms=_integer("delay_ms", delay, bounds.TIME_MS_MAX),
+        deliver_at_ms=_integer("deliver_at_ms", deliver, bounds.TIME_MS_MAX),
     )
 
 
@@ -61,7 +62,10 @@ def text(name: str, value: object, bytes_max: int) -> str:
         raise InvalidRequest(f"{name} must be a string")
     if not value:
         raise InvalidRequest(f"{name} is empty")
-    if _byte_length(name, value) > bytes_max:
+    size = _byte_length(value)
+    if size < 0:
+        raise InvalidRequest(f"{name} is no valid Unicode: it has a lone surrogate")
+    if size > bytes_max:
         raise InvalidRequest(f"{name} is longer than {bytes_max} bytes")
     return value
 
@@ -73,13 +77,14 @@ def integer_text(name: str, value: str) -> int:
     return int(value)
 
 
-def _byte_length(name: str, value: str) -> int:
+def _byte_length(value: str) -> int:
+    """The bytes of a text in UTF-8; -1 for a text that UTF-8 can't hold."""
     if value.isascii():
         return len(value)
     try:
         return len(value.encode())
     except UnicodeEncodeError:
-        raise InvalidRequest(f"{name} is no valid Unicode: it has a lone surrogate") from None
+        return -1
 
 
 def _integer(name: str, value: object, most: int) -> int | None:
@@ -110,7 +115,11 @@ def _keys(value: object) -> list[str] | None:
     keys = cast("list[object]", value)
     if len(keys) > bounds.KEYS_MAX:
         raise InvalidRequest(f"keys has more than {bounds.KEYS_MAX} entries")
-    return [text(f"keys[{at}]", key, bounds.KEY_BYTES_MAX) for at, key in enumerate(keys)] or None
+    # An entry is named only once it is wrong: names of all of them cost more than the check.
+    for at, key in enumerate(keys):
+        if not isinstance(key, str) or not 0 < _byte_length(key) <= bounds.KEY_BYTES_MAX:
+            text(f"keys[{at}]", key, bounds.KEY_BYTES_MAX)
+    return cast("list[str]", keys) or None
 
 
 def _properties(value: object) -> dict[str, str] | None:
@@ -122,15 +131,15 @@ def _properties(value: object) -> dict[str, str] | None:
     if len(given) > bounds.PROPERTIES_MAX:
         raise InvalidRequest(f"properties has more than {bounds.PROPERTIES_MAX} entries")
     size = 0
-    properties: dict[str, str] = {}
     for name, entry in given.items():
         if not name:
             raise InvalidRequest("properties has an entry with an empty name")
         if not isinstance(entry, str):
             raise InvalidRequest(f"property {name[:100]!r} must be a string")
-        size += _byte_length("the name of a property", name)
-        size += _byte_length(f"property {name[:100]!r}", entry)
-        properties[name] = entry
+        name_size, entry_size = _byte_length(name), _byte_length(entry)
+        if name_size < 0 or entry_size < 0:
+            raise InvalidRequest(f"property {name[:100]!r} is no valid Unicode")
+        size += name_size + entry_size
     if size > bounds.PROPERTIES_BYTES_MAX:
         raise InvalidRequest(f"properties has more than {bounds.PROPERTIES_BYTES_MAX} bytes")
-    return properties or None
+    return cast("dict[str, str]", given) or None
