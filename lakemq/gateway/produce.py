@@ -22,6 +22,7 @@ from lakemq.storage.rows import body_row
 from lakemq.storage.topics import Topic
 
 JSON_HEADER = (b"content-type", b"application/json")
+SMALL_BYTES = 64 * 1024
 _ACKS = ("async", "sync", "none")
 _QUERY = frozenset({"ack"})
 _OCTETS = b"application/octet-stream"
@@ -59,57 +60,59 @@ class Producer:
         self._broker = broker
         self._log = broker.log
         self._id_prefix = broker.name.encode() + b"."
-        self._sync_always = broker.settings.storage.flush == "sync"
+        self._default_ack = "sync" if broker.settings.storage.flush == "sync" else "async"
+        self._in_flight_max = broker.settings.gateway.request_bytes_in_flight_max
+        self._small_bytes = min(SMALL_BYTES, broker.limits.message_bytes_max)
+        # Bounded by topics.topics_max: a topic that isn't open any more is looked up again.
+        self._open_topics: dict[str, Topic] = {}
         self._storing: dict[str, asyncio.Future[None]] = {}
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         """Answer one request to topic `name`; raises `LakemqError` or `Disconnected`."""
         broker = self._broker
-        ack = self._ack(scope["query_string"])
+        query_string = scope["query_string"]
+        ack = self._ack(query_string) if query_string else self._default_ack
         properties = _plain_properties(scope["headers"])
-        in_flight_max = broker.settings.gateway.request_bytes_in_flight_max
-        if broker.in_flight_bytes > in_flight_max:
+        if broker.in_flight_bytes > self._in_flight_max:
             raise Busy("the requests under way have too many bytes together")
-        body = await read_body(receive, broker.limits.request_bytes_max, broker, in_flight_max)
+        body = await read_body(receive, broker.limits.request_bytes_max, broker, self._in_flight_max)
         size = len(body)
+        if properties is not None and size <= self._small_bytes and ack != "none":
+            await self._store_raw(name, body, properties, ack, send)
+            return
         broker.in_flight_bytes += size
         try:
-            if properties is not None and ack != "none":
-                answer = await self._store_raw(name, body, properties, ack)
-            else:
-                answer = await self._store_decoded(scope, name, body, ack)
+            answer = await self._store_decoded(scope, name, body, ack)
         finally:
             broker.in_flight_bytes -= size
         await send_answer(send, answer)
 
-    def _ack(self, query_string: bytes) -> str:
-        ack = "async"
-        if query_string:
-            query = parse_query(query_string)
-            check_names(query, _QUERY)
-            ack = query.get("ack", "async")
-            if ack not in _ACKS:
-                raise InvalidRequest(f"ack is one of {', '.join(_ACKS)}, not {ack[:100]!r}")
-        return "sync" if self._sync_always and ack == "async" else ack
-
-    async def _store_raw(self, name: str, body: bytes, properties: dict[str, str], ack: str) -> Answer:
-        """The shortcut for one plain message."""
-        size = len(body)
-        if size > self._broker.limits.message_bytes_max:
-            raise MessageTooLarge(f"a message has at most {self._broker.limits.message_bytes_max} bytes, not {size}")
-        topic = await self._broker.writable_topic(name)
-        stored = await self._log.append([body_row(body, properties)], [topic.next_queue()], size)
-        await self._keep_promise(ack)
-        counters = self._broker.counters
+    async def _store_raw(self, name: str, body: bytes, properties: dict[str, str], ack: str, send: Send) -> None:
+        """The hot path: one small plain message. It calls nothing that it can do without."""
+        log, counters = self._log, self._broker.counters
+        topic = self._open_topics.get(name)
+        if topic is None or not topic.open:
+            topic = self._open_topics[name] = await self._broker.writable_topic(name)
+        queue_id, queue_offset, position, time_ms = await log.append_one(body_row(body, properties), topic.next_queue())
+        if ack == "sync" or log.backlogged:
+            await log.flushed()
         counters.messages_in += 1
-        counters.bytes_in += size
-        (queue_id, queue_offset, position), time_ms = stored.placed[0], stored.store_time_ms
-        return Answer(
-            200,
-            [JSON_HEADER],
+        counters.bytes_in += len(body)
+        answer = (
             b'{"messages":[{"message_id":"%b%d","queue_id":%d,"queue_offset":%d,"position":%d,"store_time_ms":%d}]}'
-            % (self._id_prefix, position, queue_id, queue_offset, position, time_ms),
+            % (self._id_prefix, position, queue_id, queue_offset, position, time_ms)
         )
+        headers = [JSON_HEADER, (b"content-length", b"%d" % len(answer))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": answer, "more_body": False})
+
+    def _ack(self, query_string: bytes) -> str:
+        query = parse_query(query_string)
+        check_names(query, _QUERY)
+        ack = query.get("ack", "async")
+        if ack not in _ACKS:
+            raise InvalidRequest(f"ack is one of {', '.join(_ACKS)}, not {ack[:100]!r}")
+        return self._default_ack if ack == "async" else ack
 
     async def _keep_promise(self, ack: str) -> None:
         """Wait for the disk: when the request asked for it, or when too much waits for it already."""

@@ -52,6 +52,10 @@ class Stored(NamedTuple):
     store_time_ms: int
 
 
+StoredOne = tuple[int, int, int, int]
+"""Where one message is: `(queue id, queue offset, position, store time in ms)`."""
+
+
 class RowsAppend(NamedTuple):
     """One request's rows, each with its queue."""
 
@@ -60,6 +64,14 @@ class RowsAppend(NamedTuple):
     body_bytes: int
     future: asyncio.Future[Stored]
     key: Key | None
+
+
+class OneAppend(NamedTuple):
+    """One message of the hot path: no key, and a future that needs no list."""
+
+    row: Row
+    queue: Queue
+    future: asyncio.Future[StoredOne]
 
 
 class BatchAppend(NamedTuple):
@@ -72,7 +84,7 @@ class BatchAppend(NamedTuple):
     key: Key | None
 
 
-A = TypeVar("A", RowsAppend, BatchAppend)
+A = TypeVar("A", OneAppend, RowsAppend, BatchAppend)
 
 
 class CommitLog:
@@ -95,6 +107,7 @@ class CommitLog:
         self._clock = clock
         self._codec = PayloadCodec(settings.compression, settings.compression_body_bytes_min)
         self._store_time_ms = 0
+        self._ones: list[OneAppend] = []
         self._rows: list[RowsAppend] = []
         self._batches: list[BatchAppend] = []
         self._scheduled = False
@@ -132,6 +145,10 @@ class CommitLog:
             await self._flush_or_fail()
         if await self._flush_or_fail():
             self._snapshot(self.active, self._dump_index())
+        self.release()
+
+    def release(self) -> None:
+        """Give the files and the thread back without a further write, as a crash would."""
         self.flusher.close()
         self._mark.close()
         for segment in self.segments:
@@ -202,6 +219,15 @@ class CommitLog:
             self._loop.call_soon(self._write_pending)
         return future
 
+    def append_one(self, row: Row, queue: Queue) -> asyncio.Future[StoredOne]:
+        """`append` of one row, for the hot path."""
+        future: asyncio.Future[StoredOne] = self._loop.create_future()
+        self._ones.append(OneAppend(row, queue, future))
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._write_pending)
+        return future
+
     def append_batch(
         self, batch: pa.RecordBatch, groups: list[tuple[Queue, int]], body_bytes: int, key: Key | None = None
     ) -> asyncio.Future[Stored]:
@@ -233,8 +259,13 @@ class CommitLog:
             self._rolling = True
             self.flushed().add_done_callback(self._roll)
             return
+        ones, self._ones = self._ones, []
         rows, self._rows = self._rows, []
         batches, self._batches = self._batches, []
+        if ones and (rows or sum([len(one.row[1]) for one in ones]) > self.settings.frame_bytes_max // 4):
+            rows = [*map(self._as_rows, ones), *rows]
+        elif ones:
+            self._attempt(self._write_ones, ones)
         for group in self._frames(rows):
             self._attempt(self._write_rows, group)
         for batch in batches:
@@ -265,6 +296,47 @@ class CommitLog:
         except Exception as error:  # noqa: BLE001  whatever it is, nobody may be left waiting
             logger.exception("a frame could not be made")
             _refuse(requests, error)
+
+    def _as_rows(self, one: OneAppend) -> RowsAppend:
+        """One message as a request like the others, so that all that is pending makes one frame."""
+        future: asyncio.Future[Stored] = self._loop.create_future()
+
+        def pass_on(done: asyncio.Future[Stored]) -> None:
+            error = done.exception()
+            if one.future.done():
+                return
+            if error is not None:
+                one.future.set_exception(error)
+            else:
+                stored = done.result()
+                one.future.set_result((*stored.placed[0], stored.store_time_ms))
+
+        future.add_done_callback(pass_on)
+        return RowsAppend([one.row], [one.queue], len(one.row[1]), future, None)
+
+    def _write_ones(self, ones: list[OneAppend]) -> None:
+        groups: dict[Queue, tuple[list[Row], list[asyncio.Future[StoredOne]]]] = {}
+        for row, queue, future in ones:
+            group = groups.get(queue)
+            if group is None:
+                groups[queue] = [row], [future]
+            else:
+                group[0].append(row)
+                group[1].append(future)
+        rows: list[Row] = []
+        for group_rows, _ in groups.values():
+            rows += group_rows
+        mask, batch = rows_to_batch(rows)
+        position = self.next_position
+        offsets = [queue.next_offset for queue in groups]
+        sizes = [(queue, len(group_rows)) for queue, (group_rows, _) in groups.items()]
+        store_time_ms = self._write(batch, mask, sum([len(row[1]) for row in rows]), sizes, [])
+        for offset, (queue, (_, futures)) in zip(offsets, groups.items(), strict=True):
+            queue_id = queue.queue_id
+            for number, future in enumerate(futures):
+                if not future.done():
+                    future.set_result((queue_id, offset + number, position + number, store_time_ms))
+            position += len(futures)
 
     def _write_rows(self, requests: list[RowsAppend]) -> None:
         groups: dict[Queue, list[Row]] = {}
@@ -527,7 +599,7 @@ class CommitLog:
             self.full = None
 
 
-def _refuse(requests: Sequence[RowsAppend | BatchAppend], error: Exception) -> None:
+def _refuse(requests: Sequence[OneAppend | RowsAppend | BatchAppend], error: Exception) -> None:
     for request in requests:
         if not request.future.done():
             request.future.set_exception(error)

@@ -83,6 +83,11 @@ class Topic:
         self.deleted = False
         self.round_robin = 0
 
+    @property
+    def open(self) -> bool:
+        """Whether clients may produce to it, as far as its permission says."""
+        return not self.deleted and self.permission != "r"
+
     def next_queue(self) -> Queue:
         """The queue for a message that names none: each in turn."""
         queues = self.queues
