@@ -7,12 +7,15 @@ it for a torn tail.
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 from pathlib import Path
+from typing import NamedTuple
 
 from crc32c import crc32c
 
+logger = logging.getLogger(__name__)
 _MARK = struct.Struct("<QQ")
 _SUM = struct.Struct("<I")
 NAME = "FLUSHED"
@@ -27,21 +30,31 @@ class FlushMark:
     def set(self, base_position: int, size: int) -> None:
         """Say that `size` bytes of the segment with that base are on disk."""
         mark = _MARK.pack(base_position, size)
-        os.pwrite(self._descriptor, mark + _SUM.pack(crc32c(mark)), 0)
+        try:
+            os.pwrite(self._descriptor, mark + _SUM.pack(crc32c(mark)), 0)
+        except OSError as error:
+            # The flush itself went well: a full disk must not make it a failed one.
+            logger.warning("can't write how far the log is flushed: %s", error)
 
     def close(self) -> None:
         """Give the descriptor back."""
         os.close(self._descriptor)
 
 
-def read_flush_mark(directory: Path, base_position: int) -> int:
-    """How many bytes of that segment were on disk for certain; 0 when nothing is known."""
+class Mark(NamedTuple):
+    """`size` bytes of the segment that begins with `base_position` were on disk for certain."""
+
+    base_position: int
+    size: int
+
+
+def read_flush_mark(directory: Path) -> Mark:
+    """The mark as it was left; `Mark(0, 0)` when nothing is known."""
     try:
         data = (directory / NAME).read_bytes()
     except FileNotFoundError:
-        return 0
+        return Mark(0, 0)
     mark, checksum = data[: _MARK.size], data[_MARK.size :]
     if len(data) != _MARK.size + _SUM.size or _SUM.pack(crc32c(mark)) != checksum:
-        return 0
-    base, size = _MARK.unpack(mark)
-    return size if base == base_position else 0
+        return Mark(0, 0)
+    return Mark(*_MARK.unpack(mark))

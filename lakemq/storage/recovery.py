@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import logging
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+
+from lakemq.model.errors import LogDamaged
 from lakemq.storage.files import Files
-from lakemq.storage.flush_mark import read_flush_mark
+from lakemq.storage.flush_mark import Mark, read_flush_mark
 from lakemq.storage.frame import Meta
 from lakemq.storage.replay import replay
 from lakemq.storage.scan import Broken, find_frame, scan
-from lakemq.storage.segment import Segment
-from lakemq.storage.segment_index import PREAMBLE_BYTES, BadIndex, SegmentIndex, load, load_extent
+from lakemq.storage.segment import Segment, segment_path
+from lakemq.storage.segment_index import PREAMBLE_BYTES, BadIndex, Extent, SegmentIndex, load, load_extent
 from lakemq.storage.topics import TopicTable
 
 logger = logging.getLogger(__name__)
@@ -52,19 +56,21 @@ def recover(files: Files, directory: Path, verify_ms: int) -> Recovered:
     `verify_ms` allows, newest first; reads verify what they read.
     """
     segments = list_segments(files, directory)
-    torn = _drop_unborn(files, segments)
-    for segment, following in zip(segments, segments[1:], strict=False):
+    mark = read_flush_mark(directory)
+    torn = _drop_unborn(files, segments, mark)
+    flushed = _flushed_bytes(directory, segments, mark)
+    for segment, following in pairwise(segments):
         _check_sealed(files, segment, following.base_position)
     topics = TopicTable()
     if segments:
-        torn += _open_last(files, segments[-1], topics)
+        torn += _open_last(files, segments[-1], topics, flushed)
         _verify_newest(segments, verify_ms)
     return Recovered(segments, topics, torn)
 
 
-def _drop_unborn(files: Files, segments: list[Segment]) -> int:
+def _drop_unborn(files: Files, segments: list[Segment], mark: Mark) -> int:
     """A crash while the log rolls leaves a last segment without its state frame: it never was."""
-    if not segments:
+    if not segments or (mark.size and mark.base_position == segments[-1].base_position):
         return 0
     last = segments[-1]
     size = files.size(last.open())
@@ -86,16 +92,12 @@ def _drop_unborn(files: Files, segments: list[Segment]) -> int:
 def _check_sealed(files: Files, segment: Segment, next_base: int) -> None:
     """Bring a sealed segment's extent, from its index or else from the segment itself."""
     size = files.size(segment.open())
-    try:
-        extent = load_extent(_head(segment))
-    except (BadIndex, OSError):
-        extent = None
+    extent = _known_extent(segment)
+    if extent is not None and extent.covered_bytes > size:
+        raise segment.damaged(size, f"{extent.covered_bytes} bytes were flushed, {size} are there")
     if extent is None or extent.covered_bytes != size or extent.end_position != next_base:
-        extent = None if extent is None or extent.covered_bytes <= size else extent
-        if extent is not None:
-            raise segment.damaged(size, f"{extent.covered_bytes} bytes were flushed, {size} are there")
         _seal_again(files, segment, size)
-    if extent is not None:
+    else:
         segment.end_position, segment.size = extent.end_position, size
         segment.last_store_time_ms = extent.last_store_time_ms
     segment.close()
@@ -120,9 +122,14 @@ def sealed_index(files: Files, segment: Segment) -> SegmentIndex:
     return _seal_again(files, segment, segment.size)
 
 
-def _head(segment: Segment) -> bytes:
-    with segment.index_path.open("rb") as file:
-        return file.read(PREAMBLE_BYTES)
+def _known_extent(segment: Segment) -> Extent | None:
+    """What the segment's index file covers, or None when there is none of this segment."""
+    try:
+        with segment.index_path.open("rb") as file:
+            extent = load_extent(file.read(PREAMBLE_BYTES))
+    except (BadIndex, OSError):
+        return None
+    return extent if extent.base_position == segment.base_position else None
 
 
 def _seal_again(files: Files, segment: Segment, size: int) -> SegmentIndex:
@@ -142,17 +149,27 @@ def _seal_again(files: Files, segment: Segment, size: int) -> SegmentIndex:
     return index
 
 
-def _open_last(files: Files, segment: Segment, topics: TopicTable) -> int:
-    """Make the last segment ready to go on with; returns how many torn bytes were cut."""
+def _flushed_bytes(directory: Path, segments: list[Segment], mark: Mark) -> int:
+    """How much of the last segment is known to have been on disk."""
+    last = segments[-1].base_position if segments else -1
+    if mark.size and mark.base_position > last:
+        missing = segment_path(directory, mark.base_position)
+        raise LogDamaged(f"segment {missing.name} is missing: {mark.size} bytes of it were flushed")
+    return mark.size if mark.base_position == last else 0
+
+
+def _open_last(files: Files, segment: Segment, topics: TopicTable, flushed: int) -> int:
+    """Make the last segment, of which `flushed` bytes were on disk, ready to go on with; returns
+    how many torn bytes were cut."""
     size = files.size(segment.open())
-    _check_flushed(segment, size)
+    if flushed > size:
+        raise segment.damaged(size, f"{flushed} bytes were flushed, {size} are there")
     index = _snapshot(segment, size)
     torn = 0
     try:
         index = _read_frames(segment, index, topics, size)
     except Broken as broken:
         after = find_frame(segment, broken.offset + 1, size)
-        flushed = read_flush_mark(segment.path.parent, segment.base_position)
         if after is not None or broken.offset < max(flushed, 1):
             raise segment.damaged(broken.offset, broken.reason) from None
         torn = size - broken.offset
@@ -171,12 +188,6 @@ def _open_last(files: Files, segment: Segment, topics: TopicTable) -> int:
     return torn
 
 
-def _check_flushed(segment: Segment, size: int) -> None:
-    flushed = read_flush_mark(segment.path.parent, segment.base_position)
-    if flushed > size:
-        raise segment.damaged(size, f"{flushed} bytes were flushed, {size} are there")
-
-
 def _cleared(topics: TopicTable) -> TopicTable:
     topics.restore(TopicTable().dump())
     return topics
@@ -192,6 +203,9 @@ def _snapshot(segment: Segment, size: int) -> SegmentIndex | None:
     except (BadIndex, OSError, ValueError, KeyError) as error:
         logger.warning("the index of segment %s can't be used (%s); scanning the segment", segment.path.name, error)
         return None
+    if index.base_position != segment.base_position:
+        logger.warning("the index of segment %s is another's; scanning the segment", segment.path.name)
+        return None
     if index.covered_bytes > size:
         raise segment.damaged(size, f"{index.covered_bytes} bytes were flushed, {size} are there")
     return index
@@ -206,7 +220,10 @@ def _read_frames(segment: Segment, index: SegmentIndex | None, topics: TopicTabl
     for offset, meta, payload in scan(segment, index.covered_bytes, size):
         if meta.first_position != index.end_position:
             raise segment.damaged(offset, f"position {meta.first_position} where {index.end_position} is due")
-        _enter(index, topics, offset, meta, payload)
+        try:
+            _enter(index, topics, offset, meta, payload)
+        except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
+            raise segment.damaged(offset, f"the frame is sound, but what it says is not: {error!r}") from None
     return index
 
 

@@ -13,12 +13,13 @@ def replay(topics: TopicTable, meta: Meta, payload: memoryview) -> None:
     """Bring `topics` from before the frame to after it."""
     if meta.kind == KIND_STATE:
         topics.restore(json.loads(bytes(payload))["topics"])
+    # First the runs: a deleted topic hides what came in the frame of its deletion too.
+    advance(topics, meta)
     for run in meta.runs:
         if run.topic == TOPICS_TOPIC and meta.kind == KIND_MESSAGES:
             bodies = decode_payload(meta.columns, payload).column("body").slice(run.row, run.count)
             for body in bodies.to_pylist():
                 topics.apply_body(body)
-    advance(topics, meta)
 
 
 def advance(topics: TopicTable, meta: Meta) -> None:

@@ -83,10 +83,8 @@ class LogHarness:
     def crash(self) -> None:
         """Let go of the log without a further write: what is in its files now stays."""
         if self._loop is not None:
-            self.log.flusher.close()
+            self.log.release()
             self._end_loop()
-            for segment in self.log.segments:
-                segment.close()
 
     def reopen(self) -> LogHarness:
         """Crash, then open again."""
