@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from urllib.parse import quote
 
 import httpx
 import orjson
-import pyarrow as pa
 
 from lakemq.client.errors import Unreachable, error_of
 from lakemq.client.message import Message, decode_message, encode_draft
@@ -31,6 +30,9 @@ from lakemq.client.results import (
 )
 from lakemq.model.errors import LakemqError
 from lakemq.model.message import Draft
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Ack = Literal["async", "sync", "none"]
 
@@ -92,6 +94,8 @@ class HttpClient:
         idempotency_key: str | None = None,
     ) -> TableReceipt:
         """Store a table's rows, all or none; columns as in `lakemq.model.columns.REQUEST`."""
+        import pyarrow as pa  # here: who sends no tables need not load it
+
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
@@ -132,6 +136,8 @@ class HttpClient:
         tags: str = "*",
     ) -> PulledTable:
         """The same as a table; the cheap way to take many."""
+        import pyarrow as pa
+
         response = self._pull(topic, queue_id, offset, count_max, wait_ms, tags, ARROW)
         with pa.ipc.open_stream(response.content) as reader:
             table = reader.read_all()

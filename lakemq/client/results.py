@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Literal
 
 from lakemq.client.message import Message
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Status = Literal["found", "no_new_message", "no_matched_message", "offset_out_of_range"]
 

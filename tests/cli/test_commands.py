@@ -1,0 +1,238 @@
+"""The commands against a real gateway, what a user sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lakemq import __version__
+from lakemq.cli import main
+from lakemq.testing import GatewayProcess, start_gateway
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    with start_gateway(tmp_path_factory.mktemp("log")) as started:
+        yield started
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command has left behind."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class Run:
+    """Runs commands in this process: the same entry as the script's, a real stdin."""
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
+        self._stdin = folder / "stdin"
+        self._capture, self._patch = capture, patch
+        for name in [name for name in os.environ if name.startswith("LAKEMQ_")]:
+            patch.delenv(name)
+
+    def __call__(self, *arguments: str, stdin: str = "") -> Done:
+        self._stdin.write_text(stdin)
+        self._capture.readouterr()
+        self._patch.setattr(sys, "argv", ["lakemq", *arguments])
+        with self._stdin.open() as opened:
+            self._patch.setattr(sys, "stdin", opened)
+            with pytest.raises(SystemExit) as ended:
+                main()
+        captured = self._capture.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Done(ended.value.code, captured.out, captured.err)
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    return Run(tmp_path, capsys, monkeypatch)
+
+
+class Shell:
+    """Commands to one gateway that are expected to succeed."""
+
+    def __init__(self, run: Run, url: str) -> None:
+        self._run = run
+        self.url = url
+
+    def __call__(self, *arguments: str, stdin: str = "") -> str:
+        done = self._run(*arguments, "--broker", self.url, stdin=stdin)
+        assert done.code == 0, done.stderr
+        return done.stdout
+
+    def pulled(self, topic: str, *options: str) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self("pull", topic, "--json", *options).splitlines()]
+
+
+@pytest.fixture
+def shell(run: Run, gateway: GatewayProcess) -> Shell:
+    return Shell(run, gateway.url)
+
+
+def test_a_message_comes_out_as_it_went_in(shell: Shell) -> None:
+    options = ["--tag", "paid", "--key", "k1", "--key", "k2", "--property", "a=b=c", "--ordering-key", "o"]
+    said = shell("produce", "cli_one", "grüß", *options)
+    (message,) = shell.pulled("cli_one")
+    assert message["body"] == "grüß"
+    assert (message["tag"], message["keys"], message["properties"]) == ("paid", ["k1", "k2"], {"a": "b=c"})
+    assert message["ordering_key"] == "o"
+    assert said.split()[0] == message["message_id"]
+    assert json.loads(shell("message", "get", said.split()[0], "--json")) == message
+
+
+def test_lines_of_stdin_are_messages(shell: Shell) -> None:
+    shell("produce", "cli_lines", "--queue", "1", stdin="one\n\ntwo")
+    assert [message["body"] for message in shell.pulled("cli_lines", "--queue", "1")] == ["one", "two"]
+
+
+def test_a_file_carries_each_message_with_all_its_fields(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "orders.ndjson"
+    rows = [{"body": str(number), "tag": "t", "queue_id": 0} for number in range(2_500)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shell("produce", "cli_file", "--file", str(file))
+    messages = shell.pulled("cli_file", "--queue", "0", "--max", "10000", "--tags", "t")
+    assert [message["body"] for message in messages] == [row["body"] for row in rows]
+
+
+def test_a_topic_is_made_shown_and_deleted(run: Run, shell: Shell) -> None:
+    shell("topic", "create", "cli_topic", "--queues", "3", "--permission", "r")
+    listed = {topic["topic"]: topic for topic in map(json.loads, shell("topic", "list", "--json").splitlines())}
+    assert listed["cli_topic"]["permission"] == "r"
+    assert len(json.loads(shell("topic", "show", "cli_topic", "--json"))["queues"]) == 3
+    assert "cli_topic" in shell("topic", "list")
+    shell("topic", "delete", "cli_topic", "--yes")
+    done = run("topic", "show", "cli_topic", "--broker", shell.url)
+    assert (done.code, done.stderr.count("\n")) == (1, 1)
+
+
+def test_a_body_can_not_steer_the_terminal(shell: Shell) -> None:
+    shell("produce", "cli_escape", "a\x1b[31mred\x07")
+    assert "\x1b" not in shell("pull", "cli_escape")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["pull", "x", "--broker", "http://127.0.0.1:1"], 1, "no answer from the gateway at http://127.0.0.1:1"),
+        (["pull", "x", "--broker", "127.0.0.1:1"], 1, "is no URL"),
+        (["pull"], 2, "Missing argument 'topic'"),
+        (["pull", "x", "--wait-ms", "5"], 2, "give --queue too"),
+        (["produce", "x", "b", "--property", "a"], 2, "NAME=VALUE"),
+        (["produce", "x", "--ack", "maybe"], 2, "one of async, sync, none"),
+        (["produce", "x", "--file", "no-such-file"], 2, "can't read it"),
+        (["produce", "x", "--file", "f", "--tag", "t"], 2, "says it all itself"),
+        (["nonsense"], 2, "No such command 'nonsense'"),
+        (["--config", "no-such-file", "topic", "list"], 1, "can't read the settings in no-such-file"),
+        (["topic", "delete", "x"], 1, "not done"),
+        (["log", "verify", "--data-dir", "no-such-folder"], 1, "there is no log in no-such-folder"),
+        (["sql", "SELECT 1", "--lake", "no-such-folder"], 1, "there is no lake in no-such-folder"),
+        (["demo", "--data-dir", "."], 2, "is not empty"),
+    ],
+)
+def test_an_error_is_one_line_that_names_what_is_wrong(
+    arguments: list[str], code: int, said: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*arguments)
+    assert done.code == code, done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("lakemq: ") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_setting_is_named_before_anything_starts(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "lakemq.toml"
+    file.write_text("[gateway]\nprot = 1\n")
+    done = run("--config", str(file), "gateway", "--data-dir", str(tmp_path / "data"))
+    assert done.code == 1
+    assert "unknown setting 'gateway.prot'" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_options_override_the_file(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "lakemq.toml"
+    file.write_text("[storage]\nflush = 'sync'\n")
+    done = run("--config", str(file), "gateway", "--flush", "never")
+    assert done.code == 1
+    assert "'storage.flush' in the options" in done.stderr
+
+
+def test_a_log_is_verified_and_needs_no_repair(run: Run, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with start_gateway(data) as gateway:
+        Shell(run, gateway.url)("produce", "orders", stdin="a\nb\n")
+    verified = run("log", "verify", "--data-dir", str(data))
+    assert verified.code == 0, verified.stderr
+    assert "sound: " in verified.stdout
+    repaired = run("log", "repair", "--data-dir", str(data))
+    assert repaired.code == 0, repaired.stderr
+    assert "nothing to repair" in repaired.stdout
+
+
+def test_damage_is_named_and_repair_keeps_the_rest(run: Run, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with start_gateway(data) as gateway:
+        shell = Shell(run, gateway.url)
+        for body in ("first", "second", "third"):
+            shell("produce", "orders", body, "--queue", "0")
+    (segment,) = (data / "commitlog").glob("*.log")
+    content = segment.read_bytes()
+    segment.write_bytes(content.replace(b"second", b"sEcond"))
+    verified = run("log", "verify", "--data-dir", str(data))
+    assert verified.code == 1
+    assert segment.name in verified.stdout
+    assert "lakemq log repair" in verified.stderr
+    repaired = run("log", "repair", "--data-dir", str(data))
+    assert repaired.code == 0, repaired.stderr
+    assert "lost 1 positions" in repaired.stdout
+    with start_gateway(data) as gateway:
+        bodies = [message["body"] for message in Shell(run, gateway.url).pulled("orders", "--queue", "0")]
+    assert "first" in bodies
+    assert "sEcond" not in bodies
+
+
+def test_help_shows_examples(run: Run) -> None:
+    done = run("--help")
+    assert done.code == 0
+    assert 'lakemq produce greetings "hello" --tag first' in done.stdout
+
+
+def test_the_command_line_loads_neither_spark_nor_a_server_nor_arrow() -> None:
+    probe = (
+        "import sys, lakemq.cli.app, lakemq.client.http;"
+        "print([name for name in ('pyspark', 'uvicorn', 'pyarrow') if name in sys.modules])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "[]"
+
+
+def test_every_command_teaches_with_an_example() -> None:
+    from lakemq.cli.app import app
+
+    groups = [app, *(group.typer_instance for group in app.registered_groups if group.typer_instance)]
+    commands = [command for group in groups for command in group.registered_commands]
+    assert len(commands) >= 13
+    silent = [
+        command.callback.__name__
+        for command in commands
+        if command.callback is not None and not re.search(r"^ *lakemq ", command.callback.__doc__ or "", re.MULTILINE)
+    ]
+    assert silent == []
+
+
+def test_the_installed_command_says_its_version() -> None:
+    command = Path(sys.executable).with_name("lakemq")
+    said = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == f"lakemq {__version__}"

@@ -1,0 +1,106 @@
+"""`lakemq up` as a process, with a real gateway. Its jobs need not get far to be restarted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lakemq.cli.options import url_of
+from lakemq.cli.up import take_port
+from lakemq.client.http import HttpClient
+from lakemq.model.errors import LakemqError
+
+WAIT_S_MAX = 60.0
+
+
+class Up:
+    """A running `lakemq up`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = take_port("127.0.0.1", 0)
+        self._log = folder / "up.log"
+        arguments = ["--data-dir", "data", "--lake", "lake", "--port", str(self.port)]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "lakemq", "up", *arguments], cwd=folder, stderr=log, start_new_session=True
+            )
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text()
+
+    def children(self) -> list[int]:
+        pid = self.process.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        end_s = time.monotonic() + WAIT_S_MAX
+        while not condition():
+            assert time.monotonic() < end_s, self.said
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    started = Up(tmp_path)
+    try:
+        started.wait_for(lambda: len(started.children()) == 2 and "stop with Ctrl-C" in started.said)
+        yield started
+    finally:
+        started.process.kill()
+        started.process.wait()
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_it_says_where_it_listens_once_it_is_ready_and_stops_on_ctrl_c(up: Up) -> None:
+    assert f"gateway on {url_of('127.0.0.1', up.port)}, log in data" in up.said
+    with HttpClient(url_of("127.0.0.1", up.port)) as client:
+        assert client.is_ready()
+    children = up.children()
+    up.process.send_signal(signal.SIGINT)
+    assert up.process.wait(WAIT_S_MAX) == 0
+    assert all(is_gone(pid) for pid in children)
+
+
+def test_killed_jobs_are_started_again(up: Up) -> None:
+    gateway, jobs = up.children()
+    os.kill(jobs, signal.SIGKILL)
+    up.wait_for(lambda: "jobs ended (killed by SIGKILL); starting again in 1 s" in up.said)
+    up.wait_for(lambda: len(up.children()) == 2)
+    assert up.children()[0] == gateway
+
+
+def test_without_its_gateway_all_stops_with_exit_code_1(up: Up) -> None:
+    gateway, jobs = up.children()
+    os.kill(gateway, signal.SIGKILL)
+    assert up.process.wait(WAIT_S_MAX) == 1
+    assert "the gateway ended (killed by SIGKILL); all is stopped" in up.said
+    assert is_gone(jobs)
+
+
+def test_its_children_do_not_outlive_it_when_it_is_killed(up: Up) -> None:
+    children = up.children()
+    up.process.kill()
+    up.process.wait()
+    up.wait_for(lambda: all(is_gone(pid) for pid in children))
+
+
+def test_a_port_that_is_taken_is_named_before_anything_starts() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(LakemqError, match=f"can't listen on 127.0.0.1:{port}: Address already in use"):
+            take_port("127.0.0.1", port)
