@@ -1,0 +1,116 @@
+"""Closed-loop load of single requests, in a process of its own: `python -m benchmarks.closed`.
+
+Every connection sends its next request when it has the answer to the one before. It prints what
+happened after the warm-up as JSON. It takes about as much of a processor as a bare uvicorn, so
+where it is the limit (`limited_by`) a compiled generator gives higher figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any, cast
+
+import uvloop
+
+from benchmarks.bodies import random_bodies
+from benchmarks.cpu import Meter
+from benchmarks.results import latencies
+from benchmarks.wire import address_of, build, length_of
+
+_OK = b"HTTP/1.1 2"
+
+
+class Load:
+    """What all connections share: the request, the window that counts, the answers in it."""
+
+    def __init__(self, request: bytes, warm_s: float, measured_s: float) -> None:
+        self.request = request
+        now = time.perf_counter_ns()
+        self.begin_ns = now + int(warm_s * 1e9)
+        self.end_ns = self.begin_ns + int(measured_s * 1e9)
+        self.latencies_ns: list[int] = []
+        self.errors = 0
+
+
+class Client(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._received = b""
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
+        self._send()
+
+    def _send(self) -> None:
+        self._sent_ns = time.perf_counter_ns()
+        self._transport.write(self._load.request)
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received = self._received + data if self._received else data
+        end = received.find(b"\r\n\r\n")
+        if end < 0 or len(received) < end + 4 + length_of(received[:end]):
+            return
+        now = time.perf_counter_ns()
+        load = self._load
+        if not received.startswith(_OK):
+            load.errors += 1
+        elif load.begin_ns <= now <= load.end_ns:
+            load.latencies_ns.append(now - self._sent_ns)
+        self._received = b""
+        if now < load.end_ns:
+            self._send()
+        else:
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+async def _run(url: str, connections: int, load: Load) -> None:
+    loop = asyncio.get_running_loop()
+    host, port = address_of(url)
+    clients = [(await loop.create_connection(lambda: Client(load), host, port))[1] for _ in range(connections)]
+    await asyncio.wait([client.done for client in clients], timeout=load.end_ns / 1e9 - time.perf_counter() + 10)
+
+
+def measure(
+    url: str, target: str, connections: int, warm_s: float, measured_s: float, server_pid: int
+) -> dict[str, Any]:
+    """Run it, and say what it and everything else used."""
+    command = [sys.executable, "-m", "benchmarks.closed", url, target, str(connections), str(warm_s), str(measured_s)]
+    with Meter(server_pid) as meter:
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=warm_s + measured_s + 60)
+    answer: dict[str, Any] = {**json.loads(done.stdout), **meter.spent()}
+    answer["limited_by"] = "client" if answer["client_cpu_s"] > 0.9 * meter.wall_s else "server"
+    return answer
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("url")
+    parser.add_argument("target")
+    parser.add_argument("connections", type=int)
+    parser.add_argument("warm_s", type=float)
+    parser.add_argument("measured_s", type=float)
+    chosen = parser.parse_args()
+    body = random_bodies(1, 1024)[0]
+    request = build("POST", chosen.target, body, content_type="application/octet-stream")
+    load = Load(request, chosen.warm_s, chosen.measured_s)
+    uvloop.run(_run(chosen.url, chosen.connections, load))
+    count = len(load.latencies_ns)
+    answer = {"msgs": count, "msgs_per_s": count / chosen.measured_s, "errors": load.errors, "pid": os.getpid()}
+    print(json.dumps({**answer, **latencies(load.latencies_ns)}))
+
+
+if __name__ == "__main__":
+    _main()
