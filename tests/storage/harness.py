@@ -12,7 +12,8 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 
 from lakemq.settings import MIB, Storage
-from lakemq.storage.commit_log import CommitLog, Key, Stored
+from lakemq.storage.appends import Key, Stored
+from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.reader import Reader, Slice
 from lakemq.storage.rows import make_row
 from lakemq.storage.segment import Segment
@@ -84,7 +85,11 @@ class LogHarness:
         """Let go of the log without a further write: what is in its files now stays."""
         if self._loop is not None:
             self.log.release()
-            self._end_loop()
+            self.forget()
+
+    def forget(self) -> None:
+        """Take note that a test has closed the log by itself."""
+        self._end_loop()
 
     def reopen(self) -> LogHarness:
         """Crash, then open again."""

@@ -1,0 +1,415 @@
+"""The real log on real files against a perfect one in memory, through crashes and faults.
+
+`LAKEMQ_TEST_EXAMPLES=2000` makes it long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import tempfile
+from bisect import bisect_left
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, assume, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from lakemq.model.errors import MessageNotFound, StoreUnwritable
+from lakemq.storage.appends import Stored
+from lakemq.storage.rows import make_row
+from lakemq.storage.topics import TOPICS_TOPIC, Queue, TopicRecord
+from tests.storage.harness import LogHarness, Message, incompressible, messages_of
+
+EXAMPLES = int(os.environ.get("LAKEMQ_TEST_EXAMPLES", "20"))
+TOPICS = ("a", "b", "c")
+RETENTION_MS = 1_000_000
+SIZES = st.sampled_from([0, 1, 30, 500, 5_000, 120_000, 400_000])
+FRACTION = st.floats(0, 1)
+
+
+class Part(NamedTuple):
+    """What one request asks for: bodies, as `(queue's number, size)` each."""
+
+    form: str
+    topic: int
+    rows: list[tuple[int, int]]
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 3), SIZES), min_size=1, max_size=6)
+PART = st.builds(Part, st.sampled_from(["rows", "batch", "one"]), st.integers(0, 2), ROWS)
+
+
+class ModelTopic:
+    """A topic as it should be."""
+
+    def __init__(self) -> None:
+        self.queues = 0
+        self.deleted = False
+        self.floors: dict[int, int] = {}
+
+
+class Model:
+    """A perfect log: a list of messages. Everything else follows from it."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.min_position = 0
+
+    def topics(self) -> dict[str, ModelTopic]:
+        """The topics, by replaying their records."""
+        topics: dict[str, ModelTopic] = {TOPICS_TOPIC: ModelTopic()}
+        topics[TOPICS_TOPIC].queues = 1
+        for message in self.messages:
+            if message.topic == TOPICS_TOPIC:
+                record = json.loads(message.body)
+                topic = topics.setdefault(record["topic"], ModelTopic())
+                topic.deleted = record["op"] == "delete"
+                if topic.deleted:
+                    for queue_id in range(topic.queues):
+                        topic.floors[queue_id] = len(self.queue(record["topic"], queue_id, message.position))
+                else:
+                    topic.queues = max(topic.queues, record["queues"])
+        return topics
+
+    def queue(self, topic: str, queue_id: int, end: int | None = None) -> list[Message]:
+        """The queue's messages, the first one has offset 0."""
+        return [m for m in self.messages[:end] if m.topic == topic and m.queue_id == queue_id]
+
+    def readable(self) -> list[Message]:
+        """What retention has left."""
+        return self.messages[self.min_position :]
+
+
+class LogMachine(RuleBasedStateMachine):
+    """Does anything to the log that a gateway, an operator or a failing machine may do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path = Path(tempfile.mkdtemp(prefix="lakemq-machine-"))
+        self.harness = LogHarness(
+            self.path, retention_ms=RETENTION_MS, snapshot_bytes=200_000, cache_bytes=300_000, verify_ms=60_000
+        )
+        self.harness.open()
+        self.model = Model()
+        self.serial = 0
+
+    def teardown(self) -> None:
+        if self.harness.is_open:
+            self.harness.crash()
+        shutil.rmtree(self.path)
+
+    # Writing ---------------------------------------------------------------------------------
+
+    def _live(self) -> list[str]:
+        return [name for name in TOPICS if self.harness.log.topics.find(name) is not None]
+
+    def _body(self, size: int) -> bytes:
+        self.serial += 1
+        return incompressible(self.serial, size)
+
+    def _begin(self, part: Part, topic: str) -> tuple[asyncio.Future[Any], list[tuple[Queue, bytes]]]:
+        """Begin to store the part; returns its future and what it stores, in the log's order."""
+        queues = self.harness.log.topics.get(topic).queues
+        rows = [(queues[number % len(queues)], self._body(size)) for number, size in part.rows]
+        if part.form == "one":
+            queue, body = rows[0]
+            return self.harness.log.append_one(make_row(body=body, tag="t"), queue), [(queue, body)]
+        size = sum(len(body) for _, body in rows)
+        if part.form == "rows":
+            future = self.harness.log.append([make_row(body=b) for _, b in rows], [q for q, _ in rows], size)
+            return future, rows
+        groups: dict[Queue, list[bytes]] = {}
+        for queue, body in rows:
+            groups.setdefault(queue, []).append(body)
+        bodies = [body for group in groups.values() for body in group]
+        schema = pa.schema([pa.field("body", pa.binary(), nullable=False)])
+        batch = pa.RecordBatch.from_arrays([pa.array(bodies, pa.binary())], schema=schema)
+        counts = [(queue, len(group)) for queue, group in groups.items()]
+        future = self.harness.log.append_batch(batch, counts, size)
+        return future, [(queue, body) for queue, group in groups.items() for body in group]
+
+    def _store(self, parts: Sequence[Part]) -> list[bool]:
+        """Store the parts, all pending at once; the model learns of those that were."""
+        topics = self._live()
+        assume(topics)
+        begun: list[tuple[Part, asyncio.Future[Any], list[tuple[Queue, bytes]]]] = []
+
+        async def storing() -> None:
+            begun.extend((part, *self._begin(part, topics[part.topic % len(topics)])) for part in parts)
+            await asyncio.wait([future for _, future, _ in begun])
+
+        self.harness.run(storing())
+        new: dict[int, Message] = {}
+        for part, future, rows in begun:
+            error = future.exception()
+            if error is None:
+                new.update(_placed(part, future.result(), rows))
+            else:
+                assert isinstance(error, StoreUnwritable), repr(error)
+        count = len(self.model.messages)
+        assert sorted(new) == list(range(count, count + len(new)))
+        self.model.messages += [new[position] for position in sorted(new)]
+        return [future.exception() is None for _, future, _ in begun]
+
+    @rule(parts=st.lists(PART, min_size=1, max_size=5))
+    def store(self, parts: list[Part]) -> None:
+        assert all(self._store(parts))
+
+    @initialize(queues=st.integers(1, 5))
+    def put_first_topic(self, queues: int) -> None:
+        self.put_topic("a", queues)
+
+    @rule(name=st.sampled_from(TOPICS), queues=st.integers(1, 5))
+    def put_topic(self, name: str, queues: int) -> None:
+        topic = self.harness.log.topics.find(name)
+        queues = max(queues, len(topic.queues) if topic else 1)
+        self._record({"op": "put", "topic": name, "queues": queues, "permission": "rw"})
+
+    @rule(number=st.integers(0, 2))
+    def delete_topic(self, number: int) -> None:
+        topics = self._live()
+        assume(topics)
+        self._record({"op": "delete", "topic": topics[number % len(topics)], "queues": 0, "permission": "rw"})
+
+    def _record(self, record: TopicRecord) -> None:
+        self.harness.record(record)
+        position = len(self.model.messages)
+        offset = len(self.model.queue(TOPICS_TOPIC, 0))
+        time_ms = self.harness.log.now_ms()
+        body = json.dumps(record).encode()
+        self.model.messages.append(Message(TOPICS_TOPIC, 0, offset, position, body, time_ms))
+
+    @rule(step_ms=st.integers(-2_000, 10_000))
+    def set_clock(self, step_ms: int) -> None:
+        self.harness.clock.time_ms += step_ms
+
+    @rule()
+    def flush(self) -> None:
+        self.harness.flush()
+        assert self.harness.log.flushed_position == len(self.model.messages)
+
+    @rule(compacted=FRACTION, late_ms=st.sampled_from([0, RETENTION_MS + 20_000]))
+    def retain(self, compacted: float, late_ms: int) -> None:
+        log = self.harness.log
+        log.compacted_position = max(log.compacted_position, int(compacted * log.flushed_position))
+        self.harness.clock.time_ms += late_ms
+        horizon = self.harness.clock.time_ms - RETENTION_MS
+        log.retain()
+        gone = self.model.messages[self.model.min_position : log.min_position]
+        assert log.min_position <= log.compacted_position or not gone
+        assert all(message.store_time_ms < horizon for message in gone)
+        self.model.min_position = log.min_position
+
+    # Faults ----------------------------------------------------------------------------------
+
+    @rule(room=st.integers(0, 600_000), parts=st.lists(PART, min_size=1, max_size=4))
+    def fill_the_disk(self, room: int, parts: list[Part]) -> None:
+        self.harness.files.room_bytes = room
+        stored = self._store(parts)
+        assert all(stored) or self.harness.log.unwritable is not None
+        self.harness.files.room_bytes = None
+        self.harness.log.retain()
+        self.model.min_position = self.harness.log.min_position
+        assert self.harness.log.unwritable is None
+
+    @rule(parts=st.lists(PART, min_size=1, max_size=3), cut_fails=st.booleans())
+    def fail_to_flush(self, parts: list[Part], cut_fails: bool) -> None:
+        flushed = self.harness.log.flushed_position
+        files = self.harness.files
+        files.fail_sync = True
+        if cut_fails:
+            files.fail_truncate, files.room_bytes = True, 1000
+        self._store(parts)
+        assume(self.harness.log.next_position > flushed or self.harness.log.unwritable)
+        if not (cut_fails and self.harness.log.unwritable):
+            with pytest.raises(StoreUnwritable):
+                self.harness.flush()
+        files.fail_sync = False
+        files.room_bytes = None
+        assert self._store(parts) == [False] * len(parts)
+        assert self.harness.read_log() == self.model.readable()
+        files.fail_truncate = False
+        self.kill()
+
+    @rule()
+    def kill(self) -> None:
+        """kill -9: what was written is there."""
+        compacted = self.harness.log.compacted_position
+        self.harness.reopen()
+        self.harness.log.compacted_position = compacted
+        assert self.harness.read_log() == self.model.readable()
+
+    @rule()
+    def stop(self) -> None:
+        compacted = self.harness.log.compacted_position
+        self.harness.close()
+        self.harness.open()
+        self.harness.log.compacted_position = compacted
+        assert self.harness.log.torn_bytes == 0
+        assert self.harness.log.flushed_position == len(self.model.messages)
+        assert self.harness.read_log() == self.model.readable()
+
+    @rule(kept=FRACTION, filler=st.sampled_from([b"", b"\0", b"\xff"]), no_mark=st.booleans(), no_index=st.booleans())
+    def lose_power(self, kept: float, filler: bytes, no_mark: bool, no_index: bool) -> None:
+        """What was flushed is there, and of the rest as much as there is without a gap."""
+        log = self.harness.log
+        index, size, flushed = log.active_index, log.active.size, log.flushed_position
+        number = max(bisect_left(index.positions, flushed), 1)
+        safe = index.offsets[number] if number < len(index.offsets) else size
+        compacted = log.compacted_position
+        self.harness.crash()
+        cut = safe + int(kept * (size - safe))
+        path = self.harness.active.path
+        data = path.read_bytes()
+        path.write_bytes(data[:cut] + filler * (size - cut))
+        if no_mark:
+            (self.harness.directory / "FLUSHED").unlink(missing_ok=True)
+        if no_index:
+            for index_path in self.harness.directory.glob("*.idx"):
+                index_path.unlink()
+        self.harness.open()
+        left = self.harness.log.next_position
+        assert left >= flushed
+        assert kept < 1 or left == len(self.model.messages)
+        del self.model.messages[left:]
+        self.harness.log.compacted_position = min(compacted, left)
+        assert self.harness.read_log() == self.model.readable()
+
+    # Reading ---------------------------------------------------------------------------------
+
+    @rule(name=st.sampled_from(TOPICS), number=st.integers(0, 4), begin=FRACTION, messages_max=st.integers(1, 40),
+          bytes_max=st.sampled_from([1, 1000, 200_000, 10_000_000]))  # fmt: skip
+    def read_queue(self, name: str, number: int, begin: float, messages_max: int, bytes_max: int) -> None:
+        topic = self.harness.log.topics.find(name)
+        assume(topic is not None)
+        assert topic is not None
+        queue = topic.queues[number % len(topic.queues)]
+        offset = queue.min_offset + int(begin * (queue.next_offset - queue.min_offset))
+        found = self.harness.read_queue(name, queue.queue_id, offset, messages_max, bytes_max)
+        assert found == self.model.queue(name, queue.queue_id)[offset:]
+
+    @rule(begin=FRACTION, end=FRACTION, topics=st.sets(st.sampled_from([*TOPICS, TOPICS_TOPIC])) | st.none(),
+          bytes_max=st.sampled_from([1, 1000, 200_000, 10_000_000]))  # fmt: skip
+    def read_positions(self, begin: float, end: float, topics: set[str] | None, bytes_max: int) -> None:
+        low, high = sorted(map(self._position, (begin, end)))
+        found = self.harness.read_log(low, high, topics, bytes_max)
+        assert found == [m for m in self.model.messages[low:high] if topics is None or m.topic in topics]
+
+    def _position(self, fraction: float) -> int:
+        low, high = self.model.min_position, len(self.model.messages)
+        return low + int(fraction * (high - low))
+
+    @rule(at=FRACTION)
+    def read_message(self, at: float) -> None:
+        position = self._position(at)
+        if position == len(self.model.messages):
+            with pytest.raises(MessageNotFound):
+                self.harness.reader.message(position)
+        else:
+            assert messages_of([self.harness.reader.message(position)]) == [self.model.messages[position]]
+
+    @rule(at=FRACTION, shift=st.integers(-1, 1), name=st.sampled_from(TOPICS), number=st.integers(0, 4))
+    def look_up_time(self, at: float, shift: int, name: str, number: int) -> None:
+        position = self._position(at)
+        assume(position < len(self.model.messages))
+        time_ms = self.model.messages[position].store_time_ms + shift
+        expected = next(
+            (m.position for m in self.model.readable() if m.store_time_ms >= time_ms), len(self.model.messages)
+        )
+        assert self.harness.reader.position_at_time(time_ms) == expected
+        topic = self.harness.log.topics.find(name)
+        if topic is not None:
+            queue = topic.queues[number % len(topic.queues)]
+            messages = self.model.queue(name, queue.queue_id)
+            offset = next((m.queue_offset for m in messages if m.position >= expected), len(messages))
+            found = self.harness.reader.offset_at_position(queue, expected)
+            assert found == max(offset, queue.min_offset)
+
+    @rule(at=FRACTION, names=st.sets(st.sampled_from(TOPICS)), messages_max=st.integers(1, 30))
+    def plan_a_range(self, at: float, names: set[str], messages_max: int) -> None:
+        queues = [q for q in self.harness.log.topics.all_queues() if q.topic in names]
+        begin = self._position(at)
+        end = self.harness.reader.end_of(queues, begin)
+        wanted = [m.position for m in self.model.messages if m.topic in names and m.position >= begin]
+        assert end >= begin
+        assert all(position < end for position in wanted)
+        if end > begin:
+            meta = self.harness.reader.message(end - 1).frame.meta
+            assert meta.first_position + meta.count == end
+            assert any(run.topic in names for run in meta.runs)
+            limit = self.harness.reader.limit(queues, begin, end, messages_max)
+            assert begin < limit <= end
+            assert sum(position < limit for position in wanted) <= messages_max
+
+    # What always holds -----------------------------------------------------------------------
+
+    @invariant()
+    def bounds_are_right(self) -> None:
+        log = self.harness.log
+        assert log.next_position == len(self.model.messages)
+        assert log.min_position == self.model.min_position
+        assert log.flushed_position <= log.next_position
+        times = [message.store_time_ms for message in self.model.messages]
+        assert times == sorted(times)
+
+    @invariant()
+    def topics_are_right(self) -> None:
+        topics = self.model.topics()
+        table = self.harness.log.topics
+        assert {topic.name for topic in table} == {name for name, topic in topics.items() if not topic.deleted}
+        found = {queue.key: (queue.min_offset, queue.next_offset) for queue in table.all_queues()}
+        expected: dict[tuple[str, int], tuple[int, int]] = {}
+        for name, topic in topics.items():
+            for queue_id in range(topic.queues):
+                messages = self.model.queue(name, queue_id)
+                gone = sum(message.position < self.model.min_position for message in messages)
+                expected[name, queue_id] = max(gone, topic.floors.get(queue_id, 0)), len(messages)
+        assert found == expected
+
+    @precondition(lambda self: len(self.model.messages) % 5 == 0)
+    @invariant()
+    def everything_is_there(self) -> None:
+        assert self.harness.read_log() == self.model.readable()
+
+
+def _placed(
+    part: Part, result: Stored | tuple[int, int, int, int], rows: list[tuple[Queue, bytes]]
+) -> dict[int, Message]:
+    """The messages that a request was answered for, by position."""
+    if isinstance(result, Stored):
+        time_ms, placed = result.store_time_ms, list(result.placed)
+    else:
+        (queue_id, offset, position, time_ms) = result
+        assert part.form == "one"
+        queue, body = rows[0]
+        return {position: Message(queue.topic, queue_id, offset, position, body, time_ms)}
+    if part.form == "rows":
+        return {
+            position: Message(queue.topic, queue_id, offset, position, body, time_ms)
+            for (queue, body), (queue_id, offset, position) in zip(rows, placed, strict=True)
+        }
+    firsts = {queue_id: (offset, position) for queue_id, offset, position in placed}
+    messages: dict[int, Message] = {}
+    seen: dict[int, int] = {}
+    for queue, body in rows:
+        number = seen[queue.queue_id] = seen.get(queue.queue_id, -1) + 1
+        offset, position = firsts[queue.queue_id]
+        message = Message(queue.topic, queue.queue_id, offset + number, position + number, body, time_ms)
+        messages[message.position] = message
+    return messages
+
+
+LogMachine.TestCase.settings = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+TestLogMachine = LogMachine.TestCase
