@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -45,7 +46,7 @@ def watch(url: str, query: LakeProcess, ended: Callable[[Sample], bool], seconds
 
 def commits(samples: list[Sample]) -> list[tuple[float, int]]:
     """When compaction had come where: the samples at which it went on."""
-    return [(after[0], after[2]) for before, after in zip(samples, samples[1:], strict=False) if after[2] > before[2]]
+    return [(after[0], after[2]) for before, after in itertools.pairwise(samples) if after[2] > before[2]]
 
 
 def delays_ns(samples: list[Sample]) -> list[int]:
