@@ -104,6 +104,12 @@ def bounded(receive: Receive, bytes_max: int) -> Receive:
     return receive_bounded
 
 
+async def until_gone(receive: Receive) -> None:
+    """Return when the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 async def send_answer(send: Send, answer: Answer) -> None:
     """Send a whole answer."""
     headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]

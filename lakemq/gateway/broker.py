@@ -92,7 +92,7 @@ class Broker:
         if len(self._waiting) >= self.settings.gateway.waiters_max:
             raise Busy(f"{len(self._waiting)} requests are waiting already")
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(seconds, _finish, future)
+        timer = loop.call_later(seconds, finish, future)
         self._waiting.add(future)
         try:
             await future
@@ -160,8 +160,7 @@ class Broker:
         return {"name": self.name, "role": "primary", "positions": positions, **positions}
 
 
-def _finish(future: asyncio.Future[None]) -> None:
+def finish(future: asyncio.Future[None]) -> None:
+    """Wake who waits for the future, unless that happened."""
     if not future.done():
         future.set_result(None)
-
-

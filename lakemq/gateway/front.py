@@ -62,9 +62,11 @@ class Front:
     async def pull(self, scope: Scope, receive: Receive, send: Send, topic: str, queue_id: str) -> None:
         """Answer a pull, its errors too."""
         try:
-            await self.puller.serve(scope, send, topic, queue_id)
+            await self.puller.serve(scope, receive, send, topic, queue_id)
         except LakemqError as error:
             await self._refuse(error, receive, send)
+        except Disconnected:
+            return
         except Exception:
             logger.exception("a pull failed")
             await send_answer(send, make_problem("internal", "an unexpected error; the gateway's log has more"))

@@ -88,9 +88,8 @@ def make_router(front: Front) -> APIRouter:
         if name != broker.name:
             raise MessageNotFound(f"message {message_id!r} is of broker {name!r}; this is {broker.name!r}")
         part = await asyncio.to_thread(broker.reader.message, position)
-        topic = broker.log.topics.find(part.run.topic)
         # A topic that was made again has the same queues: what was deleted lies below their floors.
-        if topic is None or part.first_queue_offset < topic.queues[part.run.queue_id].floor:
+        if part.first_queue_offset < broker.log.topics.floor(part.run.topic, part.run.queue_id):
             raise MessageNotFound(f"the topic of message {message_id!r} was deleted")
         return to_dicts(part, broker.name)[0]
 

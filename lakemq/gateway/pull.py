@@ -10,8 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakemq.gateway.answers import ARROW, JSON, NDJSON, choose_media, to_arrow, to_json_list, to_ndjson
-from lakemq.gateway.asgi import Scope, Send, check_names, parse_int, parse_query, send_answer
-from lakemq.gateway.broker import Broker
+from lakemq.gateway.asgi import (
+    Disconnected,
+    Receive,
+    Scope,
+    Send,
+    check_names,
+    parse_int,
+    parse_query,
+    send_answer,
+    until_gone,
+)
+from lakemq.gateway.broker import Broker, finish
 from lakemq.gateway.problems import Answer
 from lakemq.model.errors import Forbidden, InvalidFilter, InvalidRequest
 from lakemq.model.names import check_readable
@@ -59,15 +69,15 @@ class Puller:
         self._reader = broker.reader
         self._log = broker.log
 
-    async def serve(self, scope: Scope, send: Send, topic: str, queue_text: str) -> None:
-        """Answer one request; raises `LakemqError`."""
+    async def serve(self, scope: Scope, receive: Receive, send: Send, topic: str, queue_text: str) -> None:
+        """Answer one request; raises `LakemqError`, or `Disconnected` when nobody waits any more."""
         query = parse_query(scope["query_string"])
         check_names(query, _QUERY)
         pull = self._parse(query)
         queue = self._queue(topic, queue_text)
         accept = next((value for name, value in scope["headers"] if name == b"accept"), None)
         media = choose_media(accept)
-        pulled = await self._pull(queue, pull)
+        pulled = await self._pull(queue, pull, receive)
         answer = self._answer(queue, pulled, media)
         counters = self._broker.counters
         counters.messages_out += sum([part.count for part in pulled.slices])
@@ -87,14 +97,15 @@ class Puller:
 
     def _queue(self, topic: str, queue_text: str) -> Queue:
         check_readable(topic)
-        if not queue_text.isascii() or not queue_text.isdigit() or len(queue_text) > 9:
+        if not queue_text.isascii() or not queue_text.isdigit():
             raise InvalidRequest(f"{queue_text[:100]!r} is no queue id")
-        queue = self._log.topics.queue(topic, int(queue_text))
+        # So many digits are above any queue's id, and more could be above what int() takes.
+        queue = self._log.topics.queue(topic, int(queue_text[:9]))
         if self._log.topics.get(topic).permission == "w":
             raise Forbidden(f"topic {topic!r} is write-only")
         return queue
 
-    async def _pull(self, queue: Queue, pull: Pull) -> Pulled:
+    async def _pull(self, queue: Queue, pull: Pull, receive: Receive) -> Pulled:
         offset = pull.offset
         if not queue.min_offset <= offset <= queue.next_offset:
             return Pulled("offset_out_of_range", min(max(offset, queue.min_offset), queue.next_offset), [])
@@ -105,7 +116,11 @@ class Puller:
             arrival: asyncio.Future[None] = loop.create_future()
             if offset < queue.next_offset:
                 plan = self._reader.plan(queue, offset, pull.messages_max, self._broker.settings.gateway.pull_bytes_max)
-                slices = await self._read(plan)
+                try:
+                    slices = await self._read(plan)
+                except FileNotFoundError:
+                    # Retention was faster: what was planned is gone.
+                    return Pulled("offset_out_of_range", max(offset, queue.min_offset), [])
                 scanned += plan.end - offset
                 offset = plan.end
                 if pull.tags is not None:
@@ -117,13 +132,22 @@ class Puller:
             left = deadline - loop.time()
             if left <= 0 or self._broker.stopping or scanned >= SCANNED_MAX:
                 return Pulled("no_matched_message" if scanned else "no_new_message", offset, [])
-            queue.waiters.add(arrival)
-            try:
-                await self._broker.wait(arrival, left)
-            finally:
-                queue.waiters.discard(arrival)
+            await self._wait(queue, arrival, left, receive)
             if offset < queue.min_offset:
                 return Pulled("offset_out_of_range", queue.min_offset, [])
+
+    async def _wait(self, queue: Queue, arrival: asyncio.Future[None], seconds: float, receive: Receive) -> None:
+        """Return when something may have arrived or the time is over; raises `Disconnected`."""
+        client = asyncio.ensure_future(until_gone(receive))
+        client.add_done_callback(lambda _: finish(arrival))
+        queue.waiters.add(arrival)
+        try:
+            await self._broker.wait(arrival, seconds)
+            if client.done():
+                raise Disconnected
+        finally:
+            queue.waiters.discard(arrival)
+            client.cancel()
 
     async def _read(self, plan: QueuePlan) -> list[Slice]:
         if self._reader.cached(plan):
@@ -158,7 +182,9 @@ def match_tags(part: Slice, tags: frozenset[str]) -> list[Slice]:
     if "tag" not in batch.schema.names:
         return []
     column = batch.column("tag").slice(part.row, part.count)
-    matches = pc.is_in(column, value_set=pa.array(sorted(tags), type=pa.string())).to_pylist()
+    matches = pc.call_function(
+        "is_in", [column], pc.SetLookupOptions(pa.array(sorted(tags), type=pa.string()))
+    ).to_pylist()
     stretches: list[Slice] = []
     begin: int | None = None
     for number, match in enumerate([*matches, False]):

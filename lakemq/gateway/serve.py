@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 
 import uvicorn
 import uvloop
@@ -38,7 +39,7 @@ class _Server(uvicorn.Server):
         self._broker = broker
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> Generator[None]:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -51,6 +52,13 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._broker.begin_stop()
         await super().shutdown(sockets)
+
+
+def _allow_many_connections() -> None:
+    """A connection is an open file, and of those a process may have few unless it asks for more."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -113,6 +121,7 @@ def serve(settings: Settings, on_ready: Callable[[str], None] = _say_ready) -> N
     On return no acknowledged message is lost, who waited was answered, and the log is on disk.
     """
     keep_pandas_out()
+    _allow_many_connections()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     uvloop.run(_serve(settings, on_ready))

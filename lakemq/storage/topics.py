@@ -72,14 +72,16 @@ class Queue:
 
 
 class Topic:
-    """One topic. `deleted`: a tombstone that only keeps its queues' offsets."""
+    """One topic. `deleted`: a tombstone that only keeps its queues' offsets. `retired`: so do these,
+    which come after `queues`: the topic had more of them before it was deleted and made again."""
 
-    __slots__ = ("deleted", "name", "permission", "queues", "round_robin")
+    __slots__ = ("deleted", "name", "permission", "queues", "retired", "round_robin")
 
     def __init__(self, name: str, permission: str) -> None:
         self.name = name
         self.permission = permission
         self.queues: list[Queue] = []
+        self.retired: list[Queue] = []
         self.deleted = False
         self.round_robin = 0
 
@@ -132,6 +134,13 @@ class TopicTable:
         """The queues of all topics, deleted ones too: their messages stay in the log a while."""
         for topic in self._topics.values():
             yield from topic.queues
+            yield from topic.retired
+
+    def floor(self, name: str, queue_id: int) -> int:
+        """The first offset of the queue that was not deleted; no message has one as high as that of
+        a queue that is not there."""
+        topic = self.find(name)
+        return topic.queues[queue_id].floor if topic and queue_id < len(topic.queues) else 2**63
 
     def apply(self, record: TopicRecord) -> None:
         """Carry out a record of the log."""
@@ -154,16 +163,21 @@ class TopicTable:
         topic = self.find(name)
         least = len(topic.queues) if topic else 1
         if not least <= queues <= queues_max:
-            raise InvalidRequest(f"queues is {queues}; topic {name!r} may have {least} to {queues_max}: queues only grow")
+            raise InvalidRequest(
+                f"queues is {queues}; topic {name!r} may have {least} to {queues_max}: queues only grow"
+            )
 
     def _put(self, name: str, queues: int, permission: str) -> None:
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = Topic(name, permission)
         topic.permission = permission
-        topic.deleted = False
-        for queue_id in range(len(topic.queues), queues):
-            topic.queues.append(Queue(name, queue_id))
+        if topic.deleted:
+            topic.deleted = False
+            topic.round_robin = 0
+            topic.queues, topic.retired = [], topic.queues + topic.retired
+        while len(topic.queues) < queues:
+            topic.queues.append(topic.retired.pop(0) if topic.retired else Queue(name, len(topic.queues)))
 
     def ensure_queue(self, name: str, queue_id: int) -> Queue:
         """The queue, made when missing: for frames whose topic's record has been lost to damage."""
@@ -180,8 +194,9 @@ class TopicTable:
                 "topic": topic.name,
                 "permission": topic.permission,
                 "deleted": topic.deleted,
-                "next_offsets": [queue.next_offset for queue in topic.queues],
-                "floors": [queue.floor for queue in topic.queues],
+                "queues": len(topic.queues),
+                "next_offsets": [queue.next_offset for queue in topic.queues + topic.retired],
+                "floors": [queue.floor for queue in topic.queues + topic.retired],
             }
             for topic in self._topics.values()
         ]
@@ -195,4 +210,4 @@ class TopicTable:
             for queue_id, next_offset in enumerate(entry["next_offsets"]):
                 queue = Queue(topic.name, queue_id, next_offset)
                 queue.floor = entry["floors"][queue_id]
-                topic.queues.append(queue)
+                (topic.queues if queue_id < entry.get("queues", queue_id + 1) else topic.retired).append(queue)

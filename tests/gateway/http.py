@@ -31,6 +31,14 @@ def produce(http: httpx.Client, topic: str, *messages: dict[str, Any] | str, **q
     return response.json()["messages"]
 
 
+def produce_arrow(http: httpx.Client, topic: str, columns: dict[str, Any]) -> dict[str, Any]:
+    """Produce rows as Arrow; returns the answer."""
+    headers = {"Content-Type": ARROW}
+    response = http.post(f"/v1/topics/{topic}/messages", content=write_arrow(columns), headers=headers)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
 def pull(http: httpx.Client, topic: str, queue_id: int = 0, offset: int = 0, **query: Any) -> dict[str, Any]:
     """Pull as JSON; returns the answer."""
     response = http.get(f"/v1/topics/{topic}/queues/{queue_id}/messages", params={"offset": offset, **query})
