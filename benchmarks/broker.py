@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,14 @@ from lakemq.testing import GatewayProcess, start_gateway
 
 
 @contextlib.contextmanager
-def scratch() -> Iterator[Path]:
+def scratch() -> Generator[Path]:
     """A folder that is removed at the end. TMPDIR says on which disk."""
     with tempfile.TemporaryDirectory(prefix="lakemq-bench-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 @contextlib.contextmanager
-def gateway(folder: Path, **options: object) -> Iterator[GatewayProcess]:
+def gateway(folder: Path, **options: object) -> Generator[GatewayProcess]:
     """A gateway on the data in `folder`; options as `section__key=value`."""
     process = start_gateway(folder, **options)
     try:

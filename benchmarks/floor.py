@@ -11,7 +11,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from typing import Any
 
 import uvicorn
@@ -39,7 +39,7 @@ async def answer(
 
 
 @contextlib.contextmanager
-def floor() -> Iterator[tuple[str, int]]:
+def floor() -> Generator[tuple[str, int]]:
     """A floor in a process of its own: its URL and its pid."""
     process = subprocess.Popen([sys.executable, "-m", "benchmarks.floor", "0"], stdout=subprocess.PIPE, text=True)
     try:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from benchmarks.broker import positions
@@ -67,7 +67,7 @@ class LakeProcess:
 
 
 @contextlib.contextmanager
-def lake_query(url: str, lake: Path) -> Iterator[LakeProcess]:
+def lake_query(url: str, lake: Path) -> Generator[LakeProcess]:
     """The lake query on the broker at `url`, with the lake in that folder."""
     process = LakeProcess(url, lake)
     try:

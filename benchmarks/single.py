@@ -16,8 +16,9 @@ from benchmarks.floor import floor
 from benchmarks.options import sizes
 from benchmarks.results import emit, say
 
-_COSTS = {"p50_ms", "p99_ms", "p999_ms", "errors", "server_cpu_s", "client_cpu_s", "other_cpu_s", "wall_s"}
-_COSTS |= {"limited_by"}
+_COSTS = {"p50_ms", "p99_ms", "p999_ms", "errors", "server_cpu_s", "client_cpu_s", "other_cpu_s", "wall_s"} | {
+    "limited_by"
+}
 KINDS = ("floor", "async", "sync")
 
 
