@@ -18,9 +18,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakemq.jobs.delta_progress import APPLICATION, Progress, read_progress
 from lakemq.jobs.errors import LakeOutOfStep
-
-_APPLICATION = "lakemq-lake-"
 
 
 class DeltaWriter:
@@ -32,15 +31,12 @@ class DeltaWriter:
         self._delta = self._jvm.org.apache.spark.sql.delta
         java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
         self._log = self._delta.DeltaLog.forTable(java_session, str(path))
-        self._version = -1
-        self._held: dict[str, int] = {}
+        self._known = Progress(-1, {})
 
     def held(self, brokers: Iterable[str]) -> dict[str, int | None]:
         """The position up to which the table holds each broker's messages; None: nothing yet."""
-        none = self._jvm.scala.Option.empty()
-        snapshot = self._log.update(False, none, none)
-        self._remember(snapshot)
-        return {broker: self._held.get(broker) for broker in brokers}
+        self._known = read_progress(self._path)
+        return {broker: self._known.held.get(broker) for broker in brokers}
 
     def append(self, frame: DataFrame, ends: Mapping[str, int], epoch: int) -> None:
         """Commits the rows together with `ends`, the positions that the table then holds.
@@ -49,36 +45,29 @@ class DeltaWriter:
         nothing written, when another writer has come in between since `held` or the last append.
         """
         transaction = self._log.startTransaction()
-        self._check_unchanged(transaction.snapshot())
+        self._check_unchanged(transaction.snapshot().version())
         for broker in ends:
             # As `txnVersion` does, which also reads the whole state of the table each time.
-            transaction.readTxn().append(_APPLICATION + broker)
+            transaction.readTxn().append(APPLICATION + broker)
         actions = transaction.writeFiles(frame._jdf)  # pyright: ignore[reportPrivateUsage]
         for broker, end in ends.items():
             none = self._jvm.scala.Option.empty()
-            progress = self._delta.actions.SetTransaction(_APPLICATION + broker, end, none)
+            progress = self._delta.actions.SetTransaction(APPLICATION + broker, end, none)
             actions = actions.appended(progress)
         append_mode = self._jvm.org.apache.spark.sql.streaming.OutputMode.Append()
         none = self._jvm.scala.Option.empty()
         operation = self._delta.DeltaOperations.StreamingUpdate(append_mode, "lakemq", epoch, none)
-        self._version = transaction.commit(actions, operation)
-        self._held.update(ends)
+        version = transaction.commit(actions, operation)
+        self._known = Progress(version, self._known.held | dict(ends))
 
-    def _check_unchanged(self, snapshot: Any) -> None:
+    def _check_unchanged(self, version: int) -> None:
         """Commits of others, such as OPTIMIZE, are fine as long as they leave the progress."""
-        if snapshot.version() == self._version:
+        if version == self._known.version:
             return
-        before = dict(self._held)
-        self._remember(snapshot)
-        if self._held != before:
+        before = self._known.held
+        self._known = read_progress(self._path, version)
+        if self._known.held != before:
             raise LakeOutOfStep(f"another lake query writes {self._path} at the same time")
-
-    def _remember(self, snapshot: Any) -> None:
-        self._version = snapshot.version()
-        versions = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(snapshot.transactions())
-        self._held = {
-            name.removeprefix(_APPLICATION): versions[name] for name in list(versions) if name.startswith(_APPLICATION)
-        }
 
 
 def forget_cached_logs(session: SparkSession) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from deltalake import DeltaTable
 
 IDENTITY = ("broker", "topic", "queue_id", "queue_offset")
-WAIT_S_MAX = 150
+WAIT_S_MAX = 400
 
 
 def rows_of(lake: Path, table: str, columns: list[str]) -> list[tuple[Any, ...]]:

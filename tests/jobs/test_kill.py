@@ -82,7 +82,7 @@ def wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError("the lake query did not become ready:\n" + log.read_text(encoding="utf-8"))
 
 
-@pytest.mark.timeout(120 * (KILLS + 2))
+@pytest.mark.timeout(400 * (KILLS + 2))
 def test_a_driver_killed_at_any_instant_leaves_each_message_once(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     lake, log = tmp_path / "lake", tmp_path / "jobs.log"
