@@ -22,6 +22,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakemq.model.errors import MessageNotFound, StoreUnwritable
+from lakemq.storage import reader as reader_module
+from lakemq.storage import scan as scan_module
 from lakemq.storage.appends import Stored
 from lakemq.storage.rows import make_row
 from lakemq.storage.topics import TOPICS_TOPIC, Queue, TopicRecord
