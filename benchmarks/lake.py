@@ -23,6 +23,7 @@ class LakeProcess:
 
     def __init__(self, url: str, lake: Path) -> None:
         command = [sys.executable, "-m", "lakemq", "jobs", "lake", "--broker", url, "--lake", str(lake)]
+        command += ["--parent-pid", str(os.getpid())]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
         begin = time.monotonic()
         self._process = subprocess.Popen(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 
 
 def sizes(description: str | None, **defaults: tuple[float, float]) -> argparse.Namespace:
     """The command's options. Each is (full, quick): `--quick` takes the second for all not given."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is stopped
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="seconds in all; the figures mean nothing")
     for name, (full, quick) in defaults.items():
