@@ -12,7 +12,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from lakemq.model.errors import IdempotencyMismatch
+from lakemq.model.errors import IdempotencyMismatch, MessageNotFound
 from lakemq.model.message import Placed
 from lakemq.storage.commit_log import Key, Stored
 from lakemq.storage.reader import Reader
@@ -65,13 +65,16 @@ class IdempotencyTable:
             del self._notes[oldest.key]
 
     def find(self, key: Key, reader: Reader, now_ms: int) -> Stored | None:
-        """The first result of the same request, or None; raises `IdempotencyMismatch` when the key
-        came with another payload."""
+        """The first result of the same request, or None, also when retention took its messages;
+        raises `IdempotencyMismatch` when the key came with another payload."""
         note = self._notes.get(key.key)
         if note is None or note.store_time_ms < now_ms - self._window_ms:
             return None
         if note.payload != key.payload:
             raise IdempotencyMismatch("this Idempotency-Key was used before, with another payload")
-        frame = reader.message(note.position).frame
+        try:
+            frame = reader.message(note.position).frame
+        except MessageNotFound:
+            return None
         placed = json.loads(frame.meta.notes)[note.number]["placed"]
         return Stored([Placed(*where) for where in placed], frame.meta.store_time_ms)
