@@ -27,7 +27,9 @@ class GatewayProcess:
         environment |= {"LAKEMQ_GATEWAY__PORT": "0", "LAKEMQ_STORAGE__DATA_DIR": str(data_dir)}
         environment |= {f"LAKEMQ_{name.upper()}": str(value) for name, value in options.items()}
         command = [sys.executable, "-m", "lakemq.gateway"]
-        self._process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(  # noqa: S603  this Python, with arguments of our own
+            command, env=environment, stderr=subprocess.PIPE, text=True
+        )
         self.log: list[str] = []
         self.url = ""
         self._ready = threading.Event()

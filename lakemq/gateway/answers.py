@@ -65,7 +65,7 @@ def _offsets(part: Slice, _: str) -> pa.Array:
 
 def _message_ids(part: Slice, broker: str) -> pa.Array:
     positions = _positions(part).cast(pa.string())
-    return pc.binary_join_element_wise(broker + ".", positions, "")
+    return pc.call_function("binary_join_element_wise", [pa.scalar(broker + "."), positions, pa.scalar("")])
 
 
 _COMPUTED = {

@@ -56,16 +56,18 @@ def place_batch(rows: ArrowRows, topic: Topic) -> tuple[pa.RecordBatch, list[tup
     if "deliver_at_ms" in names and batch.column("deliver_at_ms").null_count < batch.num_rows:
         raise _no_delays("deliver_at_ms")
     wanted = [
-        name for name in STORED_NAMES if name in names and (name == "body" or batch.column(name).null_count < len(batch))
+        name
+        for name in STORED_NAMES
+        if name in names and (name == "body" or batch.column(name).null_count < batch.num_rows)
     ]
     stored = batch.select(wanted)
     stored = pa.RecordBatch.from_arrays(stored.columns, schema=stored_schema(batch_mask(stored)))
     queue_ids = _queue_ids(batch, topic)
     if queue_ids is None:
         return stored, [(topic.next_queue(), batch.num_rows)]
-    counts = pc.value_counts(queue_ids).to_pylist()
+    counts = queue_ids.value_counts().to_pylist()
     if len(counts) > 1:
-        order = pc.array_sort_indices(queue_ids)
+        order = pc.call_function("array_sort_indices", [queue_ids])
         stored = stored.take(order)
     groups = sorted((entry["values"], entry["counts"]) for entry in counts)
     return stored, [(topic.queues[queue_id], count) for queue_id, count in groups]
@@ -76,20 +78,21 @@ def _queue_ids(batch: pa.RecordBatch, topic: Topic) -> pa.Array | None:
     names = batch.schema.names
     queue_ids = batch.column("queue_id") if "queue_id" in names else None
     keys = batch.column("ordering_key") if "ordering_key" in names else None
-    if queue_ids is not None and queue_ids.null_count == len(batch):
+    if queue_ids is not None and queue_ids.null_count == batch.num_rows:
         queue_ids = None
-    if keys is not None and keys.null_count == len(batch):
+    if keys is not None and keys.null_count == batch.num_rows:
         keys = None
     if queue_ids is None and keys is None:
         return None
     if queue_ids is not None:
-        highest = pc.max(queue_ids).as_py()
+        highest = pc.call_function("max", [queue_ids]).as_py()
         if highest >= len(topic.queues):
             raise _no_queue(topic, highest)
-    if keys is not None:
+    if queue_ids is None:
+        queue_ids = _hash_keys(keys, len(topic.queues))
+    elif keys is not None:
         hashed = _hash_keys(keys, len(topic.queues))
-        queue_ids = hashed if queue_ids is None else pc.coalesce(queue_ids, hashed)
-    assert queue_ids is not None
+        queue_ids = pc.call_function("coalesce", [queue_ids, hashed])
     if queue_ids.null_count:
         queue_ids = pc.fill_null(queue_ids, topic.next_queue().queue_id)
     return queue_ids

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakemq.gateway.asgi import Receive, Scope, Send, check_names, parse_query, read_body, send_answer
@@ -14,15 +15,18 @@ from lakemq.gateway.broker import Broker
 from lakemq.gateway.decode import ArrowRows, decode, inflate
 from lakemq.gateway.placement import place_batch, place_draft, row_of
 from lakemq.gateway.problems import Answer
-from lakemq.model.errors import Busy, InvalidRequest, MessageTooLarge
+from lakemq.model.errors import Busy, InvalidRequest
 from lakemq.model.message import Draft
-from lakemq.storage.commit_log import Key, Stored
+from lakemq.storage.appends import Key, Stored
 from lakemq.storage.idempotency import make_key
 from lakemq.storage.rows import body_row
 from lakemq.storage.topics import Topic
 
 JSON_HEADER = (b"content-type", b"application/json")
 SMALL_BYTES = 64 * 1024
+LARGE_BYTES = 256 * 1024
+LARGE_ARROW_BYTES = 4 * 1024 * 1024
+ARROW_TYPE = "application/vnd.apache.arrow.stream"
 _ACKS = ("async", "sync", "none")
 _QUERY = frozenset({"ack"})
 _OCTETS = b"application/octet-stream"
@@ -30,7 +34,12 @@ _OCTETS = b"application/octet-stream"
 _NEUTRAL = frozenset(
     {b"host", b"user-agent", b"accept", b"accept-encoding", b"content-length", b"connection", b"transfer-encoding"}
 )
-_FORMS = (b"application/json", b"application/x-ndjson", b"application/vnd.apache.arrow.stream", b"application/cloudevents")
+_FORMS = (
+    b"application/json",
+    b"application/x-ndjson",
+    b"application/vnd.apache.arrow.stream",
+    b"application/cloudevents",
+)
 
 
 @lru_cache(maxsize=256)
@@ -124,7 +133,7 @@ class Producer:
         encoding = headers.get("content-encoding", "")
         plain = inflate(encoding, body, self._broker.limits.request_bytes_max) if encoding else body
         content_type = headers.get("content-type", "")
-        rows = decode(content_type, headers, plain, self._broker.limits)
+        rows = await self._decode(content_type, headers, plain)
         topic = await self._broker.writable_topic(name)
         if "idempotency-key" in headers:
             if ack == "none":
@@ -139,6 +148,12 @@ class Producer:
         stored = await storing
         await self._keep_promise(ack)
         return self._answer(stored, rows)
+
+    async def _decode(self, content_type: str, headers: dict[str, str], body: bytes) -> list[Draft] | ArrowRows:
+        """The request's messages; in a thread when that takes long enough for others to notice."""
+        if len(body) <= (LARGE_ARROW_BYTES if content_type == ARROW_TYPE else LARGE_BYTES):
+            return decode(content_type, headers, body, self._broker.limits)
+        return await asyncio.to_thread(decode, content_type, headers, body, self._broker.limits)
 
     async def _store_once(
         self, topic: Topic, rows: list[Draft] | ArrowRows, headers: dict[str, str], body: bytes, ack: str
@@ -168,7 +183,7 @@ class Producer:
         counters = self._broker.counters
         if isinstance(rows, ArrowRows):
             batch, groups = place_batch(rows, topic)
-            body_bytes = pc.sum(pc.binary_length(batch.column("body"))).as_py()
+            body_bytes = _body_bytes(batch.column("body"))
             counters.messages_in += batch.num_rows
             counters.bytes_in += body_bytes
             return self._log.append_batch(batch, groups, body_bytes, key)
@@ -211,6 +226,11 @@ def _ranges(stored: Stored, count: int) -> dict[str, Any]:
     }
 
 
+def _body_bytes(bodies: pa.Array) -> int:
+    lengths = pc.call_function("binary_length", [bodies])
+    return pc.call_function("sum", [lengths]).as_py()
+
+
 def _payload_headers(headers: dict[str, str]) -> bytes:
     """The headers that are part of what is stored."""
     named = sorted(
@@ -225,5 +245,3 @@ def _forget(future: asyncio.Future[Stored]) -> None:
     """Take note of a one-way append's failure: nobody else does."""
     if not future.cancelled():
         future.exception()
-
-

@@ -11,77 +11,33 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
 from lakemq.model.errors import StoreUnwritable
 from lakemq.model.message import Placed
 from lakemq.settings import Storage
+from lakemq.storage.appends import BatchAppend, Key, OneAppend, RowsAppend, Stored, StoredOne, place, refuse
 from lakemq.storage.cache import FrameCache
 from lakemq.storage.clock import Clock
 from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import FlushMark
 from lakemq.storage.flusher import Flusher
-from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, Meta, Run, encode
-from lakemq.storage.recovery import recover, sealed_index
+from lakemq.storage.frame import KIND_MESSAGES, Meta, encode
+from lakemq.storage.recovery import recover
 from lakemq.storage.rows import PayloadCodec, Row, batch_mask, rows_to_batch
-from lakemq.storage.segment import Frame, Segment, segment_path
+from lakemq.storage.segment import Frame, Segment
 from lakemq.storage.segment_index import Note, SegmentIndex, notes_of
+from lakemq.storage.segment_store import FrameLeftTorn, SegmentStore, make_runs
 from lakemq.storage.topics import Queue, TopicTable
 
 logger = logging.getLogger(__name__)
 
 ROW_BYTES = 64
 """About what a row takes in a frame beside its body: in the payload, the runs and the notes."""
-
-
-class Key(NamedTuple):
-    """A request's idempotency key and the digest of its payload."""
-
-    key: str
-    payload: str
-
-
-class Stored(NamedTuple):
-    """Where a request's messages are, in the request's order; all were stored at one time."""
-
-    placed: list[Placed]
-    store_time_ms: int
-
-
-StoredOne = tuple[int, int, int, int]
-"""Where one message is: `(queue id, queue offset, position, store time in ms)`."""
-
-
-class RowsAppend(NamedTuple):
-    """One request's rows, each with its queue."""
-
-    rows: list[Row]
-    queues: list[Queue]
-    body_bytes: int
-    future: asyncio.Future[Stored]
-    key: Key | None
-
-
-class OneAppend(NamedTuple):
-    """One message of the hot path: no key, and a future that needs no list."""
-
-    row: Row
-    queue: Queue
-    future: asyncio.Future[StoredOne]
-
-
-class BatchAppend(NamedTuple):
-    """One request's batch, its rows grouped by queue: `(queue, rows)` in the batch's order."""
-
-    batch: pa.RecordBatch
-    groups: list[tuple[Queue, int]]
-    body_bytes: int
-    future: asyncio.Future[Stored]
-    key: Key | None
 
 
 A = TypeVar("A", OneAppend, RowsAppend, BatchAppend)
@@ -96,12 +52,10 @@ class CommitLog:
         self.files = files
         self.directory: Path = settings.data_dir / "commitlog"
         self.topics = TopicTable()
-        self.segments: list[Segment] = []
+        self._store = SegmentStore(files, self.directory)
         self.cache = FrameCache(settings.cache_bytes)
         self.compacted_position = 0
         self.torn_bytes = 0
-        self.frames_written = 0
-        self.bytes_written = 0
         self.full: str | None = None
         self.on_notes: Callable[[list[Note]], None] = lambda notes: None
         self._clock = clock
@@ -123,14 +77,14 @@ class CommitLog:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.files.sync_dir(self.directory.parent)
         recovered = recover(self.files, self.directory, self.settings.verify_ms)
-        self.segments, self.topics, self.torn_bytes = recovered
+        self._store.segments, self.topics, self.torn_bytes = recovered
         if not self.segments:
-            self._begin_segment(0)
+            self._store.begin(0, self.topics, self.now_ms())
         else:
             self._store_time_ms = self.active.last_store_time_ms
             # What a killed process wrote may still be in memory only, and is called flushed from here on.
             self.files.sync(self.active.open())
-            self._set_min_offsets()
+            self._store.set_min_offsets(self.topics)
         self._mark = FlushMark(self.directory)
         self.flusher = Flusher(
             self._prepare_flush, self.settings.flush_interval_ms, self.settings.flush_bytes, self.next_position
@@ -140,19 +94,18 @@ class CommitLog:
 
     async def close(self) -> None:
         """Write what is pending, bring it to disk and leave a snapshot."""
-        while self._rows or self._batches or self._rolling:
+        while self._ones or self._rows or self._batches or self._rolling:
             self._write_pending()
             await self._flush_or_fail()
         if await self._flush_or_fail():
-            self._snapshot(self.active, self._dump_index())
+            self._store.snapshot(self.active, self._store.dump_index(self.topics))
         self.release()
 
     def release(self) -> None:
         """Give the files and the thread back without a further write, as a crash would."""
         self.flusher.close()
         self._mark.close()
-        for segment in self.segments:
-            segment.close()
+        self._store.close()
 
     async def _flush_or_fail(self) -> bool:
         """Whether everything written by now is on disk; it is not when a flush has failed."""
@@ -165,6 +118,21 @@ class CommitLog:
         return True
 
     # What there is ---------------------------------------------------------------------------
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All segments, ascending."""
+        return self._store.segments
+
+    @property
+    def frames_written(self) -> int:
+        """Frames of messages written since the process began."""
+        return self._store.frames_written
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of those frames."""
+        return self._store.bytes_written
 
     @property
     def active(self) -> Segment:
@@ -290,12 +258,12 @@ class CommitLog:
         except OSError as error:
             self.full = f"the log can't be written: {error}"
             logger.error("%s", self.full)  # noqa: TRY400  a full disk needs no traceback
-            _refuse(requests, StoreUnwritable(self.full))
+            refuse(requests, StoreUnwritable(self.full))
         except StoreUnwritable as error:
-            _refuse(requests, error)
-        except Exception as error:  # noqa: BLE001  whatever it is, nobody may be left waiting
+            refuse(requests, error)
+        except Exception as error:
             logger.exception("a frame could not be made")
-            _refuse(requests, error)
+            refuse(requests, error)
 
     def _as_rows(self, one: OneAppend) -> RowsAppend:
         """One message as a request like the others, so that all that is pending makes one frame."""
@@ -309,7 +277,8 @@ class CommitLog:
                 one.future.set_exception(error)
             else:
                 stored = done.result()
-                one.future.set_result((*stored.placed[0], stored.store_time_ms))
+                queue_id, queue_offset, position = stored.placed[0]
+                one.future.set_result((queue_id, queue_offset, position, stored.store_time_ms))
 
         future.add_done_callback(pass_on)
         return RowsAppend([one.row], [one.queue], len(one.row[1]), future, None)
@@ -353,7 +322,7 @@ class CommitLog:
             queue.fill_offset = queue.next_offset
             queue.fill_position = position + len(rows)
             rows += group
-        results = [_place(request.queues) for request in requests]
+        results = [place(request.queues) for request in requests]
         mask, batch = rows_to_batch(rows)
         notes = [(r.key, placed) for r, placed in zip(requests, results, strict=True) if r.key is not None]
         store_time_ms = self._write(
@@ -375,9 +344,7 @@ class CommitLog:
             placed.append(Placed(queue.queue_id, queue.next_offset, position))
             position += count
         notes = [(request.key, placed)] if request.key is not None else []
-        store_time_ms = self._write(
-            request.batch, batch_mask(request.batch), request.body_bytes, request.groups, notes
-        )
+        store_time_ms = self._write(request.batch, batch_mask(request.batch), request.body_bytes, request.groups, notes)
         if not request.future.done():
             request.future.set_result(Stored(placed, store_time_ms))
 
@@ -398,58 +365,15 @@ class CommitLog:
         runs = [(queue.next_offset, count, queue.encoded) for queue, count in groups]
         position = self.next_position
         meta_part = encode(KIND_MESSAGES, position, store_time_ms, batch.num_rows, mask, runs, notes, payload)
-        offset = self._write_bytes(meta_part, payload)
-        meta = self._meta(KIND_MESSAGES, position, store_time_ms, batch.num_rows, mask, groups, notes, meta_part, payload)
+        try:
+            offset = self._store.write(meta_part, payload)
+        except FrameLeftTorn as error:
+            self.flusher.fail(str(error))
+            raise
+        sizes = len(meta_part), len(meta_part) + len(payload)
+        meta = Meta(KIND_MESSAGES, position, store_time_ms, batch.num_rows, mask, make_runs(groups), notes, 0, *sizes)
         self._enter(offset, meta, batch, groups)
         return store_time_ms
-
-    @staticmethod
-    def _meta(
-        kind: int,
-        position: int,
-        store_time_ms: int,
-        count: int,
-        mask: int,
-        groups: list[tuple[Queue, int]],
-        notes: bytes,
-        meta_part: bytes,
-        payload: pa.Buffer | bytes,
-    ) -> Meta:
-        runs: list[Run] = []
-        row = 0
-        for queue, rows in groups:
-            runs.append(Run(queue.topic, queue.queue_id, queue.next_offset, rows, row))
-            row += rows
-        sizes = len(meta_part), len(meta_part) + len(payload)
-        return Meta(kind, position, store_time_ms, count, mask, tuple(runs), notes, 0, *sizes)
-
-    def _write_bytes(self, meta_part: bytes, payload: pa.Buffer | bytes) -> int:
-        """Append one frame's bytes to the active segment, whole or not at all; returns their offset."""
-        segment = self.active
-        descriptor, offset = segment.open(), segment.size
-        wanted = len(meta_part) + len(payload)
-        try:
-            written = self.files.append(descriptor, (meta_part, payload))
-            while written < wanted:
-                rest = memoryview(meta_part + bytes(payload))[written:]
-                step = self.files.append(descriptor, (rest,))
-                if step <= 0:
-                    raise OSError("the file takes no more bytes")
-                written += step
-        except OSError:
-            self._cut_back(segment, offset)
-            raise
-        segment.size = offset + wanted
-        self.bytes_written += wanted
-        self.frames_written += 1
-        return offset
-
-    def _cut_back(self, segment: Segment, offset: int) -> None:
-        """Remove a frame that was written in part, so that the next one follows the last whole one."""
-        try:
-            self.files.truncate(segment.open(), offset)
-        except OSError as error:
-            self.flusher.fail(f"a frame that was written in part can't be cut away ({error}); restart the gateway")
 
     def _enter(self, offset: int, meta: Meta, batch: pa.RecordBatch, groups: list[tuple[Queue, int]]) -> None:
         index = self.active_index
@@ -469,70 +393,30 @@ class CommitLog:
         """Begin a new segment, now that the old one is on disk whole."""
         self._rolling = False
         if done.exception() is None:
-            old, dump = self.active, self._dump_index()
+            old, dump = self.active, self._store.dump_index(self.topics)
             old.end_position, old.last_store_time_ms = self.next_position, self.active_index.last_store_time_ms
             try:
-                self._begin_segment(self.next_position)
+                self._store.begin(self.next_position, self.topics, self.now_ms())
             except OSError as error:
                 self.full = f"a new segment can't be begun: {error}"
-                logger.error("%s", self.full)
+                logger.error("%s", self.full)  # noqa: TRY400  a full disk needs no traceback
             else:
                 self._snapshot_bytes = self.active.size
-                self._loop.run_in_executor(None, self._seal, old, dump)
+                self._loop.run_in_executor(None, self._store.seal, old, dump)
         self._write_pending()
-
-    def _seal(self, segment: Segment, dump: list[bytes]) -> None:
-        try:
-            self._write_index(segment, dump)
-        except OSError as error:
-            # Recovery makes it again from the segment. Until then it stays in memory.
-            logger.warning("can't write the index of segment %s: %s", segment.path.name, error)
-            return
-        segment.index = None
-        segment.close()
-
-    def _begin_segment(self, base_position: int) -> None:
-        """Make the next segment: its first frame is the state of everything that the log made."""
-        segment = Segment(self.files, segment_path(self.directory, base_position), base_position)
-        index = segment.index = SegmentIndex(base_position)
-        index.start({queue.key: queue.next_offset for queue in self.topics.all_queues()})
-        payload = json.dumps({"topics": self.topics.dump()}, separators=(",", ":")).encode()
-        payload += b" " * (-len(payload) % 8)
-        store_time_ms = self.now_ms()
-        meta_part = encode(KIND_STATE, base_position, store_time_ms, 0, 0, [], b"", payload)
-        try:
-            descriptor = segment.open()
-            if self.files.append(descriptor, (meta_part, payload)) != len(meta_part) + len(payload):
-                raise OSError("the file takes no more bytes")
-            self.files.sync(descriptor)
-            self.files.sync_dir(self.directory)
-        except OSError:
-            segment.close()
-            self.files.remove(segment.path)
-            raise
-        segment.size = len(meta_part) + len(payload)
-        meta = self._meta(KIND_STATE, base_position, store_time_ms, 0, 0, [], b"", meta_part, payload)
-        index.add(0, meta)
-        self.segments.append(segment)
 
     def _prepare_flush(self) -> Callable[[], None]:
         segment = self.active
         descriptor, size = segment.open(), segment.size
-        dump = self._dump_index() if self._snapshot_due() else None
+        dump = self._store.dump_index(self.topics) if self._snapshot_due() else None
 
         def flush() -> None:
             self.files.sync(descriptor)
             self._mark.set(segment.base_position, size)
             if dump is not None:
-                self._snapshot(segment, dump)
+                self._store.snapshot(segment, dump)
 
         return flush
-
-    def _snapshot(self, segment: Segment, dump: list[bytes]) -> None:
-        try:
-            self._write_index(segment, dump)
-        except OSError as error:
-            logger.warning("can't write a snapshot of the index, recovery will scan more: %s", error)
 
     def _snapshot_due(self) -> bool:
         now = self._clock.now_ms()
@@ -543,21 +427,6 @@ class CommitLog:
         if due:
             self._snapshot_bytes, self._snapshot_ms = self.active.size, now
         return due
-
-    def _dump_index(self) -> list[bytes]:
-        return self.active_index.dump(self.topics.dump())
-
-    def _write_index(self, segment: Segment, dump: list[bytes]) -> None:
-        self.files.replace(segment.index_path, dump)
-
-    def _set_min_offsets(self) -> None:
-        """Every queue begins where the first segment found it."""
-        first = self.segments[0]
-        index = first.index or sealed_index(self.files, first)
-        for queue in self.topics.all_queues():
-            runs = index.queues.get(queue.key)
-            # A queue that the first segment doesn't know was made later, with offset 0.
-            queue.min_offset = max(queue.floor, runs.start_offset if runs is not None else 0)
 
     # Retention -------------------------------------------------------------------------------
 
@@ -578,18 +447,9 @@ class CommitLog:
                 break
             if oldest.last_store_time_ms >= horizon and not crowded:
                 break
-            self._remove_oldest()
+            self._store.remove_oldest(self.topics)
             removed += 1
         return removed
-
-    def _remove_oldest(self) -> None:
-        oldest = self.segments.pop(0)
-        self._set_min_offsets()
-        oldest.close()
-        self.files.remove(oldest.index_path)
-        self.files.remove(oldest.path)
-        self.files.sync_dir(self.directory)
-        logger.info("removed segment %s: retention", oldest.path.name)
 
     def _check_room(self, free: int) -> None:
         if free < self.settings.free_bytes_min:
@@ -597,20 +457,3 @@ class CommitLog:
         elif self.full is not None:
             logger.info("the log takes writes again: the disk has %d bytes free", free)
             self.full = None
-
-
-def _refuse(requests: Sequence[OneAppend | RowsAppend | BatchAppend], error: Exception) -> None:
-    for request in requests:
-        if not request.future.done():
-            request.future.set_exception(error)
-
-
-def _place(queues: list[Queue]) -> list[Placed]:
-    """Where the next rows of these queues go, by the frame that is being built."""
-    placed: list[Placed] = []
-    for queue in queues:
-        placed.append(Placed(queue.queue_id, queue.fill_offset, queue.fill_position))
-        queue.fill_offset += 1
-        queue.fill_position += 1
-    return placed
-

@@ -82,7 +82,7 @@ class Files:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            os.replace(scratch, path)
+            scratch.replace(path)
         except OSError:
             with suppress(OSError):
                 scratch.unlink()

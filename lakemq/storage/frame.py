@@ -40,7 +40,7 @@ class Run(NamedTuple):
     topic: str
     queue_id: int
     first_queue_offset: int
-    count: int
+    count: int  # pyright: ignore[reportIncompatibleMethodOverride]
     row: int
 
 
@@ -50,7 +50,7 @@ class Meta(NamedTuple):
     kind: int
     first_position: int
     store_time_ms: int
-    count: int
+    count: int  # pyright: ignore[reportIncompatibleMethodOverride]
     columns: int
     runs: tuple[Run, ...]
     notes: bytes
@@ -123,9 +123,7 @@ def header_sizes(data: bytes | memoryview, at: int = 0) -> tuple[int, int]:
     version, meta_bytes, frame_bytes = fields[3], fields[11], fields[14]
     if version != VERSION:
         raise FrameError(f"the frame has version {version}, this lakemq reads version {VERSION}")
-    if not HEADER_BYTES <= meta_bytes <= min(META_BYTES_MAX, frame_bytes) or (
-        (meta_bytes | frame_bytes) % ALIGNMENT
-    ):
+    if not HEADER_BYTES <= meta_bytes <= min(META_BYTES_MAX, frame_bytes) or ((meta_bytes | frame_bytes) % ALIGNMENT):
         raise FrameError("the header's lengths are impossible")
     return meta_bytes, frame_bytes
 
@@ -139,9 +137,23 @@ def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
     end = at + meta_bytes
     if len(data) < end:
         raise FrameError("the header's runs are cut off")
-    (_, crc, payload_crc, _, kind, _, first_position, store_time_ms, count, columns, run_count, _, notes_bytes, _, _) = (
-        _HEADER.unpack_from(data, at)
-    )
+    (
+        _,
+        crc,
+        payload_crc,
+        _,
+        kind,
+        _,
+        first_position,
+        store_time_ms,
+        count,
+        columns,
+        run_count,
+        _,
+        notes_bytes,
+        _,
+        _,
+    ) = _HEADER.unpack_from(data, at)
     if crc32c(memoryview(data)[at + 8 : end]) != crc:
         raise FrameError("the header's checksum does not match")
     try:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from lakemq.model.errors import IdempotencyMismatch, MessageNotFound
 from lakemq.model.message import Placed
-from lakemq.storage.commit_log import Key, Stored
+from lakemq.storage.appends import Key, Stored
 from lakemq.storage.reader import Reader
 from lakemq.storage.segment_index import Note
 

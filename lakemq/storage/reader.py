@@ -31,7 +31,7 @@ class Slice(NamedTuple):
     frame: Frame
     run: Run
     row: int
-    count: int
+    count: int  # pyright: ignore[reportIncompatibleMethodOverride]
 
     @property
     def first_queue_offset(self) -> int:

@@ -43,9 +43,7 @@ class Recovered(NamedTuple):
 def list_segments(files: Files, directory: Path) -> list[Segment]:
     """The segments' files in the directory, ascending."""
     return [
-        Segment(files, path, int(path.stem))
-        for path in sorted(directory.glob(f"*{SUFFIX}"))
-        if path.stem.isdigit()
+        Segment(files, path, int(path.stem)) for path in sorted(directory.glob(f"*{SUFFIX}")) if path.stem.isdigit()
     ]
 
 
@@ -247,4 +245,3 @@ def _verify_newest(segments: list[Segment], verify_ms: int) -> None:
         finally:
             if segment is not segments[-1]:
                 segment.close()
-

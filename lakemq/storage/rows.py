@@ -31,7 +31,7 @@ cached_schema = lru_cache(maxsize=4096)(stored_schema)
 
 def make_row(**columns: object) -> Row:
     """A row of `STORED` columns by name; None, `[]` and `{}` count as absent."""
-    values: list[object] = [0] + [None] * _WIDTH
+    values: list[object] = [None] * (_WIDTH + 1)
     mask = BODY_MASK
     for name, value in columns.items():
         if value is not None and value != [] and value != {}:

@@ -14,7 +14,6 @@ from lakemq.storage.frame import KIND_MESSAGES, FrameError, Meta, check_payload,
 from lakemq.storage.rows import decode_payload
 from lakemq.storage.segment_index import Extent, SegmentIndex, load
 
-
 _NO_MESSAGES = pa.RecordBatch.from_arrays([], names=[])
 
 

@@ -169,7 +169,9 @@ class SegmentIndex:
             body_crc = crc32c(part, body_crc)
         extent = _EXTENT.pack(*self.extent())
         head_crc = crc32c(head, crc32c(extent))
-        preamble = _PREAMBLE.pack(_MAGIC, _VERSION, len(head), head_crc, body_crc, crc32c(extent), *_EXTENT.unpack(extent))
+        preamble = _PREAMBLE.pack(
+            _MAGIC, _VERSION, len(head), head_crc, body_crc, crc32c(extent), *_EXTENT.unpack(extent)
+        )
         return [preamble, head, *arrays]
 
 
@@ -222,4 +224,3 @@ class _Cutter:
         numbers.frombytes(self._body[: count * 8])
         self._body = self._body[count * 8 :]
         return numbers
-

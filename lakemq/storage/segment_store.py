@@ -1,0 +1,153 @@
+"""The log's segments on disk: writing frames to the last one, beginning the next, removing the first."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pyarrow as pa
+
+from lakemq.storage.files import Files
+from lakemq.storage.frame import KIND_STATE, Meta, Run, encode
+from lakemq.storage.recovery import sealed_index
+from lakemq.storage.segment import Segment, segment_path
+from lakemq.storage.segment_index import SegmentIndex
+from lakemq.storage.topics import Queue, TopicTable
+
+logger = logging.getLogger(__name__)
+
+
+class FrameLeftTorn(OSError):
+    """A frame was written in part and can't be cut away: nothing may follow it."""
+
+
+class SegmentStore:
+    """The segments of one log, ascending; the last one, `active`, is written."""
+
+    def __init__(self, files: Files, directory: Path) -> None:
+        self._files = files
+        self._directory = directory
+        self.segments: list[Segment] = []
+        self.frames_written = 0
+        self.bytes_written = 0
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is written."""
+        return self.segments[-1]
+
+    def write(self, meta_part: bytes, payload: pa.Buffer) -> int:
+        """Append one frame's bytes to the active segment, whole or not at all; returns their offset.
+
+        Raises `OSError` when nothing was written, `FrameLeftTorn` when a part stays.
+        """
+        segment = self.active
+        descriptor, offset = segment.open(), segment.size
+        wanted = len(meta_part) + len(payload)
+        try:
+            written = self._files.append(descriptor, (meta_part, payload))
+            if written < wanted:
+                self._write_rest(descriptor, memoryview(meta_part + payload.to_pybytes())[written:])
+        except OSError as error:
+            self._cut_back(segment, offset, error)
+            raise
+        segment.size = offset + wanted
+        self.bytes_written += wanted
+        self.frames_written += 1
+        return offset
+
+    def _write_rest(self, descriptor: int, rest: memoryview) -> None:
+        while rest.nbytes:
+            step = self._files.append(descriptor, (rest,))
+            if step <= 0:
+                raise OSError("the file takes no more bytes")
+            rest = rest[step:]
+
+    def _cut_back(self, segment: Segment, offset: int, cause: OSError) -> None:
+        """Remove a frame that was written in part, so that the next one follows the last whole one."""
+        try:
+            self._files.truncate(segment.open(), offset)
+        except OSError as error:
+            raise FrameLeftTorn(
+                f"a frame was written in part ({cause}) and can't be cut away ({error}); restart the gateway"
+            ) from None
+
+    def begin(self, base_position: int, topics: TopicTable, store_time_ms: int) -> None:
+        """Make the next segment: its first frame is the state of everything that the log made."""
+        segment = Segment(self._files, segment_path(self._directory, base_position), base_position)
+        index = segment.index = SegmentIndex(base_position)
+        index.start({queue.key: queue.next_offset for queue in topics.all_queues()})
+        payload = json.dumps({"topics": topics.dump()}, separators=(",", ":")).encode()
+        payload += b" " * (-len(payload) % 8)
+        meta_part = encode(KIND_STATE, base_position, store_time_ms, 0, 0, [], b"", payload)
+        size = len(meta_part) + len(payload)
+        try:
+            descriptor = segment.open()
+            written = self._files.append(descriptor, (meta_part, payload))
+            if written < size:
+                self._write_rest(descriptor, memoryview(meta_part + payload)[written:])
+            self._files.sync(descriptor)
+            self._files.sync_dir(self._directory)
+        except OSError:
+            segment.close()
+            self._files.remove(segment.path)
+            raise
+        segment.size = size
+        index.add(0, Meta(KIND_STATE, base_position, store_time_ms, 0, 0, (), b"", 0, len(meta_part), size))
+        self.segments.append(segment)
+
+    def dump_index(self, topics: TopicTable) -> list[bytes]:
+        """The active segment's index as of now, as its file's content."""
+        index = self.active.index
+        assert index is not None
+        return index.dump(topics.dump())
+
+    def snapshot(self, segment: Segment, dump: list[bytes]) -> bool:
+        """Write the segment's index file; returns whether that worked. Any thread may call it."""
+        try:
+            self._files.replace(segment.index_path, dump)
+        except OSError as error:
+            logger.warning("can't write the index of segment %s, recovery will scan more: %s", segment.path.name, error)
+            return False
+        return True
+
+    def seal(self, segment: Segment, dump: list[bytes]) -> None:
+        """Let go of what a segment that is written no more has in memory. Any thread may call it."""
+        if self.snapshot(segment, dump):
+            segment.index = None
+            segment.close()
+
+    def set_min_offsets(self, topics: TopicTable) -> None:
+        """Every queue begins where the first segment found it."""
+        first = self.segments[0]
+        index = first.index or sealed_index(self._files, first)
+        for queue in topics.all_queues():
+            runs = index.queues.get(queue.key)
+            # A queue that the first segment doesn't know was made later, with offset 0.
+            queue.min_offset = max(queue.floor, runs.start_offset if runs is not None else 0)
+
+    def remove_oldest(self, topics: TopicTable) -> None:
+        """Remove the first segment: its queues begin later from now on."""
+        oldest = self.segments.pop(0)
+        self.set_min_offsets(topics)
+        oldest.close()
+        self._files.remove(oldest.index_path)
+        self._files.remove(oldest.path)
+        self._files.sync_dir(self._directory)
+        logger.info("removed segment %s: retention", oldest.path.name)
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        for segment in self.segments:
+            segment.close()
+
+
+def make_runs(groups: list[tuple[Queue, int]]) -> tuple[Run, ...]:
+    """The runs of a frame whose rows are `(queue, rows)` in this order, from the queues' ends on."""
+    runs: list[Run] = []
+    row = 0
+    for queue, rows in groups:
+        runs.append(Run(queue.topic, queue.queue_id, queue.next_offset, rows, row))
+        row += rows
+    return tuple(runs)
