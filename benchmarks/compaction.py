@@ -100,7 +100,7 @@ def _delay(chosen: Any) -> None:
         make_topic(process.url, "paced", 4)
         paced.start(process.url, "paced", chosen.rate, 3).communicate(timeout=60)
         query = stack.enter_context(lake_query(process.url, folder / "lake"))
-        wait_compacted(process.url, query, positions(process.url)["max_position"], 120)
+        wait_compacted(process.url, query, positions(process.url)["max_position"], 300)
         say("compaction: delay")
         sender = paced.start(process.url, "paced", chosen.rate, chosen.seconds + 15)
         time.sleep(15 if chosen.seconds > 15 else 1)  # until batches have their steady size

@@ -67,7 +67,7 @@ def main() -> None:
         make_topic(process.url, "warm", QUEUES)
         paced.start(process.url, "warm", 100, 5).communicate(timeout=60)
         query = stack.enter_context(lake_query(process.url, folder / "lake"))
-        wait_compacted(process.url, query, positions(process.url)["max_position"], 120)
+        wait_compacted(process.url, query, positions(process.url)["max_position"], 300)
         _measure(process.url, [process.pid, query.pid], "end to end, with the lake query", chosen)
 
 

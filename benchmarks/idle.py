@@ -40,7 +40,7 @@ def main() -> None:
         say("idle: the gateway alone")
         _measure("gateway alone", [process.pid], chosen.seconds)
         query = stack.enter_context(lake_query(process.url, folder / "lake"))
-        wait_compacted(process.url, query, positions(process.url)["max_position"], 120)
+        wait_compacted(process.url, query, positions(process.url)["max_position"], 300)
         time.sleep(chosen.settle_seconds)
         say("idle: with the lake query")
         _measure("gateway and lake query", [process.pid, query.pid], chosen.seconds)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.broker import positions
 
-_START_S_MAX = 180
+_START_S_MAX = 300
 _STOP_S_MAX = 60
 
 
