@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -30,6 +31,8 @@ CONF: dict[str, str] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.catalogImplementation": "in-memory",
+    # Nothing is kept there, but Spark makes the folder: not in whatever the working folder is.
+    "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "lakemq-warehouse"),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Two cores: a shuffle of more tasks than that is paid for in every small batch.
     "spark.sql.shuffle.partitions": "2",

@@ -6,12 +6,15 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
+
+TIMEOUT_S = 600
 
 Message = dict[str, Any]
 Produce = Callable[[str, Sequence[Message]], list[dict[str, Any]]]
@@ -31,6 +34,14 @@ def produce_to(url: str, topic: str, messages: Sequence[Message]) -> list[dict[s
         return answer["messages"]
     finally:
         connection.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A cold JVM on a busy machine takes minutes, and whichever test is first waits for it."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")

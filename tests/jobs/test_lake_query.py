@@ -23,9 +23,6 @@ from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of, wait_until_compacted
 
-pytestmark = pytest.mark.timeout(600)
-"""A cold JVM on a busy machine takes minutes."""
-
 
 class Scene:
     """A gateway of its own, a lake, and all that was produced."""
