@@ -26,7 +26,7 @@ from lakemq.testing import GatewayProcess, start_gateway
 TOPIC = "kill"
 QUEUES = 4
 PRODUCERS = 4
-SIZES = (0, 10, 200, 1_000, 5_000, 40_000)
+SIZES = (0, 10, 200, 200, 1_000, 20_000)
 OPTIONS: dict[str, object] = {
     "storage__segment_bytes": 1024 * 1024,
     "storage__snapshot_bytes": 100_000,
@@ -187,7 +187,7 @@ class KillRun:
         ]
         for thread in threads:
             thread.start()
-        time.sleep(self._chance.uniform(0.05, 1.5))
+        time.sleep(self._chance.uniform(0.05, 3))
         gateway.kill()
         for thread in threads:
             thread.join()

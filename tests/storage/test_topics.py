@@ -1,0 +1,95 @@
+"""The table of topics, apart from the log that makes it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
+from lakemq.storage.topics import TOPICS_TOPIC, TopicTable
+
+
+@pytest.fixture
+def table() -> TopicTable:
+    """A table with topic `a` of three queues."""
+    made = TopicTable()
+    made.apply({"op": "put", "topic": "a", "queues": 3, "permission": "rw"})
+    return made
+
+
+def test_table_names_its_topics(table: TopicTable) -> None:
+    assert [topic.name for topic in table] == [TOPICS_TOPIC, "a"]
+    assert len(table) == 2
+    table.apply({"op": "delete", "topic": "a", "queues": 3, "permission": "rw"})
+    assert [topic.name for topic in table] == [TOPICS_TOPIC]
+    assert len(table) == 1
+    assert len(list(table.all_queues())) == 4
+    with pytest.raises(TopicNotFound, match="'a'"):
+        table.get("a")
+
+
+@pytest.mark.parametrize("queue_id", [-1, 3, 65_535])
+def test_queue_that_is_not_there_is_named(table: TopicTable, queue_id: int) -> None:
+    assert table.queue("a", 2).key == ("a", 2)
+    with pytest.raises(QueueNotFound, match=f"queues 0 to 2, not {queue_id}"):
+        table.queue("a", queue_id)
+
+
+def test_queues_take_turns(table: TopicTable) -> None:
+    assert [table.get("a").next_queue().queue_id for _ in range(7)] == [0, 1, 2, 0, 1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "queues", "permission", "allowed"),
+    [
+        ("a", 3, "r", True),
+        ("a", 10, "w", True),
+        ("a", 2, "rw", False),
+        ("a", 11, "rw", False),
+        ("b", 1, "rw", True),
+        ("b", 0, "rw", False),
+        ("b", 1, "x", False),
+        ("b", 1, "", False),
+    ],
+)
+def test_queues_only_grow(table: TopicTable, name: str, queues: int, permission: str, allowed: bool) -> None:
+    if allowed:
+        table.check_put(name, queues, permission, 10)
+    else:
+        with pytest.raises(InvalidRequest):
+            table.check_put(name, queues, permission, 10)
+
+
+def test_frame_of_an_unknown_queue_makes_it(table: TopicTable) -> None:
+    assert table.ensure_queue("lost", 2) is table.queue("lost", 2)
+    assert table.ensure_queue("a", 4) is table.queue("a", 4)
+    assert len(table.get("a").queues) == 5
+    assert table.ensure_queue("a", 0) is table.queue("a", 0)
+
+
+def test_dump_restores_everything(table: TopicTable) -> None:
+    table.queue("a", 1).next_offset = 7
+    table.apply({"op": "put", "topic": "b", "queues": 2, "permission": "r"})
+    table.queue("b", 0).next_offset = 5
+    table.apply({"op": "delete", "topic": "b", "queues": 2, "permission": "r"})
+    other = TopicTable()
+    other.restore(table.dump())
+    assert other.dump() == table.dump()
+    assert other.find("b") is None
+    other.apply({"op": "put", "topic": "b", "queues": 2, "permission": "rw"})
+    assert [(q.floor, q.next_offset) for q in other.get("b").queues] == [(5, 5), (0, 0)]
+
+
+def test_deletion_wakes_those_who_wait(table: TopicTable) -> None:
+    async def wait() -> None:
+        loop = asyncio.get_running_loop()
+        waiting, gone = loop.create_future(), loop.create_future()
+        gone.cancel()
+        queue = table.queue("a", 0)
+        queue.waiters |= {waiting, gone}
+        table.apply({"op": "delete", "topic": "a", "queues": 3, "permission": "rw"})
+        await waiting
+        assert not queue.waiters
+
+    asyncio.run(wait())
