@@ -6,6 +6,7 @@ FastAPI's.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from lakemq.gateway.asgi import App, Disconnected, Receive, Scope, Send, bounded, send_answer
@@ -30,6 +31,13 @@ class Front:
         self.puller = Puller(broker)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._route(scope, receive, send)
+        except asyncio.CancelledError:
+            # A stop's grace is over, and this request's body is not whole yet.
+            await send_answer(send, make_problem("busy", "the gateway has stopped"))
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import httpx
 import pytest
@@ -30,3 +31,10 @@ def http(gateway: GatewayProcess) -> Iterator[httpx.Client]:
 def topic() -> str:
     """A name that no other test uses."""
     return f"topic-{next(_numbers)}"
+
+
+@pytest.fixture
+def fresh_gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
+    """One for a test that looks at the process as a whole."""
+    with start_gateway(tmp_path / "data") as process:
+        yield process

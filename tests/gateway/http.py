@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import httpx
@@ -49,7 +50,12 @@ def pull(http: httpx.Client, topic: str, queue_id: int = 0, offset: int = 0, **q
 def pull_all(http: httpx.Client, topic: str) -> list[dict[str, Any]]:
     """All messages of all queues of a topic, by position."""
     queues = http.get(f"/v1/topics/{topic}").json()["queues"]
-    messages = [message for queue in queues for message in pull(http, topic, queue["queue_id"], max=10_000)["messages"]]
+    messages: list[dict[str, Any]] = []
+    for queue in queues:
+        offset = queue["min_offset"]
+        while (answer := pull(http, topic, queue["queue_id"], offset, max=10_000))["messages"]:
+            messages += answer["messages"]
+            offset = answer["next_offset"]
     return sorted(messages, key=lambda message: message["position"])
 
 
@@ -116,6 +122,11 @@ class Connection:
     def send(self, data: bytes) -> None:
         """Send bytes as they are."""
         self.socket.sendall(data)
+
+    def half_close(self) -> None:
+        """Say that nothing more will come, and go on reading."""
+        with suppress(OSError):  # it isn't connected any more
+            self.socket.shutdown(socket.SHUT_WR)
 
     def answer(self) -> Answer | None:
         """The next answer; None when the gateway has closed the connection instead."""
