@@ -10,7 +10,7 @@ import orjson
 
 from lakemq.gateway.counters import Counters
 from lakemq.gateway.decode import Limits
-from lakemq.model.errors import Busy, InvalidRequest, ReadOnlyTopic
+from lakemq.model.errors import Busy, InvalidRequest, LogDamaged, ReadOnlyTopic
 from lakemq.model.names import check_writable
 from lakemq.settings import Settings
 from lakemq.storage.clock import Clock, SystemClock
@@ -80,7 +80,7 @@ class Broker:
             try:
                 self.log.retain()
                 self.idempotency.expire(self.clock.now_ms())
-            except OSError as error:
+            except (OSError, LogDamaged) as error:
                 logger.warning("housekeeping failed, trying again later: %s", error)
 
     # Waiting ---------------------------------------------------------------------------------
@@ -146,7 +146,6 @@ class Broker:
         body = orjson.dumps(record)
         queue = self.log.topics.queue(TOPICS_TOPIC, 0)
         await self.log.append([make_row(body=body)], [queue], len(body))
-        self.log.topics.apply(record)
 
     def describe(self) -> dict[str, Any]:
         """What `GET /v1/broker` says."""

@@ -28,11 +28,12 @@ from lakemq.storage.flush_mark import FlushMark
 from lakemq.storage.flusher import Flusher
 from lakemq.storage.frame import KIND_MESSAGES, Meta, encode
 from lakemq.storage.recovery import recover
+from lakemq.storage.replay import apply_records
 from lakemq.storage.rows import PayloadCodec, Row, batch_mask, rows_to_batch
 from lakemq.storage.segment import Frame, Segment
 from lakemq.storage.segment_index import Note, SegmentIndex, notes_of
 from lakemq.storage.segment_store import FrameLeftTorn, SegmentStore, make_runs
-from lakemq.storage.topics import Queue, TopicTable
+from lakemq.storage.topics import TOPICS_TOPIC, Queue, TopicTable
 
 logger = logging.getLogger(__name__)
 
@@ -383,6 +384,9 @@ class CommitLog:
             queue.next_offset += count
             if queue.waiters:
                 queue.wake()
+        if any(queue.topic == TOPICS_TOPIC for queue, _ in groups):
+            # Before anything else can happen: a snapshot that covers the record must hold the change.
+            apply_records(self.topics, meta, batch)
         self.flusher.wrote(index.end_position, meta.frame_bytes)
         if meta.notes:
             self.on_notes(notes_of(meta))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
+
 from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, Meta
 from lakemq.storage.rows import decode_payload
 from lakemq.storage.topics import TOPICS_TOPIC, TopicTable
@@ -15,14 +17,19 @@ def replay(topics: TopicTable, meta: Meta, payload: memoryview) -> None:
         topics.restore(json.loads(bytes(payload))["topics"])
     # First the runs: a deleted topic hides what came in the frame of its deletion too.
     advance(topics, meta)
-    for run in meta.runs:
-        if run.topic == TOPICS_TOPIC and meta.kind == KIND_MESSAGES:
-            bodies = decode_payload(meta.columns, payload).column("body").slice(run.row, run.count)
-            for body in bodies.to_pylist():
-                topics.apply_body(body)
+    if meta.kind == KIND_MESSAGES and any(run.topic == TOPICS_TOPIC for run in meta.runs):
+        apply_records(topics, meta, decode_payload(meta.columns, payload))
 
 
 def advance(topics: TopicTable, meta: Meta) -> None:
     """Move the queues past the frame's runs."""
     for run in meta.runs:
         topics.ensure_queue(run.topic, run.queue_id).next_offset = run.first_queue_offset + run.count
+
+
+def apply_records(topics: TopicTable, meta: Meta, batch: pa.RecordBatch) -> None:
+    """Carry out the topics' records among the frame's rows."""
+    for run in meta.runs:
+        if run.topic == TOPICS_TOPIC:
+            for body in batch.column("body").slice(run.row, run.count).to_pylist():
+                topics.apply_body(body)

@@ -120,7 +120,9 @@ class SegmentStore:
 
     def set_min_offsets(self, topics: TopicTable) -> None:
         """Every queue begins where the first segment found it."""
-        first = self.segments[0]
+        self._begin_queues(topics, self.segments[0])
+
+    def _begin_queues(self, topics: TopicTable, first: Segment) -> None:
         index = first.index or sealed_index(self._files, first)
         for queue in topics.all_queues():
             runs = index.queues.get(queue.key)
@@ -129,8 +131,9 @@ class SegmentStore:
 
     def remove_oldest(self, topics: TopicTable) -> None:
         """Remove the first segment: its queues begin later from now on."""
-        oldest = self.segments.pop(0)
-        self.set_min_offsets(topics)
+        oldest, following = self.segments[:2]
+        self._begin_queues(topics, following)
+        del self.segments[0]
         oldest.close()
         self._files.remove(oldest.index_path)
         self._files.remove(oldest.path)

@@ -142,7 +142,6 @@ class LogHarness:
 
         async def recording() -> None:
             await self.log.append([make_row(body=body)], [self.queue(TOPICS_TOPIC)], len(body))
-            self.log.topics.apply(record)
 
         self.run(recording())
 

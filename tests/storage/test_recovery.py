@@ -265,6 +265,22 @@ def test_deletion_hides_what_came_in_its_own_frame_after_a_restart_too(harness: 
     assert harness.queue("a").min_offset == harness.queue("a").next_offset == 1
 
 
+def test_snapshot_right_after_a_topics_record_holds_the_change(make_log: MakeLog) -> None:
+    """The record stood under the snapshot and was applied after it: a restart forgot the topic."""
+    harness = make_log(flush_bytes=1024, snapshot_bytes=1024)
+    harness.put_topic("a")
+    body = b'{"op": "put", "topic": "b", "queues": 3, "permission": "r"}'
+
+    async def store_both() -> None:
+        change = harness.log.append([make_row(body=body)], [harness.queue("RMQ_SYS_TOPICS")], len(body))
+        await asyncio.gather(change, harness.log.append([make_row(body=b"x" * 5000)], [harness.queue("a")], 5000))
+
+    harness.run(store_both())
+    harness.reopen()
+    made = harness.log.topics.get("b")
+    assert (len(made.queues), made.permission) == (3, "r")
+
+
 # Index files -----------------------------------------------------------------------------------
 
 
