@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from lakemq import settings
-from lakemq.gateway.serve import serve
+from lakemq.gateway import serve
 from lakemq.model.errors import LakemqError
 
 if __name__ == "__main__":

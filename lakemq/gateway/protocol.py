@@ -31,6 +31,7 @@ class Connection(HttpToolsProtocol):
         self._bytes_since_body = 0
         self._begun = False
         self._upgrading = False
+        self._running: Any = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -90,11 +91,25 @@ class Connection(HttpToolsProtocol):
             # The bad bytes follow a request that is still being answered: this answer is the last.
             cycle.keep_alive = False
             return
-        if self.pipeline:
-            self.transport.close()
-            return
-        self.transport.write(_encode(make_problem("invalid_request", msg)))
+        if not self.pipeline:
+            self.transport.write(_encode(make_problem("invalid_request", msg)))
         self.transport.close()
+        self._leave()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._leave()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _leave(self) -> None:
+        """Let the request that is being served know that nobody reads its answer: uvicorn tells only
+        the newest one, which may still wait for its turn, and the other would write all the same."""
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
 
 
 def _encode(answer: Answer) -> bytes:

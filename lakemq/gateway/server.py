@@ -1,0 +1,126 @@
+"""The gateway's process: recover, listen, serve, stop in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable, Generator
+
+import uvicorn
+import uvloop
+
+from lakemq.gateway.app import make_app
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.protocol import make_connection_class
+from lakemq.model.errors import LakemqError
+from lakemq.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+class CantListen(LakemqError):
+    """The address can't be listened on."""
+
+    code = "cant_listen"
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server that answers who waits before it closes connections, and that leaves the
+    end of the process to us: the log is closed after it."""
+
+    def __init__(self, config: uvicorn.Config, broker: Broker) -> None:
+        super().__init__(config)
+        self._broker = broker
+
+    def listen_to_signals(self) -> None:
+        """Stop in order from now on, when a signal asks for it."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._broker.begin_stop()
+        await super().shutdown(sockets)
+
+
+def _allow_many_connections() -> None:
+    """A connection is an open file, and of those a process may have few unless it asks for more."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(4096)
+    except (OSError, OverflowError, UnicodeError) as error:
+        listener.close()
+        raise CantListen(f"can't listen on {host}:{port}: {error}") from None
+    return listener
+
+
+def _config(settings: Settings, broker: Broker) -> uvicorn.Config:
+    return uvicorn.Config(
+        make_app(broker),
+        http=make_connection_class(settings.gateway.connections_max),
+        ws="none",
+        lifespan="off",
+        loop="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(settings.gateway.stop_grace_ms // 1000, 1),
+    )
+
+
+async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    broker = Broker(settings)
+    listener = _listen(settings.gateway.host, settings.gateway.port)
+    try:
+        try:
+            broker.open()
+        except OSError as error:
+            raise LakemqError(f"can't open the log in {settings.storage.data_dir}: {error}") from None
+        host, port = listener.getsockname()[:2]
+        server = _Server(_config(settings, broker), broker)
+        # Before anybody hears that it is ready: a signal that came in between would kill it.
+        server.listen_to_signals()
+        on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            await broker.close()
+    finally:
+        listener.close()
+
+
+def _say_ready(url: str) -> None:
+    sys.stderr.write(f"gateway: listening on {url}\n")
+    sys.stderr.flush()
+
+
+def run(settings: Settings, on_ready: Callable[[str], None] = _say_ready) -> None:
+    """Serve until SIGINT or SIGTERM; `on_ready` gets the URL just before the first request can be
+    answered. Raises `LogInUse`, `LogDamaged`, `CantListen`, `LakemqError`.
+
+    On return no acknowledged message is lost, who waited was answered, and the log is on disk.
+    """
+    _allow_many_connections()
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    uvloop.run(_serve(settings, on_ready))
