@@ -24,7 +24,7 @@ test: setup lint ## all checks: lint, then the tests, then the coverage that is 
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(ARGS)
 	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --include '$(PURE_RULES)' --fail-under 100
+	$(if $(ARGS),,$(BIN)/coverage report --include '$(PURE_RULES)' --fail-under 100)
 
 lint: setup ## ruff, pyright strict, import-linter, deptry
 	$(BIN)/ruff check .
