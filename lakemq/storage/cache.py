@@ -22,15 +22,20 @@ class FrameCache:
 
     def put(self, key: FrameKey, frame: Frame) -> None:
         """Keep the frame; one that is larger than the cache isn't kept."""
-        size = frame.meta.frame_bytes + _OVERHEAD_BYTES
+        size = _size(frame)
         if size > self._bytes_max or key in self._frames:
             return
         self._frames[key] = frame
         self._bytes += size
         while self._bytes > self._bytes_max:
             _, oldest = self._frames.popitem(last=False)
-            self._bytes -= oldest.meta.frame_bytes + _OVERHEAD_BYTES
+            self._bytes -= _size(oldest)
 
     def get(self, key: FrameKey) -> Frame | None:
         """The frame, or None."""
         return self._frames.get(key)
+
+
+def _size(frame: Frame) -> int:
+    """What the frame takes of memory: where it is compressed, that is far more than of the disk."""
+    return max(frame.meta.frame_bytes, frame.batch.nbytes) + _OVERHEAD_BYTES

@@ -13,6 +13,7 @@ import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http import ARROW, JSON, NDJSON, Connection, connect, is_problem, pull_all, put_topic, write_arrow
+from tests.gateway.test_many_waiters import resident_bytes
 
 MIB = 1024 * 1024
 MESSAGE_MAX = 4 * MIB
@@ -110,3 +111,14 @@ def test_the_limits_are_settings(tmp_path: Path) -> None:
         )
         response = client.post(path, content=b" " * 101, headers={"Content-Type": JSON})
         assert is_problem(response, 413, "message_too_large")
+
+
+def test_compressed_frames_count_in_the_cache_as_what_they_take_of_memory(
+    fresh_gateway: GatewayProcess, topic: str
+) -> None:
+    content = gzip.compress(write_arrow({"body": pa.array([bytes(MESSAGE_MAX)] * 15, pa.binary())}), 1)
+    headers = {"Content-Type": ARROW, "Content-Encoding": "gzip"}
+    with connect(fresh_gateway) as client:
+        for _ in range(8):
+            assert client.post(f"/v1/topics/{topic}/messages", content=content, headers=headers).status_code == 200
+    assert resident_bytes(fresh_gateway.pid) < 400 * MIB
