@@ -75,7 +75,7 @@ def _drop_unborn(files: Files, segments: list[Segment], mark: Mark) -> int:
     try:
         next(scan(last, 0, size), None)
     except Broken:
-        if find_frame(last, 0, size) is not None or last.index_path.exists():
+        if find_frame(last, 0, size, last.base_position) is not None or last.index_path.exists():
             return 0
     else:
         if size:
@@ -132,9 +132,9 @@ def _known_extent(segment: Segment) -> Extent | None:
 
 def _seal_again(files: Files, segment: Segment, size: int) -> SegmentIndex:
     """Make a sealed segment's index from its frames: all of them must be sound."""
-    topics = TopicTable()
+    topics, index = TopicTable(), SegmentIndex(segment.base_position)
     try:
-        index = _read_frames(segment, None, topics, size)
+        _read_frames(segment, index, topics, size)
     except Broken as broken:
         raise segment.damaged(broken.offset, broken.reason) from None
     try:
@@ -162,12 +162,12 @@ def _open_last(files: Files, segment: Segment, topics: TopicTable, flushed: int)
     size = files.size(segment.open())
     if flushed > size:
         raise segment.damaged(size, f"{flushed} bytes were flushed, {size} are there")
-    index = _snapshot(segment, size)
+    index = _snapshot(segment, size) or SegmentIndex(segment.base_position)
     torn = 0
     try:
-        index = _read_frames(segment, index, topics, size)
+        _read_frames(segment, index, topics, size)
     except Broken as broken:
-        after = find_frame(segment, broken.offset + 1, size)
+        after = find_frame(segment, broken.offset + 1, size, index.end_position)
         if after is not None or broken.offset < max(flushed, 1):
             raise segment.damaged(broken.offset, broken.reason) from None
         torn = size - broken.offset
@@ -178,17 +178,11 @@ def _open_last(files: Files, segment: Segment, topics: TopicTable, flushed: int)
             torn, segment.path.name, broken.offset, broken.reason,
         )  # fmt: skip
         size = broken.offset
-        index = _read_frames(segment, _snapshot(segment, size), _cleared(topics), size)
     segment.index = index
     segment.size = size
     segment.end_position = index.end_position
     segment.last_store_time_ms = index.last_store_time_ms
     return torn
-
-
-def _cleared(topics: TopicTable) -> TopicTable:
-    topics.restore(TopicTable().dump())
-    return topics
 
 
 def _snapshot(segment: Segment, size: int) -> SegmentIndex | None:
@@ -209,11 +203,10 @@ def _snapshot(segment: Segment, size: int) -> SegmentIndex | None:
     return index
 
 
-def _read_frames(segment: Segment, index: SegmentIndex | None, topics: TopicTable, size: int) -> SegmentIndex:
-    """The segment's index up to `size`, and `topics` as of there, going on from `index` if given."""
-    if index is None:
-        index = SegmentIndex(segment.base_position)
-    else:
+def _read_frames(segment: Segment, index: SegmentIndex, topics: TopicTable, size: int) -> None:
+    """Bring `index` and `topics` from where the index ends up to `size`; when that raises `Broken`
+    they are as of its offset."""
+    if index.covered_bytes:
         topics.restore(index.state)
     for offset, meta, payload in scan(segment, index.covered_bytes, size):
         if meta.first_position != index.end_position:
@@ -222,7 +215,6 @@ def _read_frames(segment: Segment, index: SegmentIndex | None, topics: TopicTabl
             _enter(index, topics, offset, meta, payload)
         except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise segment.damaged(offset, f"the frame is sound, but what it says is not: {error!r}") from None
-    return index
 
 
 def _enter(index: SegmentIndex, topics: TopicTable, offset: int, meta: Meta, payload: memoryview) -> None:

@@ -79,8 +79,11 @@ def _frame_at(window: _Window, offset: int) -> Scanned:
     return Scanned(offset, meta, payload)
 
 
-def find_frame(segment: Segment, start: int, end: int) -> int | None:
-    """The offset of the first sound frame at or after byte `start`, or None."""
+def find_frame(segment: Segment, start: int, end: int, position_min: int = 0) -> int | None:
+    """The offset of the first sound frame at or after byte `start`, or None.
+
+    A frame that begins below `position_min` is none of the log's: it stands in a message's body.
+    """
     window = _Window(segment, end)
     offset = start + -start % ALIGNMENT
     while offset < end:
@@ -91,13 +94,17 @@ def find_frame(segment: Segment, start: int, end: int) -> int | None:
             offset += -offset % ALIGNMENT
             continue
         offset += found
-        try:
-            _frame_at(window, offset)
-        except FrameError:
-            offset += ALIGNMENT
-        else:
+        if _begins_frame(window, offset, position_min):
             return offset
+        offset += ALIGNMENT
     return None
+
+
+def _begins_frame(window: _Window, offset: int, position_min: int) -> bool:
+    try:
+        return _frame_at(window, offset).meta.first_position >= position_min
+    except FrameError:
+        return False
 
 
 def _first_magic(chunk: bytes) -> int | None:

@@ -128,6 +128,24 @@ def test_torn_tail_is_cut_at_any_byte(harness: LogHarness, caplog: pytest.LogCap
         harness.crash()
 
 
+def test_frame_in_the_body_of_a_torn_frame_is_no_frame_of_the_log(make_log: MakeLog) -> None:
+    """Who stored a copy of an older segment in a message could keep a crashed broker from starting."""
+    harness = make_log(compression="none")
+    harness.put_topic("a")
+    _write_some(harness)
+    copy = harness.segment_paths()[0].read_bytes()
+    before = harness.read_log()
+    harness.append("a", 0, copy + b"x" * 1000)
+    harness.crash()
+    _without_hints(harness)
+    (path,) = harness.segment_paths()
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 16)
+    assert find_frame(Segment(Files(), path, 0), len(copy) + 8, path.stat().st_size) is not None
+    harness.open()
+    assert harness.read_log() == before
+
+
 def test_cut_tail_is_cut_once(harness: LogHarness) -> None:
     _write_some(harness)
     harness.crash()
