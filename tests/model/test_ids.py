@@ -1,0 +1,49 @@
+"""Message ids."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakemq.model.errors import MessageNotFound
+from lakemq.model.ids import format_message_id, is_broker_name, parse_message_id
+
+BROKERS = st.from_regex(r"[A-Za-z0-9_-]{1,63}", fullmatch=True)
+POSITIONS = st.integers(0, 2**63 - 1)
+
+
+@given(BROKERS, POSITIONS)
+def test_an_id_is_read_as_it_was_written_and_needs_no_quoting(broker: str, position: int) -> None:
+    message_id = format_message_id(broker, position)
+    assert quote(message_id, safe="") == message_id
+    assert parse_message_id(message_id) == (broker, position)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "broker-a", "broker-a.", ".1", "broker-a.01", "broker-a.-1", "broker-a.1\n", "a b.1", "broker-a.٣",
+     f"broker-a.{2**63}", "x" * 64 + ".1"],
+)  # fmt: skip
+def test_what_was_never_an_id_is_no_message(text: str) -> None:
+    with pytest.raises(MessageNotFound):
+        parse_message_id(text)
+
+
+@given(st.text(max_size=80))
+def test_no_text_breaks_the_parser(text: str) -> None:
+    try:
+        broker, position = parse_message_id(text)
+    except MessageNotFound:
+        return
+    assert format_message_id(broker, position) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [("broker-a", True), ("B_1", True), ("", False), ("a.b", False), ("a\n", False), ("x" * 64, False)],
+)
+def test_a_broker_name_fits_into_an_id(name: str, fits: bool) -> None:
+    assert is_broker_name(name) is fits

@@ -1,0 +1,42 @@
+"""Names of topics."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakemq.model.errors import InvalidTopic, ReadOnlyTopic
+from lakemq.model.names import check_readable, check_writable, is_system
+
+MALFORMED = ["", "a b", "a/b", "a.b", "ä", "a\n", "x" * 128]
+SYSTEM = ["%RETRY%group", "%DLQ%group", "RMQ_SYS_TOPICS", "SCHEDULE_TOPIC_XXXX"]
+
+
+@pytest.mark.parametrize("topic", ["orders", "A-1_b", "x" * 127])
+def test_a_clients_topic_is_read_and_written(topic: str) -> None:
+    assert not is_system(topic)
+    assert check_readable(topic) == topic
+    assert check_writable(topic) == topic
+
+
+@pytest.mark.parametrize("topic", SYSTEM)
+def test_a_topic_of_the_system_is_read_and_never_written(topic: str) -> None:
+    assert is_system(topic)
+    assert check_readable(topic) == topic
+    with pytest.raises(ReadOnlyTopic):
+        check_writable(topic)
+
+
+@pytest.mark.parametrize("topic", MALFORMED)
+def test_a_malformed_name_is_neither_read_nor_written(topic: str) -> None:
+    with pytest.raises(InvalidTopic):
+        check_readable(topic)
+    with pytest.raises(InvalidTopic):
+        check_writable(topic)
+
+
+@pytest.mark.parametrize("topic", ["%", "%RETRY%", "%DLQ%a b", "%OTHER%group", "%RETRY%" + "x" * 128])
+def test_a_percent_sign_alone_opens_no_door(topic: str) -> None:
+    with pytest.raises(InvalidTopic):
+        check_readable(topic)
+    with pytest.raises(ReadOnlyTopic):
+        check_writable(topic)
