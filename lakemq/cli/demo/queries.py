@@ -54,6 +54,9 @@ WHERE tail IS NOT NULL GROUP BY tail, month, day ORDER BY legs DESC, month, day,
 """
 
 
+EXAMPLE = "SELECT tag, count(*) FROM messages GROUP BY tag"
+
+
 @dataclass(frozen=True)
 class Leg:
     """One flight of an aircraft's day."""

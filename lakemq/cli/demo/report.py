@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from rich.table import Table
 
 from lakemq.cli.demo.chart import bars
 from lakemq.cli.demo.history import Day, History, Stored
+from lakemq.cli.demo.queries import EXAMPLE
 from lakemq.cli.demo.replay import Replayed
 from lakemq.cli.output import stdout, write_line
 
@@ -68,9 +70,9 @@ def show_how_to_go_on(url: str, root: Path, pid: int) -> None:
     _write(
         [
             f"\nThe broker runs on {url} (process {pid}). Go on with:",
-            f"  lakemq pull flights --queue 0 --max 5 --broker {url}",
-            f"  lakemq produce greetings 'hello' --broker {url}",
-            f"  lakemq sql 'SHOW TABLES' --lake {root / 'lake'}",
+            f"  {_command()} pull flights --queue 0 --max 5 --broker {url}",
+            f"  {_command()} produce greetings 'hello' --broker {url}",
+            f'  {_command()} sql "{EXAMPLE}" --lake {root / "lake"}',
             f"and stop it with: kill {pid}    (its files are in {root})",
         ]
     )
@@ -82,8 +84,9 @@ def show_next(root: Path | None) -> None:
     _write(
         [
             f"\nAll stopped, {left}. Go on with:",
-            "  lakemq demo --keep     the same, and leaves the broker running",
-            "  lakemq up              a broker of your own, then: lakemq produce --help",
+            f"  {_command()} demo --keep       the same, and leaves the broker running",
+            f"  {_command()} up                a broker of your own",
+            f"  {_command()} produce --help    how to put messages into it",
         ]
     )
 
@@ -97,6 +100,12 @@ def _show_day(day: Day) -> None:
         delay = "cancelled" if leg.dep_delay is None else f"{leg.dep_delay:+.0f} min"
         table.add_row(f"{hour:02}:{minute:02}", f"{leg.carrier}{leg.flight}", leg.origin, leg.dest, delay)
     stdout().print(table)
+
+
+def _command() -> str:
+    """The command as it was called, so that what is shown can be typed."""
+    called = sys.argv[0]
+    return called if Path(called).name == "lakemq" else "lakemq"
 
 
 def _missing(missing: int, repeated: int) -> str:
