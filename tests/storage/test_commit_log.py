@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from lakemq.storage.commit_log import CommitLog, Stored
 from lakemq.storage.frame import Meta
 from lakemq.storage.rows import PayloadCodec, batch_mask, body_row, decode_payload, make_row, rows_to_batch
 from lakemq.storage.scan import scan
+from lakemq.testing import FaultyFiles
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness, incompressible
 
@@ -607,3 +609,44 @@ def test_batch_with_more_columns_comes_back_whole(harness: LogHarness) -> None:
     piece = harness.reader.message(position + 1)
     assert piece.frame.batch.equals(batch)
     assert piece.row == 1
+
+
+class _ShortWrites(FaultyFiles):
+    """A disk that takes at most so many bytes at once."""
+
+    step_bytes = 1000
+
+    def append(self, descriptor: int, parts: Sequence[bytes | memoryview]) -> int:
+        data = b"".join(bytes(part) for part in parts)[: self.step_bytes]
+        return super().append(descriptor, (data,)) if data else 0
+
+
+def test_frame_that_is_written_in_many_steps_is_whole(harness: LogHarness) -> None:
+    harness.crash()
+    harness.files = files = _ShortWrites()
+    harness.open()
+    harness.append("a", 0, incompressible(1, 10_000))
+    files.step_bytes = 50
+    harness.append("a", 0, b"small")
+    files.step_bytes = 100_000
+    for number in range(4):
+        harness.append("a", 1, incompressible(number, 300_000))
+    files.step_bytes = 50
+    harness.append("a", 0, b"in a segment whose state was written in many steps")
+    assert len(harness.log.segments) == 2
+    before = harness.read_log()
+    harness.reopen()
+    assert harness.log.torn_bytes == 0
+    assert harness.read_log() == before
+
+
+def test_file_that_takes_no_more_bytes_is_a_full_disk(harness: LogHarness) -> None:
+    before, size = harness.read_log(), harness.active.size
+    harness.crash()
+    harness.files = files = _ShortWrites()
+    harness.open()
+    files.step_bytes = 0
+    with pytest.raises(StoreUnwritable, match="no more bytes"):
+        harness.append("a", 0, b"refused")
+    assert harness.active.path.stat().st_size == size
+    assert harness.read_log() == before
