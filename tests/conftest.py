@@ -20,6 +20,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     warehouse = tmp_path_factory.mktemp("warehouse")
     conf = {"spark.sql.warehouse.dir": str(warehouse)}
-    session = start_session(Settings(spark=Spark(conf=conf, driver_memory="1g")), "lakemq tests")
+    settings = Settings(spark=Spark(conf=conf, driver_memory="1g"))
+    session = start_session(settings, "lakemq tests", short_lived=True)
     yield session
     session.stop()

@@ -23,6 +23,8 @@ SMALL_FILES_MIN = 16
 VACUUM_PASSES = 24
 """Files that no version needs any more are deleted at every so-manieth pass that did something."""
 
+_STOP_S_MAX = 10.0
+
 logger = logging.getLogger(__name__)
 
 
@@ -66,8 +68,11 @@ class Maintenance:
             self._thread.start()
 
     def stop(self) -> None:
-        """No further pass; one that is under way ends with the session."""
+        """Ends the pass that is under way, if any: its table stays as it was."""
         self._stopped.set()
+        if self._thread.is_alive():
+            self._session.sparkContext.cancelAllJobs()
+            self._thread.join(_STOP_S_MAX)
 
     def pass_over(self) -> None:
         """One pass over all tables. What fails is logged and tried again at the next pass."""
@@ -91,6 +96,8 @@ class Maintenance:
             try:
                 self.pass_over()
             except Exception as error:  # noqa: BLE001 (as above)
+                if self._stopped.is_set():
+                    return
                 logger.warning("maintenance failed: %s", _first_line(error))
 
 

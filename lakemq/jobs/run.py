@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from pathlib import Path
 from threading import Event
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import BrokerUnavailable
+from lakemq.jobs.lake_lock import LakeLock
 from lakemq.jobs.lake_query import LakeQuery
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance import Maintenance
@@ -47,7 +49,10 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str]) -> None:
     session = start_session(settings, "lakemq jobs")
     _on_signals(stop)  # Spark has put its own handler for SIGINT there
     maintenance = Maintenance(session, settings)
+    lock = LakeLock(session, settings.lake.dir)
     try:
+        if not _locked(lock, settings.lake.dir, stop):
+            return
         if OPTIMIZE in chosen:
             maintenance.start()
         if LAKE in chosen:
@@ -57,6 +62,7 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str]) -> None:
             stop.wait()
     finally:
         maintenance.stop()
+        lock.release()
         session.stop()
 
 
@@ -73,6 +79,18 @@ def _run_lake(session: SparkSession, settings: Settings, broker_url: str, stop: 
             raise LakemqError(f"the lake query keeps failing: {_one_line(error)}")
         logger.warning("lake query: %s; starting again", _one_line(error))
         stop.wait(min(2.0**failures, _PAUSE_S_MAX))
+
+
+def _locked(lock: LakeLock, lake: Path, stop: Event) -> bool:
+    """Waits until no other process writes the lake; False when asked to stop before."""
+    said = False
+    while not lock.acquire():
+        if not said:
+            logger.warning("another process writes the lake in %s; waiting for its end", lake)
+            said = True
+        if stop.wait(1.0):
+            return False
+    return True
 
 
 def _run_once(query: LakeQuery, stop: Event) -> Exception | None:

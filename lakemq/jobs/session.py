@@ -18,6 +18,7 @@ from lakemq.settings import Settings
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG_CONF = Path(__file__).with_name("log4j2.properties").absolute()
 _CUBE_BYTES = str(1024**3)
 _FILE_BYTES = str(256 * 1024**2)
@@ -47,7 +48,7 @@ CONF: dict[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": (f"{_STREAMING}.state.RocksDBStateStoreProvider"),
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     "spark.cleaner.periodicGC.interval": "24h",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_CONF.as_uri()}",
+    _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOG_CONF.as_uri()}",
     # OPTIMIZE must not keep the query that appends from the cores.
     "spark.scheduler.mode": "FAIR",
     "spark.databricks.delta.optimize.maxThreads": "1",
@@ -58,17 +59,22 @@ CONF: dict[str, str] = {
 }
 
 
-def start_session(settings: Settings, name: str = "lakemq") -> SparkSession:
+def start_session(settings: Settings, name: str = "lakemq", *, short_lived: bool = False) -> SparkSession:
     """A session as `settings.spark` says, with `format("lakemq")` registered.
 
-    In one process there is one session: the second call gets the first one's.
+    `short_lived`: for a few statements, so compiled once and quickly: the first answer costs half
+    the CPU, long work some more. In one process there is one session: the second call gets the
+    first one's.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.Builder().appName(name).master(settings.spark.master)
     builder = builder.config("spark.driver.memory", settings.spark.driver_memory)
-    for key, value in {**CONF, **settings.spark.conf}.items():
+    conf = {**CONF, **settings.spark.conf}
+    if short_lived:
+        conf[_JAVA_OPTIONS] += " -XX:TieredStopAtLevel=1"
+    for key, value in conf.items():
         builder = builder.config(key, value)
     # PySpark logs each error of a statement too, with the JVM's stack; it is raised all the same.
     logging.getLogger("SQLQueryContextLogger").disabled = True

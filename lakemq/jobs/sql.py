@@ -22,7 +22,7 @@ def open_lake(settings: Settings) -> SparkSession:
     Raises `LakeNotFound` when there is none. The caller stops the session.
     """
     tables = _tables(settings.lake.dir)
-    session = start_session(settings, "lakemq sql")
+    session = start_session(settings, "lakemq sql", short_lived=True)
     for path in tables:
         frame = session.read.format("delta").load(str(path))
         frame.createOrReplaceTempView(path.name)

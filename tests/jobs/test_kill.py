@@ -61,6 +61,7 @@ def driver(url: str, lake: Path, log: Path) -> Generator[subprocess.Popen[bytes]
         "LAKEMQ_LAKE__TRIGGER_MS": "0",
         "LAKEMQ_LAKE__OPTIMIZE_INTERVAL_MS": "3000",
         "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
     }
     command = [sys.executable, "-m", "lakemq", "jobs", "--broker", url, "--lake", str(lake)]
     with log.open("wb") as output:
@@ -99,7 +100,10 @@ def test_a_driver_killed_at_any_instant_leaves_each_message_once(tmp_path: Path)
         with driver(gateway.url, lake, log) as process:
             wait_until_ready(process, log)
             flow.stop()
-            wait_until_compacted(gateway.url, lambda: process.poll() is None)
+            try:
+                wait_until_compacted(gateway.url, lambda: process.poll() is None)
+            except AssertionError as error:
+                raise AssertionError(log.read_text(encoding="utf-8")) from error
             process.terminate()
             assert process.wait(60) == 0, log.read_text(encoding="utf-8")
     check_once_in_each_table(lake, flow.produced, f"(LAKEMQ_TEST_SEED={SEED})")
