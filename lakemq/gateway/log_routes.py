@@ -14,7 +14,6 @@ from lakemq.gateway.broker import Broker
 from lakemq.gateway.pull import OFFSET_MAX
 from lakemq.model.columns import MESSAGE
 from lakemq.model.errors import InvalidRequest, PositionGone
-from lakemq.storage.reader import Slice
 from lakemq.storage.topics import Queue
 
 # Its functions are made as it is imported: no type checker sees them.
@@ -107,13 +106,13 @@ def make_router(broker: Broker) -> APIRouter:
         schema = _schema(columns)
         plan = reader.plan_positions(begin, min(to, log.next_position), wanted, bytes_max)
 
-        def carry_out() -> memoryview:
-            slices: list[Slice] = reader.read_positions(plan, wanted)
-            return to_arrow(slices, broker.name, schema)
+        def carry_out() -> tuple[memoryview, int]:
+            slices, reached = reader.read_positions_up_to(plan, wanted, bytes_max)
+            return to_arrow(slices, broker.name, schema), reached
 
-        body = await asyncio.to_thread(carry_out)
-        headers = {"lakemq-next-position": str(max(plan.end, begin))}
-        return Response(bytes(body), headers=headers, media_type=ARROW.decode())
+        body, reached = await asyncio.to_thread(carry_out)
+        headers = {"lakemq-next-position": str(max(reached, begin))}
+        return Response(body, headers=headers, media_type=ARROW.decode())
 
     @router.get("/position", summary="The first position stored at or after a time")
     async def position(timestamp_ms: Position) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]

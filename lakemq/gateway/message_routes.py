@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request, Response
 from lakemq.gateway.answers import to_dicts
 from lakemq.gateway.asgi import Receive, Scope, Send
 from lakemq.gateway.front import Front
-from lakemq.model.errors import MessageNotFound
+from lakemq.model.errors import MessageNotFound, PositionGone
 from lakemq.model.ids import parse_message_id
 
 _MESSAGE_EXAMPLE = {"messages": [{"body": "hello", "tag": "T", "keys": ["k1"], "properties": {"a": "b"}}]}
@@ -87,7 +87,11 @@ def make_router(front: Front) -> APIRouter:
         name, position = parse_message_id(message_id)
         if name != broker.name:
             raise MessageNotFound(f"message {message_id!r} is of broker {name!r}; this is {broker.name!r}")
-        part = await asyncio.to_thread(broker.reader.message, position)
+        plan = broker.reader.plan_message(position)
+        try:
+            part = await asyncio.to_thread(broker.reader.read_message, plan)
+        except PositionGone as error:
+            raise MessageNotFound(error.detail) from None
         # A topic that was made again has the same queues: what was deleted lies below their floors.
         if part.first_queue_offset < broker.log.topics.floor(part.run.topic, part.run.queue_id):
             raise MessageNotFound(f"the topic of message {message_id!r} was deleted")

@@ -23,13 +23,14 @@ from lakemq.gateway.asgi import (
 )
 from lakemq.gateway.broker import Broker, finish
 from lakemq.gateway.problems import Answer
-from lakemq.model.errors import Forbidden, InvalidFilter, InvalidRequest
+from lakemq.model.errors import Forbidden, InvalidFilter, InvalidRequest, PositionGone
 from lakemq.model.names import check_readable
-from lakemq.storage.reader import QueuePlan, Slice
+from lakemq.storage.reader import Slice
 from lakemq.storage.topics import Queue
 
 OFFSET_MAX = 2**63 - 1
 SCANNED_MAX = 65_536
+SCAN_STEP = 4_096
 _QUERY = frozenset({"offset", "max", "wait_ms", "tags", "sql", "group"})
 
 
@@ -115,16 +116,13 @@ class Puller:
         while True:
             arrival: asyncio.Future[None] = loop.create_future()
             if offset < queue.next_offset:
-                plan = self._reader.plan(queue, offset, pull.messages_max, self._broker.settings.gateway.pull_bytes_max)
                 try:
-                    slices = await self._read(plan)
-                except FileNotFoundError:
+                    slices, reached = await self._scan(queue, offset, pull)
+                except PositionGone:
                     # Retention was faster: what was planned is gone.
                     return Pulled("offset_out_of_range", max(offset, queue.min_offset), [])
-                scanned += plan.end - offset
-                offset = plan.end
-                if pull.tags is not None:
-                    slices = [match for part in slices for match in match_tags(part, pull.tags)]
+                scanned += reached - offset
+                offset = reached
                 if slices:
                     return Pulled("found", offset, slices)
                 if scanned < SCANNED_MAX:
@@ -149,10 +147,19 @@ class Puller:
             queue.waiters.discard(arrival)
             client.cancel()
 
-    async def _read(self, plan: QueuePlan) -> list[Slice]:
+    async def _scan(self, queue: Queue, offset: int, pull: Pull) -> tuple[list[Slice], int]:
+        """The next matching messages, maybe none of those looked at, and the offset to go on with."""
+        bytes_max = self._broker.settings.gateway.pull_bytes_max
+        wanted = pull.messages_max
+        step = wanted if pull.tags is None else max(wanted, SCAN_STEP)
+        plan = self._reader.plan(queue, offset, step, bytes_max)
         if self._reader.cached(plan):
-            return self._reader.read(plan)
-        return await asyncio.get_running_loop().run_in_executor(None, self._reader.read, plan)
+            slices, reached = self._reader.read_up_to(plan, bytes_max)
+        else:
+            slices, reached = await asyncio.to_thread(self._reader.read_up_to, plan, bytes_max)
+        if pull.tags is None:
+            return slices, reached
+        return _first([match for part in slices for match in match_tags(part, pull.tags)], wanted, reached)
 
     def _answer(self, queue: Queue, pulled: Pulled, media: bytes) -> Answer:
         name = self._broker.name
@@ -174,6 +181,24 @@ class Puller:
             (b"lakemq-max-offset", b"%d" % queue.next_offset),
         ]
         return Answer(200, headers, body)
+
+
+def _first(slices: list[Slice], messages_max: int, reached: int) -> tuple[list[Slice], int]:
+    """The first `messages_max` messages of the slices, and the offset after them, or `reached` when
+    these are all."""
+    left = messages_max
+    chosen: list[Slice] = []
+    for part in slices:
+        if part.count > left:
+            if left:
+                chosen.append(part._replace(count=left))
+            break
+        chosen.append(part)
+        left -= part.count
+    else:
+        return chosen, reached
+    last = chosen[-1]
+    return chosen, last.first_queue_offset + last.count
 
 
 def match_tags(part: Slice, tags: frozenset[str]) -> list[Slice]:

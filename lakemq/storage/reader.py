@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lakemq.model.errors import MessageNotFound
+from lakemq.model.errors import MessageNotFound, PositionGone
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.frame import KIND_MESSAGES, Run
 from lakemq.storage.recovery import sealed_index
@@ -23,6 +23,7 @@ from lakemq.storage.topics import Queue
 INDEXES_MAX = 4
 READ_BYTES = 1024 * 1024
 FRAMES_MAX = 16_384
+UNBOUNDED = 2**63
 
 
 class Slice(NamedTuple):
@@ -170,28 +171,50 @@ class Reader:
     # Carrying out ----------------------------------------------------------------------------
 
     def read(self, plan: QueuePlan) -> list[Slice]:
-        """The plan's messages, in order of their offsets; raises `LogDamaged`."""
+        """All the plan's messages, in order of their offsets; raises `LogDamaged`, `PositionGone`."""
+        return self.read_up_to(plan, UNBOUNDED)[0]
+
+    def read_up_to(self, plan: QueuePlan, bytes_max: int) -> tuple[list[Slice], int]:
+        """The plan's messages until they take `bytes_max` bytes of memory, at least a frame's, and
+        the offset to go on with: frames may be far larger in memory than on disk."""
         slices: list[Slice] = []
+        size = 0
         for frame in self._frames(plan.extents):
+            if size > bytes_max and slices:
+                last = slices[-1]
+                return slices, last.first_queue_offset + last.count
+            size += frame.batch.nbytes
             for run in frame.meta.runs:
                 if run.topic == plan.topic and run.queue_id == plan.queue_id:
                     begin = max(plan.begin, run.first_queue_offset)
                     count = min(plan.end, run.first_queue_offset + run.count) - begin
                     if count > 0:
                         slices.append(Slice(frame, run, run.row + begin - run.first_queue_offset, count))
-        return slices
+        return slices, plan.end
 
     def read_positions(self, plan: PositionPlan, topics: set[str] | None) -> list[Slice]:
-        """The plan's messages of `topics` (None: all), in order of their positions."""
+        """All the plan's messages of `topics` (None: all), in order of their positions; raises
+        `LogDamaged`, `PositionGone`."""
+        return self.read_positions_up_to(plan, topics, UNBOUNDED)[0]
+
+    def read_positions_up_to(
+        self, plan: PositionPlan, topics: set[str] | None, bytes_max: int
+    ) -> tuple[list[Slice], int]:
+        """`read_positions` until they take `bytes_max` bytes of memory, at least a frame's, and the
+        position to go on with."""
         slices: list[Slice] = []
+        size = 0
         for frame in self._frames(plan.extents):
             first = frame.meta.first_position
+            if size > bytes_max:
+                return slices, max(first, plan.begin)
+            size += frame.batch.nbytes
             for run in frame.meta.runs:
                 begin = max(plan.begin - first, run.row)
                 count = min(plan.end - first, run.row + run.count) - begin
                 if count > 0 and (topics is None or run.topic in topics):
                     slices.append(Slice(frame, run, begin, count))
-        return slices
+        return slices, plan.end
 
     def _frames(self, extents: list[Extent]) -> Iterable[Frame]:
         for segment, frames in extents:
@@ -204,7 +227,7 @@ class Reader:
                     number += 1
                     continue
                 end = _adjacent(frames, number)
-                data = memoryview(segment.read(offset, frames[end - 1][0] + frames[end - 1][1] - offset))
+                data = _read_bytes(segment, offset, frames[end - 1][0] + frames[end - 1][1] - offset)
                 for at, _ in frames[number:end]:
                     frame = segment.parse(data, at, at - offset)
                     if frame.meta.kind == KIND_MESSAGES:
@@ -214,13 +237,20 @@ class Reader:
     # Looking up ------------------------------------------------------------------------------
 
     def message(self, position: int) -> Slice:
-        """The message at `position`; raises `MessageNotFound`."""
+        """The message at `position`; raises `MessageNotFound`. For one thread: it plans and reads."""
+        return self.read_message(self.plan_message(position))
+
+    def plan_message(self, position: int) -> PositionPlan:
+        """What to read for the message at `position`; raises `MessageNotFound`."""
         if not self._log.min_position <= position < self._log.next_position:
             raise MessageNotFound(f"the log holds no message at position {position}")
-        plan = self.plan_positions(position, position + 1, None, 1)
+        return self.plan_positions(position, position + 1, None, 1)
+
+    def read_message(self, plan: PositionPlan) -> Slice:
+        """The one message of the plan; raises `MessageNotFound`, `LogDamaged`, `PositionGone`."""
         slices = self.read_positions(plan, None)
         if not slices:
-            raise MessageNotFound(f"the message at position {position} was lost to damage")
+            raise MessageNotFound(f"the message at position {plan.begin} was lost to damage")
         return slices[0]
 
     def position_at_time(self, timestamp_ms: int) -> int:
@@ -308,6 +338,15 @@ def _frames_that_fit(index: SegmentIndex, queues: list[QueueRuns], first: int, r
         else:
             high = middle - 1
     return low
+
+
+def _read_bytes(segment: Segment, offset: int, size: int) -> memoryview:
+    try:
+        return memoryview(segment.read(offset, size))
+    except FileNotFoundError:
+        raise PositionGone(f"segment {segment.path.name} has left the log") from None
+    except OSError as error:
+        raise segment.damaged(offset, error) from None
 
 
 def _plan_runs(
