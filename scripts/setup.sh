@@ -33,6 +33,10 @@ have_ensurepip() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null
 }
 
+pip_install() {
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
+}
+
 install() {
   # A .venv made by another Python, or broken half-way, is made anew.
   .venv/bin/python -m pip --version >/dev/null 2>&1 || rm -rf .venv
@@ -43,10 +47,11 @@ install() {
   fi
   rm -f "$stamp"
   say "installing requirements.lock (some minutes the first time)"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-    -r requirements.lock
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
-    --no-build-isolation --editable .
+  # First what builds the packages that come as source, so that no build downloads by itself.
+  awk '/^[a-z]/ { builds = /^(pip|setuptools)==/ } builds' requirements.lock >.venv/builds.lock
+  pip_install --require-hashes -r .venv/builds.lock
+  pip_install --require-hashes --no-build-isolation -r requirements.lock
+  pip_install --no-deps --no-build-isolation --editable .
 }
 
 wanted() {
