@@ -365,7 +365,9 @@ class CommitLog:
         payload = self._codec.encode(batch, body_bytes)
         runs = [(queue.next_offset, count, queue.encoded) for queue, count in groups]
         position = self.next_position
-        meta_part = encode(KIND_MESSAGES, position, store_time_ms, batch.num_rows, mask, runs, notes, payload)
+        meta_part = encode(
+            KIND_MESSAGES, position, store_time_ms, batch.num_rows, mask, runs, notes, payload, self.active.salt
+        )
         try:
             offset = self._store.write(meta_part, payload)
         except FrameLeftTorn as error:

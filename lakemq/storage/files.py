@@ -98,6 +98,10 @@ class Files:
         other.unlink(missing_ok=True)
         os.link(path, other)
 
+    def salt(self) -> int:
+        """32 random bits, for a new segment."""
+        return int.from_bytes(os.urandom(4), "little")
+
     def free_bytes(self, path: Path) -> tuple[int, int]:
         """`(free, total)` bytes of the file system, as far as this process may use them."""
         stat = os.statvfs(path)

@@ -34,6 +34,10 @@ class FrameError(Exception):
     """The bytes are no whole, sound frame. Says why; where is known to the caller."""
 
 
+class NewerVersion(FrameError):
+    """The frame was written by a lakemq that this one can't read."""
+
+
 class Run(NamedTuple):
     """Rows `row … row + count` of a frame are these offsets of a queue, ascending by one."""
 
@@ -57,6 +61,7 @@ class Meta(NamedTuple):
     payload_crc: int
     meta_bytes: int
     frame_bytes: int
+    salt: int = 0
 
 
 def encode_queue(topic: str, queue_id: int) -> bytes:
@@ -74,9 +79,12 @@ def encode(
     runs: Sequence[tuple[int, int, bytes]],
     notes: bytes,
     payload: bytes | memoryview,
+    salt: int = 0,
 ) -> bytes:
     """Everything of a frame that stands before its payload.
 
+    `salt` is the segment's: nobody who writes messages knows it, so no message can hold what would
+    pass for one of the segment's frames.
     `runs` are `(first queue offset, count, encode_queue(…))` in the order of the rows. The
     payload's length must be a multiple of 8. Raises `ValueError` rather than make a frame that
     `decode_meta` would refuse for its size.
@@ -103,7 +111,7 @@ def encode(
         len(runs),
         meta_bytes,
         len(notes),
-        0,
+        salt,
         meta_bytes + payload_bytes,
     )
     meta = meta[8:] + tail
@@ -122,7 +130,7 @@ def header_sizes(data: bytes | memoryview, at: int = 0) -> tuple[int, int]:
         raise FrameError("no frame begins here")
     version, meta_bytes, frame_bytes = fields[3], fields[11], fields[14]
     if version != VERSION:
-        raise FrameError(f"the frame has version {version}, this lakemq reads version {VERSION}")
+        raise NewerVersion(f"the frame has version {version}, this lakemq reads version {VERSION}")
     if not HEADER_BYTES <= meta_bytes <= min(META_BYTES_MAX, frame_bytes) or ((meta_bytes | frame_bytes) % ALIGNMENT):
         raise FrameError("the header's lengths are impossible")
     return meta_bytes, frame_bytes
@@ -151,7 +159,7 @@ def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
         run_count,
         _,
         notes_bytes,
-        _,
+        salt,
         _,
     ) = _HEADER.unpack_from(data, at)
     if crc32c(memoryview(data)[at + 8 : end]) != crc:
@@ -167,9 +175,8 @@ def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
     if max(first_position + count, store_time_ms, *(run.first_queue_offset + run.count for run in runs)) > NUMBER_MAX:
         raise FrameError("the header's numbers are impossible")
     notes = bytes(data[cursor : cursor + notes_bytes])
-    return Meta(
-        kind, first_position, store_time_ms, count, columns, tuple(runs), notes, payload_crc, meta_bytes, frame_bytes
-    )
+    numbers = payload_crc, meta_bytes, frame_bytes, salt
+    return Meta(kind, first_position, store_time_ms, count, columns, tuple(runs), notes, *numbers)
 
 
 def _decode_runs(data: memoryview, cursor: int, run_count: int) -> tuple[list[Run], int]:

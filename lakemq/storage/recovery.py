@@ -20,7 +20,7 @@ from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import Mark, read_flush_mark
 from lakemq.storage.frame import Meta
 from lakemq.storage.replay import replay
-from lakemq.storage.scan import Broken, find_frame, scan
+from lakemq.storage.scan import Broken, find_frame, read_salt, scan
 from lakemq.storage.segment import Segment, segment_path
 from lakemq.storage.segment_index import PREAMBLE_BYTES, BadIndex, Extent, SegmentIndex, load, load_extent
 from lakemq.storage.topics import TopicTable
@@ -162,13 +162,17 @@ def _open_last(files: Files, segment: Segment, topics: TopicTable, flushed: int)
     size = files.size(segment.open())
     if flushed > size:
         raise segment.damaged(size, f"{flushed} bytes were flushed, {size} are there")
+    salt = read_salt(segment, size)
+    if salt is None:
+        raise segment.damaged(0, "its first frame can't be read")
+    segment.salt = salt
     index = _snapshot(segment, size) or SegmentIndex(segment.base_position)
     torn = 0
     try:
         _read_frames(segment, index, topics, size)
     except Broken as broken:
         after = find_frame(segment, broken.offset + 1, size, index.end_position)
-        if after is not None or broken.offset < max(flushed, 1):
+        if after is not None or broken.newer or broken.offset < max(flushed, 1):
             raise segment.damaged(broken.offset, broken.reason) from None
         torn = size - broken.offset
         files.truncate(segment.open(), broken.offset)

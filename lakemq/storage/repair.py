@@ -47,8 +47,9 @@ class Repaired(NamedTuple):
 class _Rewriter:
     """Writes one segment again, beside the old one."""
 
-    def __init__(self, files: Files, segment: Segment, store_time_ms: int) -> None:
+    def __init__(self, files: Files, segment: Segment, salt: int, store_time_ms: int) -> None:
         self._files = files
+        self._salt = salt
         self._path = segment.path.with_suffix(".repair")
         files.remove(self._path)
         self._descriptor = files.open_append(self._path)
@@ -67,7 +68,7 @@ class _Rewriter:
         """Append a state frame."""
         payload = json.dumps({"topics": topics}, separators=(",", ":")).encode()
         payload += b" " * (-len(payload) % 8)
-        self.write(encode(KIND_STATE, self.position, self.store_time_ms, 0, 0, [], b"", payload), payload)
+        self.write(encode(KIND_STATE, self.position, self.store_time_ms, 0, 0, [], b"", payload, self._salt), payload)
 
     def hole(self, position: int) -> int:
         """Skip to `position`; returns how many positions are lost."""
@@ -75,7 +76,7 @@ class _Rewriter:
         if lost > 0:
             for first in range(self.position, position, 2**32 - 1):
                 count = min(position - first, 2**32 - 1)
-                self.write(encode(KIND_HOLE, first, self.store_time_ms, count, 0, [], b"", b""))
+                self.write(encode(KIND_HOLE, first, self.store_time_ms, count, 0, [], b"", b"", self._salt))
             self.position = position
         return max(lost, 0)
 
@@ -83,7 +84,9 @@ class _Rewriter:
         """Skip the rows of a frame of which only the payload is lost: its queues' offsets too."""
         runs = [(run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id)) for run in meta.runs]
         lost = self.hole(meta.first_position)
-        self.write(encode(KIND_HOLE, meta.first_position, self.store_time_ms, meta.count, 0, runs, b"", b""))
+        self.write(
+            encode(KIND_HOLE, meta.first_position, self.store_time_ms, meta.count, 0, runs, b"", b"", self._salt)
+        )
         self.position = meta.first_position + meta.count
         return lost + meta.count
 
@@ -92,7 +95,6 @@ class _Rewriter:
         self._files.sync(self._descriptor)
         self._files.close(self._descriptor)
         self._files.remove(segment.index_path)
-        self._files.remove(segment.path.with_name(NAME))
         self._files.keep(segment.path, segment.path.with_suffix(".log.damaged"))
         self._path.replace(segment.path)
         self._files.sync_dir(segment.path.parent)
@@ -118,7 +120,7 @@ class _Repair:
             self._account(segment, size)
             segment.close()
             return
-        writer = _Rewriter(self._files, segment, self._store_time_ms)
+        writer = _Rewriter(self._files, segment, self._salt(segment, size), self._store_time_ms)
         for stretch in stretches(segment, size):
             if stretch.meta is None:
                 self._lose(writer, segment, stretch)
@@ -128,6 +130,11 @@ class _Repair:
         writer.finish(segment)
         segment.close()
         self.rewritten.append(segment.path.name)
+
+    def _salt(self, segment: Segment, size: int) -> int:
+        """The salt of the segment's frames; a new one when none of them can be read."""
+        salts = (stretch.meta.salt for stretch in stretches(segment, size) if stretch.meta is not None)
+        return next(salts, self._files.salt())
 
     def _gap(self, segment: Segment, size: int, index: SegmentIndex | None, next_base: int | None) -> bool:
         """Whether positions are missing although all bytes are sound."""
@@ -207,6 +214,8 @@ def repair_log(data_dir: Path, files: Files | None = None) -> Repaired:
         repair = _Repair(files)
         for segment, following in zip(segments, [*segments[1:], None], strict=True):
             repair.segment(segment, None if following is None else following.base_position)
+        # Last: until all is repaired, what was flushed must not pass for a torn tail.
+        files.remove(directory / NAME)
     finally:
         lock.release()
     return Repaired(

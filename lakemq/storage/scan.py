@@ -11,6 +11,7 @@ from lakemq.storage.frame import (
     MAGIC,
     FrameError,
     Meta,
+    NewerVersion,
     check_payload,
     decode_meta,
     header_sizes,
@@ -31,10 +32,12 @@ class Scanned(NamedTuple):
 class Broken(Exception):
     """The bytes from `offset` on are no sound frame; `reason` says why."""
 
-    def __init__(self, offset: int, reason: str) -> None:
+    def __init__(self, offset: int, reason: str, newer: bool = False) -> None:
         super().__init__(f"offset {offset}: {reason}")
         self.offset = offset
         self.reason = reason
+        self.newer = newer
+        """Whether it looks like a frame of a newer version of the format."""
 
 
 class _Window:
@@ -42,6 +45,7 @@ class _Window:
 
     def __init__(self, segment: Segment, end: int) -> None:
         self._segment = segment
+        self.salt = read_salt(segment, end)
         self._end = end
         self._start = 0
         self._data = memoryview(b"")
@@ -65,7 +69,7 @@ def scan(segment: Segment, start: int, end: int) -> Iterator[Scanned]:
         try:
             scanned = _frame_at(window, offset)
         except FrameError as error:
-            raise Broken(offset, str(error)) from None
+            raise Broken(offset, str(error), isinstance(error, NewerVersion)) from None
         yield scanned
         offset += scanned.meta.frame_bytes
 
@@ -76,7 +80,20 @@ def _frame_at(window: _Window, offset: int) -> Scanned:
     meta = decode_meta(data)
     payload = data[meta.meta_bytes :]
     check_payload(meta, payload)
+    if window.salt is None:
+        window.salt = meta.salt
+    if meta.salt != window.salt:
+        raise FrameError("the frame is none of this segment's: a message's body may hold such bytes")
     return Scanned(offset, meta, payload)
+
+
+def read_salt(segment: Segment, size: int) -> int | None:
+    """The salt of the segment's frames, from its first one; None when that can't be read."""
+    try:
+        meta_bytes, _ = header_sizes(segment.read(0, min(HEADER_BYTES, size)))
+        return decode_meta(segment.read(0, min(meta_bytes, size))).salt
+    except FrameError:
+        return None
 
 
 def find_frame(segment: Segment, start: int, end: int, position_min: int = 0) -> int | None:

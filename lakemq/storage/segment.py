@@ -42,6 +42,7 @@ class Segment:
         self.base_position = base_position
         self.end_position = base_position
         self.size = 0
+        self.salt = 0
         self.last_store_time_ms = 0
         self.index: SegmentIndex | None = None
         self.descriptor: int | None = None

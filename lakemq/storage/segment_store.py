@@ -80,7 +80,8 @@ class SegmentStore:
         index.start({queue.key: queue.next_offset for queue in topics.all_queues()})
         payload = json.dumps({"topics": topics.dump()}, separators=(",", ":")).encode()
         payload += b" " * (-len(payload) % 8)
-        meta_part = encode(KIND_STATE, base_position, store_time_ms, 0, 0, [], b"", payload)
+        segment.salt = self._files.salt()
+        meta_part = encode(KIND_STATE, base_position, store_time_ms, 0, 0, [], b"", payload, segment.salt)
         size = len(meta_part) + len(payload)
         try:
             descriptor = segment.open()

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from lakemq.model.errors import LogDamaged, MessageNotFound
+from lakemq.model.errors import LogDamaged, MessageNotFound, PositionGone
 from lakemq.storage import reader as reader_module
 from lakemq.storage.flush_mark import FlushMark
 from lakemq.storage.frame import KIND_HOLE, encode
@@ -147,7 +147,7 @@ def test_plan_whose_segment_retention_took_says_so(make_log: MakeLog) -> None:
     harness.clock.time_ms += 1
     harness.settle()
     assert harness.log.retain() == 1
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(PositionGone):
         harness.reader.read(plan)
 
 
