@@ -48,6 +48,8 @@ def _column(field: pa.Field, part: Slice, broker: str) -> pa.Array:
         if name == "born_time_ms" and column.null_count:
             return pc.fill_null(column, part.frame.meta.store_time_ms)
         return column
+    if name == "size":
+        return pc.call_function("binary_length", [batch.column("body").slice(part.row, count)])
     if name == "born_time_ms":
         return pa.repeat(pa.scalar(part.frame.meta.store_time_ms, pa.int64()), count)
     if name == "reconsume_times":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -12,8 +13,8 @@ from fastapi import APIRouter, Query, Response
 from lakemq.gateway.answers import ARROW, to_arrow
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.pull import OFFSET_MAX
-from lakemq.model.columns import MESSAGE
-from lakemq.model.errors import InvalidRequest, PositionGone
+from lakemq.model.columns import MESSAGE, SIZE
+from lakemq.model.errors import InvalidRequest, PositionGone, StoreUnwritable
 from lakemq.storage.topics import Queue
 
 # Its functions are made as it is imported: no type checker sees them.
@@ -53,11 +54,11 @@ def _schema(columns: str | None) -> pa.Schema:
     if columns is None:
         return MESSAGE
     names = [name.strip() for name in columns.split(",")]
-    known = set(MESSAGE.names)
+    known = {field.name: field for field in [*MESSAGE, SIZE]}
     for name in names:
         if name not in known:
-            raise InvalidRequest(f"unknown column {name[:100]!r}; there are {', '.join(MESSAGE.names)}")
-    return pa.schema([MESSAGE.field(name) for name in dict.fromkeys(names)])
+            raise InvalidRequest(f"unknown column {name[:100]!r}; there are {', '.join(known)}")
+    return pa.schema([known[name] for name in dict.fromkeys(names)])
 
 
 def make_router(broker: Broker) -> APIRouter:
@@ -77,9 +78,11 @@ def make_router(broker: Broker) -> APIRouter:
     ) -> dict[str, Any]:
         wanted = _subscription(broker, topics, pattern)
         start = log.min_position if begin is None else begin
-        reached = max(start, log.next_position)
-        if wanted is not None:
-            reached = reader.end_of(queues_of(wanted), start)
+        # A reader may keep what it reads for good: it must not learn of what a power loss could undo.
+        with suppress(StoreUnwritable):
+            await log.flushed()
+        durable = max(start, log.flushed_position)
+        reached = durable if wanted is None else min(durable, reader.end_of(queues_of(wanted), start))
         if messages_max is not None and reached - start > messages_max:
             reached = start + messages_max if wanted is None else reader.limit(
                 queues_of(wanted), start, reached, messages_max

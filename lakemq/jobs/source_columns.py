@@ -61,7 +61,6 @@ _NEEDS = {
     "clock": None,
     "message_id": "position",
     "store_date": "store_time_ms",
-    "size": "body",
 }
 _LOG_TIME = pa.timestamp("ms", tz="UTC")
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -108,8 +107,6 @@ def _column(table: pa.Table, name: str, broker: str) -> pa.Array:
     if name == "message_id":
         positions = _whole(table, "position").cast(pa.string())
         return pc.binary_join_element_wise(pa.scalar(broker), positions, ".")
-    if name == "size":
-        return pc.binary_length(_whole(table, "body"))
     return _whole(table, name)
 
 

@@ -40,6 +40,9 @@ COMPUTED: tuple[pa.Field, ...] = (
 MESSAGE: pa.Schema = pa.schema([*COMPUTED, *STORED])
 """A message on the way out: `born_time_ms` and `reconsume_times` are never null there."""
 
+SIZE = pa.field("size", pa.int32(), nullable=False)
+"""The body's length in bytes: for readers of the log that leave the body out."""
+
 REQUEST: pa.Schema = pa.schema(
     [
         pa.field("body", pa.binary(), nullable=False),
