@@ -300,14 +300,15 @@ class Reader:
             runs = [runs for key, runs in index.queues.items() if key in wanted and runs.first_offsets]
             first = max(index.frame_at(begin), 0)
             fitting = _frames_that_fit(index, runs, first, left)
+            left -= _rows_between(index, runs, first, fitting)
             if fitting < len(index.positions):
                 reached = max(reached, index.positions[fitting])
                 break
-            left -= _rows_between(index, runs, first, fitting)
             reached = index.end_position
             if reached >= end:
                 break
-        return min(end, max(reached, begin + messages_max))
+        # The frame that doesn't fit whole has at most so many in so many positions.
+        return min(end, reached + left)
 
 
 def _end_of_last_frame(index: SegmentIndex, runs: QueueRuns) -> int:
