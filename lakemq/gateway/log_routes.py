@@ -15,6 +15,7 @@ from lakemq.gateway.broker import Broker
 from lakemq.gateway.pull import OFFSET_MAX
 from lakemq.model.columns import MESSAGE, SIZE
 from lakemq.model.errors import InvalidRequest, PositionGone, StoreUnwritable
+from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.topics import Queue
 
 # Its functions are made as it is imported: no type checker sees them.
@@ -61,6 +62,14 @@ def _schema(columns: str | None) -> pa.Schema:
     return pa.schema([known[name] for name in dict.fromkeys(names)])
 
 
+async def _durable_position(log: CommitLog) -> int:
+    """How far the log is on disk, after a flush of what was written. A reader may keep what it
+    reads for good: it must not learn of what a power loss could undo."""
+    with suppress(StoreUnwritable):
+        await log.flushed()
+    return log.flushed_position
+
+
 def make_router(broker: Broker) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter(prefix="/v1/log", tags=["log"])
@@ -78,10 +87,7 @@ def make_router(broker: Broker) -> APIRouter:
     ) -> dict[str, Any]:
         wanted = _subscription(broker, topics, pattern)
         start = log.min_position if begin is None else begin
-        # A reader may keep what it reads for good: it must not learn of what a power loss could undo.
-        with suppress(StoreUnwritable):
-            await log.flushed()
-        durable = max(start, log.flushed_position)
+        durable = max(start, await _durable_position(log))
         reached = durable if wanted is None else min(durable, reader.end_of(queues_of(wanted), start))
         if messages_max is not None and reached - start > messages_max:
             reached = start + messages_max if wanted is None else reader.limit(
