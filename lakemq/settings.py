@@ -68,7 +68,7 @@ class Storage(_Section):
     flush_interval_ms: int = Field(default=500, ge=1, le=60_000)
     flush_bytes: int = Field(default=16 * MIB, ge=KIB)
     dirty_bytes_max: int = Field(default=256 * MIB, ge=MIB)
-    verify_ms: int = Field(default=1_000, ge=0)
+    verify_ms: int = Field(default=250, ge=0)
     snapshot_bytes: int = Field(default=64 * MIB, ge=KIB)
     snapshot_interval_ms: int = Field(default=30_000, ge=100)
     retention_ms: int = Field(default=72 * HOUR_MS, ge=0)
@@ -106,10 +106,14 @@ class Lake(_Section):
 
 
 class Spark(_Section):
-    """The session that `lakemq jobs` and `lakemq sql` start; `conf` is passed on to Spark."""
+    """The session that `lakemq jobs` and `lakemq sql` start; `conf` is passed on to Spark.
+
+    The jobs run with `niceness`: what they do can wait, a gateway on the same machine can't.
+    """
 
     master: str = "local[2]"
     driver_memory: str = "2g"
+    niceness: int = Field(default=10, ge=0, le=19)
     conf: dict[str, str] = Field(default_factory=dict)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -44,6 +45,7 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str]) -> None:
     if unknown:
         raise SettingsError(f"no job {unknown[0]!r}; there are {', '.join(JOBS)}")
     chosen = set(names or JOBS)
+    os.nice(settings.spark.niceness)  # the JVM and its workers inherit it
     stop = Event()
     _on_signals(stop)
     session = start_session(settings, "lakemq jobs")
