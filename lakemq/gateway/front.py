@@ -59,29 +59,27 @@ class Front:
         """Answer a produce request, its errors too."""
         try:
             await self.producer.serve(scope, receive, send, topic)
-        except LakemqError as error:
-            await self._refuse(error, receive, send)
         except Disconnected:
             return
-        except Exception:
-            logger.exception("a produce request failed")
-            await send_answer(send, make_problem("internal", "an unexpected error; the gateway's log has more"))
+        except Exception as error:  # noqa: BLE001  whatever it is, the client is answered
+            await self._refuse(error, send)
 
     async def pull(self, scope: Scope, receive: Receive, send: Send, topic: str, queue_id: str) -> None:
         """Answer a pull, its errors too."""
         try:
             await self.puller.serve(scope, receive, send, topic, queue_id)
-        except LakemqError as error:
-            await self._refuse(error, receive, send)
         except Disconnected:
             return
-        except Exception:
-            logger.exception("a pull failed")
-            await send_answer(send, make_problem("internal", "an unexpected error; the gateway's log has more"))
+        except Exception as error:  # noqa: BLE001  whatever it is, the client is answered
+            await self._refuse(error, send)
 
-    async def _refuse(self, error: LakemqError, receive: Receive, send: Send) -> None:
-        self.broker.counters.problem(error.code)
-        await send_answer(send, problem_of(error))
+    async def _refuse(self, error: Exception, send: Send) -> None:
+        if isinstance(error, LakemqError):
+            self.broker.counters.problem(error.code)
+            await send_answer(send, problem_of(error))
+            return
+        logger.error("a request failed", exc_info=error)
+        await send_answer(send, make_problem("internal", "an unexpected error; the gateway's log has more"))
 
 
 def _split(middle: str) -> tuple[str, bool, str]:

@@ -7,7 +7,6 @@ file stays beside the repaired one as `*.damaged`.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from lakemq.storage.frame import (
 )
 from lakemq.storage.lock import DirectoryLock
 from lakemq.storage.recovery import list_segments
-from lakemq.storage.replay import advance, replay
+from lakemq.storage.replay import advance, encode_state, replay
 from lakemq.storage.segment import Segment
 from lakemq.storage.segment_index import SegmentIndex
 from lakemq.storage.topics import TopicTable
@@ -66,9 +65,7 @@ class _Rewriter:
 
     def state(self, topics: list[dict[str, Any]]) -> None:
         """Append a state frame."""
-        payload = json.dumps({"topics": topics}, separators=(",", ":")).encode()
-        payload += b" " * (-len(payload) % 8)
-        self.write(encode(KIND_STATE, self.position, self.store_time_ms, 0, 0, [], b"", payload, self._salt), payload)
+        self.write(*encode_state(topics, self.position, self.store_time_ms, self._salt))
 
     def hole(self, position: int) -> int:
         """Skip to `position`; returns how many positions are lost."""

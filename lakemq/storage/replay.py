@@ -1,14 +1,23 @@
-"""What a frame of the log does to the state that the log makes."""
+"""The state that the log makes: what a frame does to it, and the frame that holds all of it."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pyarrow as pa
 
-from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, Meta
+from lakemq.storage.frame import ALIGNMENT, KIND_MESSAGES, KIND_STATE, Meta, encode
 from lakemq.storage.rows import decode_payload
 from lakemq.storage.topics import TOPICS_TOPIC, TopicTable
+
+
+def encode_state(topics: list[dict[str, Any]], position: int, store_time_ms: int, salt: int) -> tuple[bytes, bytes]:
+    """A state frame with these topics (`TopicTable.dump()`), as what stands before its payload, and
+    the payload; `replay` reads it."""
+    payload = json.dumps({"topics": topics}, separators=(",", ":")).encode()
+    payload += b" " * (-len(payload) % ALIGNMENT)
+    return encode(KIND_STATE, position, store_time_ms, 0, 0, [], b"", payload, salt), payload
 
 
 def replay(topics: TopicTable, meta: Meta, payload: memoryview) -> None:

@@ -21,7 +21,6 @@ Row = tuple[Any, ...]
 _TYPES = tuple(field.type for field in STORED)
 _WIDTH = len(STORED)
 _BODY = STORED_BIT["body"]
-_KEYS = STORED_BIT["keys"]
 _PROPERTIES = STORED_BIT["properties"]
 BODY_MASK = 1 << _BODY
 PROPERTIES_MASK = 1 << _PROPERTIES

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 
 import pyarrow as pa
 
 from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_STATE, Meta, Run, encode
+from lakemq.storage.frame import KIND_STATE, Meta, Run
 from lakemq.storage.recovery import sealed_index
+from lakemq.storage.replay import encode_state
 from lakemq.storage.segment import Segment, segment_path
 from lakemq.storage.segment_index import SegmentIndex
 from lakemq.storage.topics import Queue, TopicTable
@@ -78,10 +78,8 @@ class SegmentStore:
         segment = Segment(self._files, segment_path(self._directory, base_position), base_position)
         index = segment.index = SegmentIndex(base_position)
         index.start({queue.key: queue.next_offset for queue in topics.all_queues()})
-        payload = json.dumps({"topics": topics.dump()}, separators=(",", ":")).encode()
-        payload += b" " * (-len(payload) % 8)
         segment.salt = self._files.salt()
-        meta_part = encode(KIND_STATE, base_position, store_time_ms, 0, 0, [], b"", payload, segment.salt)
+        meta_part, payload = encode_state(topics.dump(), base_position, store_time_ms, segment.salt)
         size = len(meta_part) + len(payload)
         try:
             descriptor = segment.open()
