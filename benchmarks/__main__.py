@@ -17,15 +17,19 @@ from typing import Any
 
 from benchmarks.results import say, table
 
-MEASURES = ("disk", "single", "arrow_produce", "pull", "end_to_end", "restart", "compaction", "idle", "memory")
-PEERS = "peers"
+MEASURES = (
+    *("disk", "single", "arrow_produce", "pull", "end_to_end", "restart", "compaction", "idle", "memory"),
+    *("handover", "delay", "scheduled", "transactions", "nacks", "receive"),
+    *("client_produce", "client_consume", "churn"),
+)
+PEERS = {"peers": [], "routing_peers": ["routing"]}
 _HERE = Path(__file__).parent
 _SECONDS_MAX = 3 * 3600
 
 
 def _command(name: str, arguments: list[str]) -> list[str]:
-    if name == PEERS:
-        return ["bash", str(_HERE / "peers.sh")]
+    if name in PEERS:
+        return ["bash", str(_HERE / "peers.sh"), *PEERS[name], *arguments]
     return [sys.executable, "-m", f"benchmarks.{name}", *arguments]
 
 
@@ -58,26 +62,27 @@ def _peer_row(row: dict[str, Any]) -> dict[str, Any]:
     """A line of the peers' harness in the table's columns."""
     if "what" in row:
         return row
-    value = row.get("msgs_per_s", row.get("fsyncs_per_s", row.get("p50_ms", row.get("error", ""))))
+    units = {"msgs_per_s": "messages/s", "txn_per_s": "transactions/s", "fsyncs_per_s": "fsyncs/s", "p50_ms": "ms"}
+    key = next((key for key in units if key in row), "error")
+    value, unit = row.get(key, ""), units.get(key, "")
     more = [f"{key} {row[key]}" for key in ("clients", "batch", "label") if key in row]
-    unit = "messages/s" if "msgs_per_s" in row else "fsyncs/s" if "fsyncs_per_s" in row else "ms"
     what = ", ".join([str(row.get("peer")), str(row.get("measure")), str(row.get("mode")), *more])
     return {**row, "what": what, "value": value, "unit": unit}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default all: {', '.join((*MEASURES, PEERS))}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default all: {', '.join((*MEASURES, *PEERS))}")
     parser.add_argument("--quick", action="store_true", help="only show that they work")
     parser.add_argument("--out", type=Path, default=Path("artifacts/benchmarks.jsonl"))
     own, passed = sys.argv[1:], []
     if "--" in own:
         own, passed = own[: own.index("--")], own[own.index("--") + 1 :]
     chosen = parser.parse_args(own)
-    unknown = set(chosen.names) - {*MEASURES, PEERS}
+    unknown = set(chosen.names) - {*MEASURES, *PEERS}
     if unknown:
         parser.error(f"no measure {sorted(unknown)[0]!r}")
-    default = MEASURES if chosen.quick else (*MEASURES, PEERS)
+    default = MEASURES if chosen.quick else (*MEASURES, *PEERS)
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
     say(_machine())
     rows: list[dict[str, Any]] = []

@@ -41,11 +41,16 @@ def json_bodies(count: int, body_bytes: int) -> list[bytes]:
     return bodies
 
 
-def arrow_request(topic: str, bodies: list[bytes], ack: str = "async") -> bytes:
-    """A produce request with these bodies as an Arrow IPC stream."""
-    batch = pa.record_batch({"body": pa.array(bodies, pa.binary())})
+def arrow_content(columns: dict[str, pa.Array]) -> bytes:
+    """An Arrow IPC stream of one batch with these columns."""
+    batch = pa.record_batch(columns)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    content = sink.getvalue().to_pybytes()
+    return sink.getvalue().to_pybytes()
+
+
+def arrow_request(topic: str, bodies: list[bytes], ack: str = "async") -> bytes:
+    """A produce request with these bodies as an Arrow IPC stream."""
+    content = arrow_content({"body": pa.array(bodies, pa.binary())})
     return build("POST", f"/v1/topics/{topic}/messages?ack={ack}", content, content_type=ARROW)

@@ -23,7 +23,7 @@ def scratch() -> Generator[Path]:
 @contextlib.contextmanager
 def gateway(folder: Path, **options: object) -> Generator[GatewayProcess]:
     """A gateway on the data in `folder`; options as `section__key=value`."""
-    process = start_gateway(folder, **options)
+    process = start_gateway(folder, 0, **options)
     try:
         yield process
     finally:

@@ -20,7 +20,7 @@ from benchmarks.arrow_produce import produce, requests_of
 from benchmarks.bodies import json_bodies
 from benchmarks.broker import gateway, make_topic, positions, scratch
 from benchmarks.cpu import Meter
-from benchmarks.lake import LakeProcess, lake_query, wait_compacted
+from benchmarks.jobs import JobsProcess, lake_query, wait_compacted
 from benchmarks.options import sizes
 from benchmarks.results import emit, latencies, say
 
@@ -30,7 +30,7 @@ Sample = tuple[float, int, int]
 """When, the end of the log, the end of what is compacted."""
 
 
-def watch(url: str, query: LakeProcess, ended: Callable[[Sample], bool], seconds_max: float) -> list[Sample]:
+def watch(url: str, query: JobsProcess, ended: Callable[[Sample], bool], seconds_max: float) -> list[Sample]:
     """The positions over time, until `ended`."""
     samples: list[Sample] = []
     deadline = time.monotonic() + seconds_max

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks import harness, paced, receiver
 from benchmarks.broker import gateway, make_topic, positions, scratch
 from benchmarks.cpu import Meter
-from benchmarks.lake import lake_query, wait_compacted
+from benchmarks.jobs import lake_query, wait_compacted
 from benchmarks.options import sizes
 from benchmarks.results import emit, say, skip
 
@@ -26,7 +26,7 @@ def _measure(url: str, pids: list[int], what: str, chosen: Any) -> None:
     warm_s = max(chosen.seconds / 6, 1)
     make_topic(url, "paced", QUEUES)
     with Meter(*pids) as meter:
-        taker = receiver.start(url, "paced", QUEUES, 3, int(warm_s * chosen.rate))
+        taker = receiver.start(url, "paced", QUEUES, 3, "--skip", str(int(warm_s * chosen.rate)))
         time.sleep(1)
         sender = paced.start(url, "paced", chosen.rate, warm_s + chosen.seconds)
         sent = json.loads(sender.communicate(timeout=warm_s + chosen.seconds + 60)[0])

@@ -69,7 +69,7 @@ def _steady(chosen: Any) -> None:
         make_topic(process.url, "paced", QUEUES)
         batches = Batches(process.url)
         with Meter(process.pid) as meter:
-            taker = receiver.start(process.url, "paced", QUEUES, 3, 0, keep=False)
+            taker = receiver.start(process.url, "paced", QUEUES, 3, "--count-only")
             sender = paced.start(process.url, "paced", chosen.rate, seconds)
             samples = _sample(process.pid, batches, seconds, chosen.interval_seconds)
             sent = json.loads(sender.communicate(timeout=60)[0])

@@ -34,12 +34,16 @@ def stamped_ns(body: str) -> int:
     return int(body[1:STAMP_BYTES])
 
 
+def stamped_body(time_ns: int) -> bytes:
+    """A whole body: the stamp, and text that is the same in all."""
+    return stamp(time_ns) + random_bodies(1, BODY_BYTES)[0].hex().encode()[: BODY_BYTES - STAMP_BYTES]
+
+
 class Sender:
     """Sends what is due on the connection that is free, or as soon as one is."""
 
-    def __init__(self, url: str, topic: str) -> None:
-        filler = random_bodies(1, BODY_BYTES)[0].hex().encode()[: BODY_BYTES - STAMP_BYTES]
-        request = build("POST", f"/v1/topics/{topic}/messages", b"%b" % stamp(0) + filler, content_type="text/plain")
+    def __init__(self, url: str, topic: str, headers: dict[str, str]) -> None:
+        request = build("POST", f"/v1/topics/{topic}/messages", stamped_body(0), content_type="text/plain", **headers)
         place = len(request) - BODY_BYTES
         self._before, self._after = request[:place], request[place + STAMP_BYTES :]
         self._free: deque[socket.socket] = deque(dial(url) for _ in range(CONNECTIONS))
@@ -86,8 +90,8 @@ class Sender:
         return len(self._busy) + len(self._due)
 
 
-def _run(url: str, topic: str, rate: float, seconds: float) -> dict[str, float]:
-    sender = Sender(url, topic)
+def _run(url: str, topic: str, rate: float, seconds: float, headers: dict[str, str]) -> dict[str, float]:
+    sender = Sender(url, topic, headers)
     count = int(rate * seconds)
     begin = time.monotonic_ns() + 100_000_000
     number = 0
@@ -108,9 +112,10 @@ def _run(url: str, topic: str, rate: float, seconds: float) -> dict[str, float]:
     return {**answer, **latencies(sender.acknowledged_ns, "ack_")}
 
 
-def start(url: str, topic: str, rate: float, seconds: float) -> subprocess.Popen[bytes]:
-    """Start the process; it prints its JSON when it is done."""
+def start(url: str, topic: str, rate: float, seconds: float, **headers: str) -> subprocess.Popen[bytes]:
+    """Start the process; it prints its JSON when it is done. Headers as `lakemq_delay_ms="7300"`."""
     command = [sys.executable, "-m", "benchmarks.paced", url, topic, str(rate), str(seconds)]
+    command += [f"{name}={value}" for name, value in headers.items()]
     return subprocess.Popen(command, stdout=subprocess.PIPE)
 
 
@@ -120,8 +125,10 @@ def _main() -> None:
     parser.add_argument("topic")
     parser.add_argument("rate", type=float)
     parser.add_argument("seconds", type=float)
+    parser.add_argument("headers", nargs="*", metavar="NAME=VALUE")
     chosen = parser.parse_args()
-    print(json.dumps(_run(chosen.url, chosen.topic, chosen.rate, chosen.seconds)))
+    headers = dict(header.split("=", 1) for header in chosen.headers)
+    print(json.dumps(_run(chosen.url, chosen.topic, chosen.rate, chosen.seconds, headers)))
 
 
 if __name__ == "__main__":

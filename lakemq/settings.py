@@ -6,6 +6,7 @@ set, before anything starts. How limits relate is checked here too.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
@@ -14,8 +15,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from lakemq.model.delay import DELAY_MS_MAX, parse_levels
 from lakemq.model.errors import SettingsError
 from lakemq.model.ids import is_broker_name
+from lakemq.model.keep import parse_keep
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -95,14 +98,140 @@ class Idempotency(_Section):
     keys_max: int = Field(default=200_000, ge=1)
 
 
+class Routing(_Section):
+    """How decisions of the routing queries are carried out (docs/routing.md).
+
+    `lead_ms`: so long before it is due a delay is decided, and the gateway holds it. 0: the gateway
+    anticipates nothing, the queries do it all. `trigger_ms` and `tick_ms` are for the queries: the
+    least time between two batches, and between two batches that only carry the time.
+    """
+
+    lead_ms: int = Field(default=10_000, ge=0, le=600_000)
+    trigger_ms: int = Field(default=0, ge=0)
+    tick_ms: int = Field(default=500, ge=10)
+
+
+class Delay(_Section):
+    """Messages that are delivered later. `levels[i]` is the delay of level i + 1, in ms."""
+
+    levels: tuple[int, ...] = parse_levels("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
+    delay_ms_max: int = Field(default=366 * 24 * HOUR_MS, ge=1, le=DELAY_MS_MAX)
+    waiting_max: int = Field(default=10_000_000, ge=1)
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _levels(cls, value: object) -> object:
+        return parse_levels(value) if isinstance(value, str) else value
+
+
+class Transactions(_Section):
+    """When a half without an answer is checked: first after `timeout_ms`, then every
+    `check_interval_ms`, at most `check_max` times; a check that one client was given and didn't
+    answer is offered to others after `check_answer_ms`."""
+
+    timeout_ms: int = Field(default=6_000, ge=1, le=24 * HOUR_MS)
+    check_interval_ms: int = Field(default=60_000, ge=1, le=24 * HOUR_MS)
+    check_max: int = Field(default=15, ge=1, le=1000)
+    check_answer_ms: int = Field(default=5_000, ge=1)
+    open_max: int = Field(default=1_000_000, ge=1)
+    halves_bytes_max: int = Field(default=32 * MIB, ge=0)
+
+
+class Retry(_Section):
+    """Messages that a consumer could not process: so many attempts unless it says otherwise."""
+
+    max_reconsume_times: int = Field(default=16, ge=0, le=10_000)
+    waiting_max: int = Field(default=1_000_000, ge=1)
+
+
+class Groups(_Section):
+    """Consumer groups. A member that isn't heard of for `member_expiry_ms` is gone; a lock that isn't
+    renewed for `lock_expiry_ms` is free. The bounds are of all groups together."""
+
+    member_expiry_ms: int = Field(default=120_000, ge=100, le=24 * HOUR_MS)
+    lock_expiry_ms: int = Field(default=60_000, ge=100, le=24 * HOUR_MS)
+    groups_max: int = Field(default=10_000, ge=1)
+    members_max: int = Field(default=20_000, ge=1)
+    member_characters_max: int = Field(default=32 * MIB, ge=1)
+    offsets_max: int = Field(default=200_000, ge=1)
+    locks_max: int = Field(default=200_000, ge=1)
+
+
+class Requests(_Section):
+    """Requests that wait for a reply: so many at a time."""
+
+    waiting_max: int = Field(default=10_000, ge=1)
+
+
+class Receive(_Section):
+    """What is handed out to be acknowledged: so many messages at most are out, of all groups together
+    and of each, and so many groups' places in topics are kept."""
+
+    out_max: int = Field(default=100_000, ge=1, le=10_000_000)
+    group_out_max: int = Field(default=50_000, ge=1, le=10_000_000)
+    subscriptions_max: int = Field(default=10_000, ge=1)
+    messages_per_call_max: int = Field(default=1_000, ge=1, le=10_000)
+    receipts_per_call_max: int = Field(default=10_000, ge=1, le=100_000)
+    invisible_ms_max: int = Field(default=12 * HOUR_MS, ge=1, le=7 * 24 * HOUR_MS)
+
+
+class Sinks(_Section):
+    """Batches of messages that are committed as one (docs/lake.md, "The sink"): so many sinks are known,
+    so many bytes of parts wait for their commit. Parts that wait, and sinks of one batch, are forgotten
+    after `keep_ms`."""
+
+    sinks_max: int = Field(default=1_000, ge=1)
+    staged_bytes_max: int = Field(default=8 * GIB, ge=MIB)
+    staged_parts_max: int = Field(default=100_000, ge=1)
+    keep_ms: int = Field(default=24 * HOUR_MS, ge=1_000)
+
+
 class Lake(_Section):
-    """The Delta tables and the query that writes them."""
+    """The Delta tables and the query that writes them.
+
+    `cache_bytes`: so much of them the gateway keeps in memory to serve what has left the log.
+    """
 
     dir: Path = Path("lake")
+    cache_bytes: int = Field(default=128 * MIB, ge=MIB)
     trigger_ms: int = Field(default=5_000, ge=0)
     messages_per_trigger_max: int = Field(default=1_000_000, ge=1)
     partitions: int = Field(default=2, ge=1, le=1024)
-    optimize_interval_ms: int = Field(default=600_000, ge=0)
+    scheduled_retention_ms: int = Field(default=72 * HOUR_MS, ge=0)
+
+
+class Maintenance(_Section):
+    """When each job of maintenance runs, and what it needs to know (docs/maintenance.md).
+
+    A schedule is a crontab's five fields, and a sixth for a time zone other than `timezone`; empty:
+    only when asked for. `keep` says by topic, or pattern of topics, how much the lake keeps.
+    """
+
+    timezone: str = "UTC"
+    optimize: str = "*/10 * * * *"
+    vacuum: str = "17 3 * * *"
+    retention: str = "7 * * * *"
+    checkpoint_cleanup: str = "37 * * * *"
+    index_rebuild: str = ""
+    verify: str = "47 4 * * 0"
+    stats: str = "27 */6 * * *"
+    keep: dict[str, str] = Field(default_factory=dict)
+    attempts_max: int = Field(default=3, ge=1, le=10)
+    retry_pause_ms: int = Field(default=5_000, ge=0, le=HOUR_MS)
+    small_file_bytes: int = Field(default=64 * MIB, ge=1)
+    small_files_min: int = Field(default=16, ge=2)
+    verify_rows: int = Field(default=2_000_000, ge=1)
+    verify_bodies: bool = True
+    runs_retention_ms: int = Field(default=90 * 24 * HOUR_MS, ge=HOUR_MS)
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+
+    @field_validator("keep")
+    @classmethod
+    def _keep(cls, value: dict[str, str]) -> dict[str, str]:
+        for text in value.values():
+            parse_keep(text)
+        return value
 
 
 class Spark(_Section):
@@ -117,6 +246,32 @@ class Spark(_Section):
     conf: dict[str, str] = Field(default_factory=dict)
 
 
+class Sql(_Section):
+    """The Spark Connect server of the jobs, which `lakemq sql`, notebooks and any Spark client share.
+
+    When the port is taken, one of the next is. Whoever reaches the server can do what the jobs can:
+    from other machines it takes the token.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=15_002, ge=0, le=65535)
+    token: str = ""
+
+    @model_validator(mode="after")
+    def _is_guarded(self) -> Sql:
+        if not self.token and not is_loopback(self.host):
+            raise ValueError(f"sql.token is needed when sql.host is {self.host}: others can reach it")
+        return self
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class Settings(_Section):
     """Everything that can be set, by section."""
 
@@ -125,8 +280,18 @@ class Settings(_Section):
     storage: Storage = Field(default_factory=Storage)
     topics: Topics = Field(default_factory=Topics)
     idempotency: Idempotency = Field(default_factory=Idempotency)
+    routing: Routing = Field(default_factory=Routing)
+    delay: Delay = Field(default_factory=Delay)
+    transactions: Transactions = Field(default_factory=Transactions)
+    retry: Retry = Field(default_factory=Retry)
+    groups: Groups = Field(default_factory=Groups)
+    requests: Requests = Field(default_factory=Requests)
+    receive: Receive = Field(default_factory=Receive)
+    sinks: Sinks = Field(default_factory=Sinks)
     lake: Lake = Field(default_factory=Lake)
+    maintenance: Maintenance = Field(default_factory=Maintenance)
     spark: Spark = Field(default_factory=Spark)
+    sql: Sql = Field(default_factory=Sql)
 
     @model_validator(mode="after")
     def _limits_fit(self) -> Settings:

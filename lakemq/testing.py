@@ -12,7 +12,10 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from lakemq import settings
+from lakemq.storage.clock import SystemClock
 from lakemq.storage.files import Files
 
 READY = re.compile(r"gateway: listening on (http://\S+)")
@@ -22,11 +25,13 @@ START_S_MAX = 60
 class GatewayProcess:
     """A gateway on a free port of 127.0.0.1. `log` is what it has written to stderr."""
 
-    def __init__(self, data_dir: Path, options: dict[str, object]) -> None:
+    def __init__(self, data_dir: Path, options: dict[str, object], clock_offset_ms: int = 0) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
         environment |= {"LAKEMQ_GATEWAY__PORT": "0", "LAKEMQ_STORAGE__DATA_DIR": str(data_dir)}
         environment |= {f"LAKEMQ_{name.upper()}": str(value) for name, value in options.items()}
         command = [sys.executable, "-m", "lakemq.gateway"]
+        if clock_offset_ms:
+            command = [sys.executable, "-m", "lakemq.testing", str(clock_offset_ms)]
         self._process = subprocess.Popen(  # noqa: S603  this Python, with arguments of our own
             command, env=environment, stderr=subprocess.PIPE, text=True
         )
@@ -80,13 +85,25 @@ class GatewayProcess:
         self.stop()
 
 
-def start_gateway(data_dir: Path, **options: object) -> GatewayProcess:
+def start_gateway(data_dir: Path, clock_offset_ms: Any = 0, **options: object) -> GatewayProcess:
     """Start a gateway and wait until it is ready; raises `RuntimeError` with its log if it isn't.
 
     Options are settings as `section__key=value`; all others have their defaults. To go on at the
-    same address after a restart, give `gateway__port`.
+    same address after a restart, give `gateway__port`. `clock_offset_ms`: its clock is so much ahead
+    of the system's: an hour passes without a wait.
     """
-    return GatewayProcess(data_dir, options)
+    return GatewayProcess(data_dir, options, clock_offset_ms)
+
+
+class ShiftedClock(SystemClock):
+    """The system's clock, so many ms ahead."""
+
+    def __init__(self, offset_ms: int) -> None:
+        self._offset_ms = offset_ms
+
+    def now_ms(self) -> int:
+        """The shifted time."""
+        return super().now_ms() + self._offset_ms
 
 
 class ManualClock:
@@ -150,3 +167,9 @@ class FaultyFiles(Files):
     def free_bytes(self, path: Path) -> tuple[int, int]:
         free, total = super().free_bytes(path)
         return (free, total) if self.room_bytes is None else (min(free, self.room_bytes), total)
+
+
+if __name__ == "__main__":
+    from lakemq.gateway import serve
+
+    serve(settings.load(), ShiftedClock(int(sys.argv[1])))

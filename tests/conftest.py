@@ -1,26 +1,72 @@
-"""What tests of several rooms share: the one SparkSession of the test run."""
+"""What tests of several rooms share: the one SparkSession of the test run, and how `make test` parts
+them between two processes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-from lakemq.settings import Settings, Spark
+from lakemq.settings import Settings, Spark, Sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+
+# Jobs give way to all else on a machine. Here a session of the other process would starve them.
+os.environ["LAKEMQ_SPARK__NICENESS"] = "0"
+
+WITH_DRIVER = (
+    *("tests/demo/", "tests/cli/test_up.py", "tests/routing/test_kill.py"),
+    *("tests/jobs/test_lake_kill.py", "tests/jobs/test_run.py"),
+)
+"""Tests that start a Spark of their own, and don't take the session."""
+
+WITH_SPARK = ("tests/jobs/", "tests/gateway/filter/test_as_in_spark.py", "tests/notebooks/test_notebooks.py")
+"""All others that need Spark."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs Spark comes first, as it takes longest."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and _part(item.nodeid) != "spark":
+            raise pytest.UsageError(f"{item.nodeid} takes the session: name its file in WITH_SPARK")
+    order = {"spark": 0, "drivers": 1}
+    items.sort(key=lambda item: order.get(_part(item.nodeid), 2))
+
+
+class Parts(LoadScopeScheduling):
+    """All that takes the session goes to one process, what starts drivers of its own to the other, and then
+    the rest a file at a time, as its tests share what they start."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _part(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Parts:
+    return Parts(config, log)
+
+
+def _part(nodeid: str) -> str:
+    if nodeid.startswith(WITH_DRIVER):
+        return "drivers"
+    return "spark" if nodeid.startswith(WITH_SPARK) else nodeid.partition("::")[0]
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A real session; a process has one, so whatever a test registers in it needs a name of its own."""
+    """A real session, and a Spark Connect server; a process has one, so whatever a test registers in it
+    needs a name of its own."""
     from lakemq.jobs.session import start_session
 
     warehouse = tmp_path_factory.mktemp("warehouse")
     conf = {"spark.sql.warehouse.dir": str(warehouse)}
-    settings = Settings(spark=Spark(conf=conf, driver_memory="1g"))
-    session = start_session(settings, "lakemq tests", short_lived=True)
+    settings = Settings(spark=Spark(conf=conf, driver_memory="1g"), sql=Sql(port=0))
+    session = start_session(settings, "lakemq tests", short_lived=True, server=True)
     yield session
     session.stop()

@@ -8,7 +8,24 @@ from typing import Annotated
 import typer
 
 from lakemq import __version__
-from lakemq.cli import demo, gateway, jobs, log, message, produce, pull, sql, topic, up
+from lakemq.cli import (
+    consume,
+    demo,
+    erase,
+    gateway,
+    group,
+    jobs,
+    log,
+    maintenance,
+    message,
+    notebook,
+    produce,
+    pull,
+    replay,
+    sql,
+    topic,
+    up,
+)
 from lakemq.cli.options import Global
 from lakemq.cli.output import write_line
 
@@ -64,7 +81,13 @@ app.command()(jobs.jobs)
 app.add_typer(topic.app, name="topic")
 app.command()(produce.produce)
 app.command()(pull.pull)
+app.command()(consume.consume)
 app.add_typer(message.app, name="message")
+app.add_typer(group.app, name="group")
 app.command()(sql.sql)
+app.command()(replay.replay)
+app.add_typer(notebook.app, name="notebook")
 app.add_typer(log.app, name="log")
+app.add_typer(maintenance.app, name="maintenance")
+app.command()(erase.erase)
 app.command()(demo.demo)

@@ -21,11 +21,12 @@ def jobs(
     lake: LakeDir = None,
     parent_pid: Parent = None,
 ) -> None:
-    """Run the Spark jobs that turn the log into Delta tables, until Ctrl-C.
+    """Run the Spark jobs that route messages and turn the log into Delta tables, until Ctrl-C.
 
     \b
     lakemq jobs
     lakemq jobs --broker http://127.0.0.1:9000 --lake /srv/lake
+    lakemq jobs delay transaction retry
     """
     end_with_parent(parent_pid, signal.SIGKILL)  # all that a job wrote it wrote exactly once
     settings = settings_of(context, lake__dir=lake)

@@ -1,4 +1,4 @@
-"""`lakemq message get`, and how a message looks on a terminal."""
+"""`lakemq message get | search | recall`."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from typing import Annotated
 import orjson
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from lakemq.cli.options import AsJson, Broker, connect
-from lakemq.cli.output import stdout, write_line
+from lakemq.cli import shown
+from lakemq.cli.delay import moment_ms
+from lakemq.cli.options import AsJson, Broker, Filter, Tags, connect
+from lakemq.cli.output import note, stdout, write_line
 from lakemq.client.message import encode_message
 
-app = typer.Typer(no_args_is_help=True, help="Look at single messages.")
-
-
-@app.callback()
-def _messages() -> None:  # pyright: ignore[reportUnusedFunction]  (typer: get stays a subcommand)
-    pass
+app = typer.Typer(no_args_is_help=True, help="Look messages up, take scheduled ones back.")
+Id = Annotated[str, typer.Argument(metavar="MESSAGE_ID", help="As produce and pull tell it.")]
 
 
 @app.command()
 def get(
     context: typer.Context,
-    message_id: Annotated[str, typer.Argument(help="As produce and pull tell it.")],
+    message_id: Id,
     as_json: AsJson = False,
     broker: Broker = None,
 ) -> None:
@@ -40,5 +39,55 @@ def get(
     table = Table.grid(padding=(0, 2))
     for name, value in content.items():
         text = value if isinstance(value, str) else orjson.dumps(value).decode()
-        table.add_row(name, text)
-    stdout().print(table, markup=False)
+        table.add_row(Text(name, "bold"), Text(shown.plain(text)))
+    stdout().print(table)
+
+
+@app.command()
+def search(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(help="Where to look.")],
+    key: Annotated[str | None, typer.Option("--key", help="Only with this key.")] = None,
+    tags: Tags = "*",
+    sql: Filter = None,
+    begin: Annotated[str | None, typer.Option("--begin", metavar="TIME", help="Stored then or after.")] = None,
+    end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="Stored before.")] = None,
+    count_max: Annotated[int, typer.Option("--max", min=1, max=10_000, help="At most so many.")] = 32,
+    as_json: AsJson = False,
+    broker: Broker = None,
+) -> None:
+    """Look for messages of a topic in the broker's log, newest first. For what is older there is lakemq sql.
+
+    \b
+    lakemq message search orders --key 42
+    lakemq message search orders --tags paid --filter "amount > 100" --begin 2026-12-24T18:00
+    """
+    from lakemq.cli.search import Wanted
+    from lakemq.cli.search import search as look
+
+    begin_ms = None if begin is None else moment_ms(begin, "--begin")
+    end_ms = None if end is None else moment_ms(end, "--end")
+    with connect(context, broker) as client:
+        messages = look(client, topic, Wanted(key, tags, sql, begin_ms, end_ms, count_max))
+    if as_json:
+        for message in messages:
+            shown.write_json(message)
+    elif messages:
+        stdout().print(shown.message_table(messages))
+    if not as_json:
+        note(f"{len(messages):,} found")
+
+
+@app.command()
+def recall(context: typer.Context, message_id: Id, as_json: AsJson = False, broker: Broker = None) -> None:
+    """Take a scheduled message back before it is due: it is never delivered.
+
+    \b
+    lakemq message recall broker-a.42
+    """
+    with connect(context, broker) as client:
+        client.recall(message_id)
+    if as_json:
+        write_line(orjson.dumps({"message_id": message_id, "recalled": True}).decode())
+    else:
+        note(f"recalled {message_id}: it will not be delivered")

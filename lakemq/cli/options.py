@@ -37,6 +37,13 @@ Broker = Annotated[
     typer.Option("--broker", metavar="URL", help="The gateway.", show_default="http://127.0.0.1:8080"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, one object a line.")]
+Tags = Annotated[str, typer.Option("--tags", metavar="A||B", help="Only these tags.")]
+Filter = Annotated[
+    str | None,
+    typer.Option(
+        "--filter", metavar="SQL92", help="Only if this is true of the properties: \"a > 5 AND b LIKE 'x%'\"."
+    ),
+]
 Parent = Annotated[
     int | None,
     typer.Option("--parent-pid", hidden=True, help="Stop when this process, the parent, ends."),

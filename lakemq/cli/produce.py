@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
 
+from lakemq.cli.delay import Delay, DelayLevel, DeliverAt, delay_of
 from lakemq.cli.lines import batches_of_lines
 from lakemq.cli.options import AsJson, Broker, connect
 from lakemq.cli.output import note, progress, write_line
+from lakemq.cli.pace import Pace
 from lakemq.model.message import Draft
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def produce(
     body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="Without: each line of stdin is one.")] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", help="Messages as JSON, one a line, with all their fields."),
+        typer.Option("--file", help="Messages as JSON, one a line, with all their fields; -: of stdin."),
     ] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="To filter by.")] = None,
     key: Annotated[list[str] | None, typer.Option("--key", help="To look up by; may be repeated.")] = None,
@@ -41,6 +43,9 @@ def produce(
         str | None, typer.Option("--ordering-key", help="Messages that share it stay in order.")
     ] = None,
     queue: Annotated[int | None, typer.Option("--queue", min=0, help="Pins the queue.")] = None,
+    delay_level: DelayLevel = None,
+    delay: Delay = None,
+    deliver_at: DeliverAt = None,
     ack: Annotated[
         str,
         typer.Option(
@@ -49,6 +54,10 @@ def produce(
             help="async: written to the log; sync: on disk; none: no answer.",
         ),
     ] = "async",
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", min=0.01, help="At most so many a second.", show_default="as fast as it goes"),
+    ] = None,
     as_json: AsJson = False,
     broker: Broker = None,
 ) -> None:
@@ -57,21 +66,24 @@ def produce(
     \b
     lakemq produce orders '{"id": 42}' --tag paid --key 42 --ordering-key customer-7
     tail -f access.log | lakemq produce access --property host=web-1
-    lakemq produce orders --file orders.ndjson
+    lakemq produce orders --file orders.ndjson --rate 500
+    jq -c '{body: .text, keys: [.id]}' events.json | lakemq produce events --file -
+    lakemq produce reminders "time to go" --delay 10m
     """
     if ack not in ACKS:
         raise typer.BadParameter("one of async, sync, none", param_hint="--ack")
-    if file is not None and any((body, tag, key, properties, ordering_key, queue is not None)):
+    later = delay_of(delay_level, delay, deliver_at)
+    if file is not None and any((body, tag, key, properties, ordering_key, queue is not None, later)):
         raise typer.BadParameter("each message in the file says it all itself", param_hint="--file")
-    template = Draft(b"", tag, key, _properties(properties or []), ordering_key, queue)
+    template = Draft(b"", tag, key, _properties(properties or []), ordering_key, queue)._replace(**later)
     with connect(context, broker) as client:
-        sender = _Sender(client, topic, ack, as_json)
+        sender = _Sender(client, topic, ack, as_json, Pace(rate))
         if file is not None:
             sender.send_file(file)
         elif body is not None:
             sender.send([template._replace(body=body.encode())])
         else:
-            for lines in batches_of_lines(sys.stdin.fileno(), LINES_PER_REQUEST_MAX):
+            for lines in sender.batches(sys.stdin.fileno()):
                 sender.send([template._replace(body=line) for line in lines])
         sender.report()
 
@@ -79,19 +91,29 @@ def produce(
 class _Sender:
     """Sends batches, and says what became of them."""
 
-    def __init__(self, client: HttpClient, topic: str, ack: Ack, as_json: bool) -> None:
+    def __init__(self, client: HttpClient, topic: str, ack: Ack, as_json: bool, pace: Pace) -> None:
         self._client = client
         self._topic = topic
         self._ack: Ack = ack
         self._as_json = as_json
+        self._pace = pace
         self._sent = 0
         self._only: Receipt | None = None
+
+    def batches(self, descriptor: int) -> Iterator[list[bytes]]:
+        """The lines of a stream, as many at a time as the rate allows, when it does."""
+        for lines in batches_of_lines(descriptor, self._pace.step(LINES_PER_REQUEST_MAX)):
+            self._pace.wait(len(lines))
+            yield lines
 
     def send(self, drafts: list[Draft]) -> None:
         receipts = self._client.produce(self._topic, drafts, self._ack)
         self._count(len(drafts), receipts)
 
     def send_file(self, file: Path) -> None:
+        if str(file) == "-":
+            self._send_lines(sys.stdin.fileno(), lambda count: None)
+            return
         try:
             size = file.stat().st_size
             descriptor = os.open(file, os.O_RDONLY)
@@ -105,7 +127,7 @@ class _Sender:
                 os.close(descriptor)
 
     def _send_lines(self, descriptor: int, advance: Callable[[int], None]) -> None:
-        for lines in batches_of_lines(descriptor, LINES_PER_REQUEST_MAX):
+        for lines in self.batches(descriptor):
             content = b"\n".join(lines)
             self._count(len(lines), self._client.produce_lines(self._topic, content, self._ack))
             advance(len(content) + 1)

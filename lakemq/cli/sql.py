@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakemq.cli.options import LakeDir, settings_of
+from lakemq.cli.options import Broker, LakeDir, broker_url, settings_of
+from lakemq.cli.output import note
 from lakemq.cli.quiet import quiet_stderr
+
+if TYPE_CHECKING:
+    from lakemq.jobs.connect_client import Result
+    from lakemq.settings import Settings
 
 
 class Format(StrEnum):
@@ -19,30 +27,83 @@ class Format(StrEnum):
     json = "json"
     csv = "csv"
     arrow = "arrow"
+    parquet = "parquet"
 
 
 def sql(
     context: typer.Context,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="One statement of Spark SQL; - reads it from stdin.")],
     output_format: Annotated[
-        Format, typer.Option("--format", help="json: an object a line; arrow: an IPC stream.")
-    ] = Format.table,
+        Format | None,
+        typer.Option(
+            "--format",
+            help="json: an object a line; arrow: an IPC stream.",
+            show_default="table, or as the name of --output says",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write the rows to a file, whole or not at all.")
+    ] = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(
+            "--chart",
+            metavar="FILE",
+            help="Draw the rows instead (.png, .svg, .pdf): the first column along x, the others as lines or bars.",
+        ),
+    ] = None,
     lake: LakeDir = None,
+    broker: Broker = None,
 ) -> None:
     """Ask the lake with Spark SQL.
 
-    The tables are messages, consume_queue and message_index. A body is binary: decode(body,
-    'UTF-8') makes it text, get_json_object takes it apart. A message is there some seconds after
-    it was produced. Spark takes some seconds to start.
+    Tables: messages, consume_queue, message_index, scheduled, transactions; views: topics, dead_letters,
+    consumer_offsets. They have a message some seconds after it was produced. live.messages,
+    live.consume_queue, live.message_index and the views in live have it at once.
+
+    Functions: body_text(body), body_json(body), has_tag(tag, 'A || B'), position_of(message_id),
+    broker_of(message_id).
+
+    The running jobs answer, within a second; else Spark is started, which takes some.
 
     \b
-    lakemq sql "SELECT topic, count(*) FROM messages GROUP BY topic"
-    lakemq sql "SELECT decode(body, 'UTF-8') FROM messages WHERE tag = 'paid'" --format json
+    lakemq sql "SELECT topic, count(*) FROM live.messages GROUP BY topic"
+    lakemq sql "SELECT body_text(body) FROM messages WHERE tag = 'paid'" --format json
+    lakemq sql "SELECT * FROM messages WHERE topic = 'flights'" --output flights.parquet
+    lakemq sql "SELECT date_trunc('minute', store_time) AS minute, count(*) FROM messages GROUP BY 1 ORDER BY 1"
+        --chart minutes.png
     lakemq sql - --format csv < report.sql > report.csv
     """
     settings = settings_of(context, lake__dir=lake)
+    url = broker_url(context, broker)
     statement = sys.stdin.read() if query == "-" else query
-    with quiet_stderr():
-        from lakemq.jobs.sql import run_sql
+    from lakemq.jobs.sql import format_of, write_file, write_rows
+    from lakemq.jobs.sql_chart import check_chart_file, draw_chart
 
-        run_sql(settings, statement, output_format.value, sys.stdout.buffer)
+    if chart is not None:
+        check_chart_file(chart)
+        _answer(settings, url, statement, partial(draw_chart, file=chart))
+        return
+    if output is None:
+        form = (output_format or Format.table).value
+        _answer(settings, url, statement, partial(write_rows, format=form, out=sys.stdout.buffer))
+    else:
+        form = output_format.value if output_format else format_of(output)
+        _answer(settings, url, statement, partial(write_file, format=form, file=output))
+
+
+def _answer(settings: Settings, url: str, statement: str, write: Callable[[Result], None]) -> None:
+    """Has the running jobs answer, or else a Spark of this process."""
+    from lakemq.jobs.connect_client import ConnectClient
+    from lakemq.jobs.discovery import find_server
+    from lakemq.jobs.sql import check_lake, embedded_client
+
+    server = find_server(settings.lake.dir)
+    if server is not None:
+        with ConnectClient(server, settings.sql.token) as client:
+            write(client.run(statement))
+        return
+    check_lake(settings)
+    note(f"lakemq: no jobs run for the lake in {settings.lake.dir}; starting Spark here takes some seconds")
+    with quiet_stderr(), embedded_client(settings, url, statement) as client:
+        write(client.run(statement))

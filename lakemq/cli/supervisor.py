@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -25,12 +25,18 @@ def backoff_s(failures: int) -> float:
     return min(BACKOFF_S_MAX, BACKOFF_S_MIN * 2.0 ** min(failures - 1, 16))
 
 
-def start_child(arguments: list[str], *, detached: bool = False, log: Path | None = None) -> subprocess.Popen[bytes]:
+def start_child(
+    arguments: list[str],
+    *,
+    detached: bool = False,
+    log: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
     """Start `lakemq` with `arguments`, in a process group of its own, ending with this process.
 
     Its own group, so that Ctrl-C reaches only the parent, which then stops all in order.
     `detached`: it lives on without this process and its terminal. `log`: a file that takes what
-    it writes.
+    it writes. `environment`: what its environment has where this process's has nothing.
     """
     command = [sys.executable, "-m", "lakemq", *arguments]
     if not detached:
@@ -39,6 +45,7 @@ def start_child(arguments: list[str], *, detached: bool = False, log: Path | Non
         output = None if log is None else files.enter_context(log.open("ab"))
         return subprocess.Popen(  # noqa: S603  (our own command)
             command,
+            env={**(environment or {}), **os.environ},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -19,14 +19,17 @@ import httpx
 import orjson
 
 from lakemq.client.errors import Unreachable, error_of
-from lakemq.client.message import Message, decode_message, encode_draft
+from lakemq.client.message import Message, Nack, decode_message, encode_draft
 from lakemq.client.results import (
     OffsetRange,
     Pulled,
     PulledTable,
     Receipt,
+    RedriveStarted,
     Status,
     TableReceipt,
+    Transaction,
+    TransactionCheck,
 )
 from lakemq.model.errors import LakemqError
 from lakemq.model.message import Draft
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Ack = Literal["async", "sync", "none"]
+Resolution = Literal["commit", "rollback", "unknown"]
+ResetTo = Literal["earliest", "latest", "timestamp"]
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
@@ -114,9 +119,11 @@ class HttpClient:
         count_max: int = 32,
         wait_ms: int = 0,
         tags: str = "*",
+        sql: str | None = None,
     ) -> Pulled:
-        """Messages of a queue from `offset` on; waits up to `wait_ms` for the first."""
-        response = self._pull(topic, queue_id, offset, count_max, wait_ms, tags, JSON)
+        """Messages of a queue from `offset` on, with one of the tags and for which `sql`, an SQL92
+        expression over their properties, is true; waits up to `wait_ms` for the first."""
+        response = self._pull(topic, queue_id, offset, count_max, wait_ms, tags, sql, JSON)
         answer = _json(response)
         return Pulled(
             status=answer["status"],
@@ -134,11 +141,12 @@ class HttpClient:
         count_max: int = 10_000,
         wait_ms: int = 0,
         tags: str = "*",
+        sql: str | None = None,
     ) -> PulledTable:
         """The same as a table; the cheap way to take many."""
         import pyarrow as pa
 
-        response = self._pull(topic, queue_id, offset, count_max, wait_ms, tags, ARROW)
+        response = self._pull(topic, queue_id, offset, count_max, wait_ms, tags, sql, ARROW)
         with pa.ipc.open_stream(response.content) as reader:
             table = reader.read_all()
         headers = response.headers
@@ -153,6 +161,67 @@ class HttpClient:
     def message(self, message_id: str) -> Message:
         """One message by its id."""
         return decode_message(_json(self._request("GET", f"/v1/messages/{_segment(message_id)}")))
+
+    def recall(self, message_id: str) -> None:
+        """Take a scheduled message back: it is never delivered. Twice is fine.
+
+        Raises `AlreadyDelivered`, and `InvalidRequest` for a message that isn't scheduled.
+        """
+        self._request("DELETE", f"/v1/messages/{_segment(message_id)}")
+
+    def begin_transactions(self, topic: str, producer_group: str, drafts: Iterable[Draft]) -> list[Transaction]:
+        """Store messages that nobody sees yet, each a transaction of its own, in their order."""
+        content = orjson.dumps({"messages": [encode_draft(draft) for draft in drafts]})
+        path = f"/v1/topics/{_segment(topic)}/transactions"
+        answer = self._post_json(path, content, {"producer_group": producer_group})
+        return [Transaction(entry["transaction_id"], entry["message_id"]) for entry in answer["transactions"]]
+
+    def resolve(self, transaction_id: str, producer_group: str, resolution: Resolution) -> None:
+        """Say how a transaction ends; the same again is fine. Raises `TransactionResolved` where it
+        was resolved the other way."""
+        content = orjson.dumps({"producer_group": producer_group, "resolution": resolution})
+        self._post_json(f"/v1/transactions/{_segment(transaction_id)}", content)
+
+    def resolve_many(self, producer_group: str, resolutions: Mapping[str, Resolution]) -> dict[str, str]:
+        """Say how each of these transactions ends; what became of each: `ok`, or an error's code."""
+        listed = [{"transaction_id": name, "resolution": resolution} for name, resolution in resolutions.items()]
+        content = orjson.dumps({"producer_group": producer_group, "resolutions": listed})
+        answer = self._post_json("/v1/transactions", content)
+        return {entry["transaction_id"]: entry["status"] for entry in answer["results"]}
+
+    def checks(self, producer_group: str, client_id: str, wait_ms: int = 0) -> list[TransactionCheck]:
+        """The open transactions that the broker asks this producer group about; waits up to
+        `wait_ms` for the first. The answer is `resolve`."""
+        path = f"/v1/producer-groups/{_segment(producer_group)}/checks"
+        params = {"client_id": client_id, "wait_ms": wait_ms}
+        answer = _json(self._request("GET", path, params=params, wait_s=wait_ms / 1000))
+        return [
+            TransactionCheck(entry["transaction_id"], entry["check_times"], decode_message(entry["message"]))
+            for entry in answer["checks"]
+        ]
+
+    def nack(self, group: str, nacks: Iterable[Nack], client_id: str | None = None) -> dict[str, str]:
+        """Have messages consumed later, all or none; of each id: `ok`, or `duplicate` when the
+        group's nack of it was there before."""
+        messages = [nack._asdict() for nack in nacks]
+        for message in messages:
+            if message["max_reconsume_times"] is None:
+                del message["max_reconsume_times"]
+        content: dict[str, Any] = {"messages": messages}
+        if client_id is not None:
+            content["client_id"] = client_id
+        answer = self._post_json(f"/v1/groups/{_segment(group)}/nacks", orjson.dumps(content))
+        return {entry["message_id"]: entry["status"] for entry in answer["messages"]}
+
+    def redrive(self, group: str, where: str, rate_per_s: float = 100, dry_run: bool = False) -> RedriveStarted:
+        """Send the group's dead letters that fulfil the SQL predicate to it again; returns at once."""
+        content = orjson.dumps({"where": where, "rate_per_s": rate_per_s, "dry_run": dry_run})
+        answer = self._post_json(f"/v1/groups/{_segment(group)}/dead-letters/redrive", content)
+        return RedriveStarted(answer["redrive_id"], answer["matched"])
+
+    def redrive_progress(self, redrive_id: str) -> dict[str, Any]:
+        """How far a redrive is, with a result for each message."""
+        return _json(self._request("GET", f"/v1/redrives/{_segment(redrive_id)}"))
 
     def create_topic(self, topic: str, queues: int, permission: str = "rw") -> bool:
         """Make a topic or change it (queues only grow); whether it was made."""
@@ -173,6 +242,27 @@ class HttpClient:
     def delete_topic(self, topic: str) -> None:
         """Delete a topic."""
         self._request("DELETE", f"/v1/topics/{_segment(topic)}")
+
+    def offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """The queue's first offset that was stored at that time or after."""
+        path = f"/v1/topics/{_segment(topic)}/queues/{queue_id}/offset"
+        return _json(self._request("GET", path, params={"timestamp_ms": timestamp_ms}))["offset"]
+
+    def groups(self) -> list[dict[str, Any]]:
+        """All consumer groups in short."""
+        return _json(self._request("GET", "/v1/groups"))["groups"]
+
+    def group(self, group: str) -> dict[str, Any]:
+        """One consumer group: members, subscriptions, lag by queue. Raises `GroupNotFound`."""
+        return _json(self._request("GET", f"/v1/groups/{_segment(group)}"))
+
+    def reset_offsets(self, group: str, topic: str, to: ResetTo, timestamp_ms: int | None = None) -> dict[int, int]:
+        """Move the group's offsets of a topic; returns them by queue id."""
+        content: dict[str, Any] = {"topic": topic, "to": to}
+        if timestamp_ms is not None:
+            content["timestamp_ms"] = timestamp_ms
+        answer = self._post_json(f"/v1/groups/{_segment(group)}/offsets/reset", orjson.dumps(content))
+        return {entry["queue_id"]: entry["offset"] for entry in answer["offsets"]}
 
     def broker(self) -> dict[str, Any]:
         """The broker's name, role, version and log positions."""
@@ -195,6 +285,9 @@ class HttpClient:
         response = self._request("POST", path, content=body, params={"ack": ack}, headers=headers)
         return _json(response) if response.content else {}
 
+    def _post_json(self, path: str, content: bytes, params: Mapping[str, str | int] | None = None) -> dict[str, Any]:
+        return _json(self._request("POST", path, content=content, params=params, headers={"Content-Type": JSON}))
+
     def _pull(
         self,
         topic: str,
@@ -203,9 +296,12 @@ class HttpClient:
         count_max: int,
         wait_ms: int,
         tags: str,
+        sql: str | None,
         accept: str,
     ) -> httpx.Response:
-        params = {"offset": offset, "max": count_max, "wait_ms": wait_ms, "tags": tags}
+        params: dict[str, str | int] = {"offset": offset, "max": count_max, "wait_ms": wait_ms, "tags": tags}
+        if sql is not None:
+            params["sql"] = sql
         path = f"/v1/topics/{_segment(topic)}/queues/{queue_id}/messages"
         return self._request("GET", path, params=params, headers={"Accept": accept}, wait_s=wait_ms / 1000)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakemq.model.message import Draft
 
@@ -34,6 +34,15 @@ class Message:
     real_queue_id: int | None = None
     origin_message_id: str | None = None
     transaction_id: str | None = None
+
+
+class Nack(NamedTuple):
+    """A message to be consumed later. `delay_level` 0: the broker chooses one that grows with each
+    time; < 0: straight to the dead letters. `max_reconsume_times` None: as the broker is set."""
+
+    message_id: str
+    delay_level: int = 0
+    max_reconsume_times: int | None = None
 
 
 _FIELDS = frozenset(Message.__dataclass_fields__) - {"body", "keys"}

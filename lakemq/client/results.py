@@ -43,6 +43,31 @@ class TableReceipt:
 
 
 @dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transaction that has begun, and the message that waits in it."""
+
+    transaction_id: str
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionCheck:
+    """The broker asks how a transaction ends; `check_times` counts from 1."""
+
+    transaction_id: str
+    check_times: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveStarted:
+    """A redrive that was taken on, of so many dead letters."""
+
+    redrive_id: str
+    matched: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cursor:
     """The state of a queue that every pull answers; `next_offset` is where to go on."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakemq.model.columns import MESSAGE, STORED
+from lakemq.storage.lake.cold_rows import ColdSlice, message_columns
 from lakemq.storage.reader import Slice
 
 JSON = b"application/json"
@@ -20,6 +21,16 @@ ARROW = b"application/vnd.apache.arrow.stream"
 _SMALL_ROWS = 512
 END_BYTES = 64
 """Room for the stream's end."""
+_ALWAYS = (
+    "body",
+    "position",
+    "topic",
+    "queue_id",
+    "queue_offset",
+    "store_time_ms",
+    "born_time_ms",
+    "reconsume_times",
+)
 _OPTIONAL = (
     "tag",
     "ordering_key",
@@ -34,8 +45,10 @@ _OPTIONAL = (
 # Arrow ---------------------------------------------------------------------------------------
 
 
-def to_batch(part: Slice, broker: str, schema: pa.Schema = MESSAGE) -> pa.RecordBatch:
+def to_batch(part: Slice | ColdSlice, broker: str, schema: pa.Schema = MESSAGE) -> pa.RecordBatch:
     """The slice's messages with the columns of `schema`, some of `MESSAGE`; bodies aren't copied."""
+    if isinstance(part, ColdSlice):
+        return message_columns(part, schema)
     return pa.RecordBatch.from_arrays([_column(field, part, broker) for field in schema], schema=schema)
 
 
@@ -82,7 +95,7 @@ _COMPUTED = {
 }
 
 
-def to_arrow(slices: Iterable[Slice], broker: str, schema: pa.Schema = MESSAGE) -> memoryview:
+def to_arrow(slices: Iterable[Slice | ColdSlice], broker: str, schema: pa.Schema = MESSAGE) -> memoryview:
     """An Arrow IPC stream of the messages. Runs of small slices are put together to one batch."""
     batches = list(_merge_small(to_batch(part, broker, schema) for part in slices))
     # The size is known, so nothing is copied while the buffer grows: a quarter of the cost.
@@ -118,43 +131,67 @@ def _merged(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 # JSON ----------------------------------------------------------------------------------------
 
 
-def to_dicts(part: Slice, broker: str) -> list[dict[str, Any]]:
+def to_dicts(part: Slice | ColdSlice, broker: str) -> list[dict[str, Any]]:
     """The slice's messages as the contract's JSON."""
-    frame, run = part.frame, part.run
-    columns = {
-        field.name: frame.batch.column(field.name).slice(part.row, part.count).to_pylist()
+    columns = _columns_of_cold(part) if isinstance(part, ColdSlice) else _columns_of_hot(part)
+    count = part.count
+    messages: list[dict[str, Any]] = [
+        {
+            "message_id": f"{broker}.{position}",
+            "topic": topic,
+            "queue_id": queue_id,
+            "queue_offset": queue_offset,
+            "position": position,
+            "store_time_ms": stored,
+            "born_time_ms": born,
+            "reconsume_times": reconsume_times,
+            **_encode_body(body),
+            "keys": keys or [],
+            "properties": dict(properties) if properties else {},
+        }
+        for body, position, topic, queue_id, queue_offset, stored, born, reconsume_times, keys, properties in zip(
+            *(columns[name] for name in _ALWAYS),
+            columns.get("keys") or [None] * count,
+            columns.get("properties") or [None] * count,
+            strict=True,
+        )
+    ]
+    for name in _OPTIONAL:
+        for message, value in zip(messages, columns.get(name, ()), strict=False):
+            if value is not None:
+                message[name] = value
+    return messages
+
+
+def _columns_of_hot(part: Slice) -> dict[str, Sequence[Any]]:
+    frame, run, count = part.frame, part.run, part.count
+    columns: dict[str, Any] = {
+        field.name: frame.batch.column(field.name).slice(part.row, count).to_pylist()
         for field in STORED
         if field.name in frame.batch.schema.names
     }
     store_time_ms = frame.meta.store_time_ms
-    messages: list[dict[str, Any]] = []
-    for number, body in enumerate(columns["body"]):
-        position = part.first_position + number
-        message = {
-            "message_id": f"{broker}.{position}",
-            "topic": run.topic,
-            "queue_id": run.queue_id,
-            "queue_offset": part.first_queue_offset + number,
-            "position": position,
-            "store_time_ms": store_time_ms,
-            "born_time_ms": _get(columns, "born_time_ms", number, store_time_ms),
-            "reconsume_times": _get(columns, "reconsume_times", number, 0),
-            **_encode_body(body),
-            "keys": _get(columns, "keys", number, []),
-            "properties": dict(_get(columns, "properties", number, [])),
-        }
-        for name in _OPTIONAL:
-            value = _get(columns, name, number, None)
-            if value is not None:
-                message[name] = value
-        messages.append(message)
-    return messages
+    return {
+        **columns,
+        "topic": [run.topic] * count,
+        "queue_id": [run.queue_id] * count,
+        "queue_offset": range(part.first_queue_offset, part.end_queue_offset),
+        "position": range(part.first_position, part.first_position + count),
+        "store_time_ms": [store_time_ms] * count,
+        "born_time_ms": _filled(columns, "born_time_ms", store_time_ms, count),
+        "reconsume_times": _filled(columns, "reconsume_times", 0, count),
+    }
 
 
-def _get(columns: dict[str, list[Any]], name: str, number: int, default: object) -> Any:
+def _columns_of_cold(part: ColdSlice) -> dict[str, Sequence[Any]]:
+    batch = message_columns(part)
+    return {name: batch.column(name).to_pylist() for name in batch.schema.names if name != "message_id"}
+
+
+def _filled(columns: dict[str, list[Any]], name: str, default: int, count: int) -> list[int]:
+    """The column's values, with a default where there is none."""
     values = columns.get(name)
-    value = None if values is None else values[number]
-    return default if value is None else value
+    return [default] * count if values is None else [default if value is None else value for value in values]
 
 
 def _encode_body(body: bytes) -> dict[str, str]:
@@ -164,13 +201,13 @@ def _encode_body(body: bytes) -> dict[str, str]:
         return {"body": base64.b64encode(body).decode(), "body_encoding": "base64"}
 
 
-def to_ndjson(slices: Iterable[Slice], broker: str) -> bytes:
+def to_ndjson(slices: Iterable[Slice | ColdSlice], broker: str) -> bytes:
     """One message a line."""
     lines = [orjson.dumps(message) for part in slices for message in to_dicts(part, broker)]
     return b"".join([line + b"\n" for line in lines])
 
 
-def to_json_list(slices: Iterable[Slice], broker: str) -> list[dict[str, Any]]:
+def to_json_list(slices: Iterable[Slice | ColdSlice], broker: str) -> list[dict[str, Any]]:
     """All messages of the slices."""
     return [message for part in slices for message in to_dicts(part, broker)]
 

@@ -9,10 +9,23 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from lakemq import __version__
-from lakemq.gateway import broker_routes, log_routes, message_routes, topic_routes
+from lakemq.gateway import (
+    broker_routes,
+    erasure_routes,
+    log_routes,
+    message_routes,
+    request_routes,
+    routing_routes,
+    topic_routes,
+    transaction_routes,
+)
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.front import Front
+from lakemq.gateway.groups import routes as group_routes
 from lakemq.gateway.problems import Answer, make_problem, problem_of
+from lakemq.gateway.receive import routes as receive_routes
+from lakemq.gateway.redrive import routes as redrive_routes
+from lakemq.gateway.sinks import routes as sink_routes
 from lakemq.model.errors import LakemqError
 
 logger = logging.getLogger(__name__)
@@ -30,8 +43,16 @@ def make_app(broker: Broker) -> Front:
     app.state.broker = broker
     for router in (
         message_routes.make_router(front),
+        routing_routes.make_router(broker),
+        transaction_routes.make_router(front),
+        receive_routes.make_router(front),
+        request_routes.make_router(front),
+        redrive_routes.make_router(broker.redriver),
+        sink_routes.make_router(front),
+        group_routes.make_router(broker),
         topic_routes.make_router(broker),
         log_routes.make_router(broker),
+        erasure_routes.make_router(broker),
         broker_routes.make_router(broker),
     ):
         app.include_router(router)

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
 
+from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.counters import Counters
 from lakemq.gateway.decode import Limits
-from lakemq.model.errors import Busy, InvalidRequest, LogDamaged, ReadOnlyTopic
-from lakemq.model.names import check_writable
+from lakemq.gateway.groups import Groups
+from lakemq.gateway.redrive import Redriver
+from lakemq.gateway.routing.router import Router
+from lakemq.gateway.sinks.committer import Sinks
+from lakemq.model.errors import Busy, InvalidRequest, LakemqError, ReadOnlyTopic
+from lakemq.model.names import SYSTEM_PREFIXES, check_writable
 from lakemq.settings import Settings
 from lakemq.storage.clock import Clock, SystemClock
 from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.erasure import Eraser, remove_scratch
 from lakemq.storage.files import Files
 from lakemq.storage.idempotency import IdempotencyTable
 from lakemq.storage.lock import DirectoryLock
-from lakemq.storage.reader import Reader
+from lakemq.storage.row_reader import RowReader
 from lakemq.storage.rows import make_row
-from lakemq.storage.topics import TOPICS_TOPIC, Topic, TopicRecord
+from lakemq.storage.topics import TOPICS_TOPIC, Queue, Topic, TopicRecord
 
 logger = logging.getLogger(__name__)
 
@@ -37,11 +44,19 @@ class Broker:
         self.clock = clock or SystemClock()
         self.limits = Limits(settings.gateway.message_bytes_max, settings.gateway.request_bytes_max)
         self.log = CommitLog(settings.storage, files or Files(), self.clock)
-        self.reader = Reader(self.log)
+        self.reader = RowReader(self.log)
+        self.cold = ColdReader(settings, self.log, self.reader)
+        self.eraser = Eraser(self.log, self.reader)
         self.idempotency = IdempotencyTable(settings.idempotency.window_ms, settings.idempotency.keys_max)
         self.counters = Counters()
         self.in_flight_bytes = 0
         self.stopping = False
+        self.router = Router(settings, self.log, self.reader, self.clock, self.system_topic, self._wait_within)
+        self.router.executor.read_cold = self.cold.parts
+        self.redriver = Redriver(self.router.executor)
+        self.groups = Groups(settings.groups, self.log, self.reader, self.cold, self.system_topic, self._wait_within)
+        limits, topics = self.limits, (self.system_topic, self.writable_topic)
+        self.sinks = Sinks(settings, self.log, self.log.files, limits, *topics)
         self._waiting: set[asyncio.Future[None]] = set()
         self._creating: dict[str, asyncio.Future[Topic]] = {}
         self._lock: DirectoryLock | None = None
@@ -53,9 +68,17 @@ class Broker:
         directory.mkdir(parents=True, exist_ok=True)
         self._lock = DirectoryLock(directory, f"the lakemq gateway {self.name!r}")
         self.log.open()
+        remove_scratch(self.log.files, self.log.directory)
         self.log.on_notes = self.idempotency.add
         self.idempotency.load(self.reader, self.clock.now_ms())
         self._housekeeper = asyncio.get_running_loop().create_task(self._keep_house())
+
+    async def start(self) -> None:
+        """Go on with what waits to be routed, and with the groups. Raises `LogDamaged`."""
+        self.groups.start()
+        await self.router.start()
+        self.redriver.start()
+        self.sinks.start()
 
     def begin_stop(self) -> None:
         """Answer all who wait, and let nobody wait from now on."""
@@ -70,6 +93,11 @@ class Broker:
         self.begin_stop()
         if self._housekeeper is not None:
             self._housekeeper.cancel()
+        await self.groups.close()
+        await self.redriver.close()
+        await self.sinks.close()
+        await self.router.close()
+        self.cold.close()
         await self.log.close()
         if self._lock is not None:
             self._lock.release()
@@ -79,17 +107,20 @@ class Broker:
             await asyncio.sleep(HOUSEKEEPING_FULL_S if self.log.full else HOUSEKEEPING_S)
             try:
                 self.log.retain()
+                await self.router.make_room()
                 self.idempotency.expire(self.clock.now_ms())
-            except (OSError, LogDamaged) as error:
+                self.sinks.tidy(self.clock.now_ms())
+            except (OSError, LakemqError) as error:
                 logger.warning("housekeeping failed, trying again later: %s", error)
 
     # Waiting ---------------------------------------------------------------------------------
 
-    async def wait(self, future: asyncio.Future[None], seconds: float) -> None:
-        """Return when the future is done, the time is over, or the broker stops."""
+    async def wait(self, future: asyncio.Future[None], seconds: float, bounded: bool = True) -> None:
+        """Return when the future is done, the time is over, or the broker stops. Raises `Busy` when too
+        many wait, unless not `bounded`: for what has another bound, and has changed something already."""
         if self.stopping:
             return
-        if len(self._waiting) >= self.settings.gateway.waiters_max:
+        if bounded and len(self._waiting) >= self.settings.gateway.waiters_max:
             raise Busy(f"{len(self._waiting)} requests are waiting already")
         loop = asyncio.get_running_loop()
         timer = loop.call_later(seconds, finish, future)
@@ -99,6 +130,28 @@ class Broker:
         finally:
             timer.cancel()
             self._waiting.discard(future)
+
+    async def wait_for_any(self, queues: Iterable[Queue], seconds: float) -> None:
+        """`wait` for a message in any of the queues."""
+        arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        watched = list(queues)
+        for queue in watched:
+            queue.waiters.add(arrival)
+        try:
+            await self.wait(arrival, seconds)
+        finally:
+            for queue in watched:
+                queue.waiters.discard(arrival)
+
+    async def keep_promise(self, sync: bool = False) -> None:
+        """Wait for the disk: when that is asked for, or when too much waits for it already."""
+        if sync or self.settings.storage.flush == "sync" or self.log.backlogged:
+            await self.log.flushed()
+
+    async def _wait_within(self, future: asyncio.Future[None], seconds: float) -> bool:
+        """`wait`; whether waiting has still a sense."""
+        await self.wait(future, seconds)
+        return not self.stopping
 
     @property
     def waiting(self) -> int:
@@ -128,12 +181,35 @@ class Broker:
             creating.add_done_callback(lambda _: self._creating.pop(name, None))
         return await asyncio.shield(creating)
 
+    async def system_topic(self, name: str) -> Topic:
+        """A topic of the system's, made with one queue when it is first needed: clients read it only.
+        Raises `InvalidRequest` when there are too many topics, `StoreUnwritable`."""
+        topic = self.log.topics.find(name)
+        if topic is not None:
+            return topic
+        creating = self._creating.get(name)
+        if creating is None:
+            creating = asyncio.ensure_future(self._create_system_topic(name))
+            self._creating[name] = creating
+            creating.add_done_callback(lambda _: self._creating.pop(name, None))
+        return await asyncio.shield(creating)
+
+    async def _create_system_topic(self, name: str) -> Topic:
+        if name.startswith(SYSTEM_PREFIXES[0]):  # one a group: of the others there are only a few
+            self._check_room_for(name)
+        await self._record({"op": "put", "topic": name, "queues": 1, "permission": "r"})
+        return self.log.topics.get(name)
+
+    def _check_room_for(self, name: str) -> None:
+        topics = self.log.topics
+        if topics.find(name) is None and len(topics) >= self.settings.topics.topics_max:
+            raise InvalidRequest(f"there are {len(topics)} topics already (topics.topics_max)")
+
     async def put_topic(self, name: str, queues: int, permission: str) -> Topic:
         """Make or change a topic; done when it stands in the log."""
         topics = self.log.topics
         topics.check_put(name, queues, permission, self.settings.topics.queues_max)
-        if topics.find(name) is None and len(topics) >= self.settings.topics.topics_max:
-            raise InvalidRequest(f"there are {len(topics)} topics already (topics.topics_max)")
+        self._check_room_for(name)
         await self._record({"op": "put", "topic": name, "queues": queues, "permission": permission})
         return topics.get(name)
 

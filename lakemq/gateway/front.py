@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 
 from lakemq.gateway.asgi import App, Disconnected, Receive, Scope, Send, bounded, send_answer
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.problems import make_problem, problem_of
 from lakemq.gateway.produce import Producer
 from lakemq.gateway.pull import Puller
+from lakemq.gateway.receive import serve
+from lakemq.gateway.request_handler import RequestHandler, is_request
+from lakemq.gateway.sinks.serve import Stager, is_part
+from lakemq.gateway.transact import Transactor, is_transact
 from lakemq.model.errors import LakemqError
 
 logger = logging.getLogger(__name__)
@@ -29,6 +34,10 @@ class Front:
         self.broker = broker
         self.producer = Producer(broker)
         self.puller = Puller(broker)
+        self.receives = serve.Server(broker)
+        self.requests = RequestHandler(broker)
+        self.transactor = Transactor(broker, self.producer)
+        self.stager = Stager(broker)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -52,22 +61,48 @@ class Front:
             if method == "GET" and queues:
                 await self.pull(scope, receive, send, topic, queue_id)
                 return
+        if place := serve.place_of(method, path):
+            await self.receive(scope, receive, send, *place)
+            return
+        if is_transact(method, path):
+            await self.transact(scope, receive, send, path)
+            return
+        if is_request(method, path):
+            await self.request(scope, receive, send, path)
+            return
+        if is_part(method, path):
+            await self.stage(scope, receive, send, path)
+            return
         # What FastAPI answers has small bodies, and it would read one of any size.
         await self._app(scope, bounded(receive, self.broker.limits.message_bytes_max), send)
 
     async def produce(self, scope: Scope, receive: Receive, send: Send, topic: str) -> None:
         """Answer a produce request, its errors too."""
-        try:
-            await self.producer.serve(scope, receive, send, topic)
-        except Disconnected:
-            return
-        except Exception as error:  # noqa: BLE001  whatever it is, the client is answered
-            await self._refuse(error, send)
+        await self._see_through(self.producer.serve(scope, receive, send, topic), send)
 
     async def pull(self, scope: Scope, receive: Receive, send: Send, topic: str, queue_id: str) -> None:
         """Answer a pull, its errors too."""
+        await self._see_through(self.puller.serve(scope, receive, send, topic, queue_id), send)
+
+    async def transact(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+        """Answer a half or a resolution, its errors too."""
+        await self._see_through(self.transactor.serve(scope, receive, send, path), send)
+
+    async def request(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+        """Answer a request when its reply has come, or a reply; their errors too."""
+        await self._see_through(self.requests.serve(scope, receive, send, path), send)
+
+    async def receive(self, scope: Scope, receive: Receive, send: Send, group: str, kind: str) -> None:
+        """Answer a receive or what is said about its receipts, errors too."""
+        await self._see_through(self.receives.serve(scope, receive, send, group, kind), send)
+
+    async def stage(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+        """Answer a part that is to be staged, its errors too."""
+        await self._see_through(self.stager.serve(scope, receive, send, path), send)
+
+    async def _see_through(self, serving: Awaitable[None], send: Send) -> None:
         try:
-            await self.puller.serve(scope, receive, send, topic, queue_id)
+            await serving
         except Disconnected:
             return
         except Exception as error:  # noqa: BLE001  whatever it is, the client is answered

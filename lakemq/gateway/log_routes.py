@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute
@@ -12,11 +11,10 @@ from fastapi import APIRouter, Query, Response
 
 from lakemq.gateway.answers import ARROW, to_arrow
 from lakemq.gateway.broker import Broker
+from lakemq.gateway.log_end import LogEnd, seconds_until
 from lakemq.gateway.pull import OFFSET_MAX
-from lakemq.model.columns import MESSAGE, SIZE
-from lakemq.model.errors import InvalidRequest, PositionGone, StoreUnwritable
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.topics import Queue
+from lakemq.model.columns import MESSAGE, SIZE, STORED
+from lakemq.model.errors import InvalidRequest, PositionGone
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
@@ -24,6 +22,7 @@ pc: Any = pyarrow.compute
 MIB = 1024 * 1024
 Position = Annotated[int, Query(ge=0, le=OFFSET_MAX)]
 PATTERN_CHARACTERS_MAX = 1000
+WAIT_MS_MAX = 60_000
 
 
 def _subscription(broker: Broker, topics: str | None, pattern: str | None) -> set[str] | None:
@@ -55,19 +54,11 @@ def _schema(columns: str | None) -> pa.Schema:
     if columns is None:
         return MESSAGE
     names = [name.strip() for name in columns.split(",")]
-    known = {field.name: field for field in [*MESSAGE, SIZE]}
+    known = {field.name: field for field in [*MESSAGE, *STORED, SIZE]}
     for name in names:
         if name not in known:
             raise InvalidRequest(f"unknown column {name[:100]!r}; there are {', '.join(known)}")
     return pa.schema([known[name] for name in dict.fromkeys(names)])
-
-
-async def _durable_position(log: CommitLog) -> int:
-    """How far the log is on disk, after a flush of what was written. A reader may keep what it
-    reads for good: it must not learn of what a power loss could undo."""
-    with suppress(StoreUnwritable):
-        await log.flushed()
-    return log.flushed_position
 
 
 def make_router(broker: Broker) -> APIRouter:
@@ -75,8 +66,7 @@ def make_router(broker: Broker) -> APIRouter:
     router = APIRouter(prefix="/v1/log", tags=["log"])
     log, reader = broker.log, broker.reader
 
-    def queues_of(wanted: set[str] | None) -> list[Queue]:
-        return [queue for queue in log.topics.all_queues() if wanted is None or queue.topic in wanted]
+    ends = LogEnd(broker)
 
     @router.get("/end", summary="How far a subscription goes")
     async def end(  # pyright: ignore[reportUnusedFunction]
@@ -84,21 +74,17 @@ def make_router(broker: Broker) -> APIRouter:
         messages_max: Annotated[int | None, Query(alias="max", ge=1, le=OFFSET_MAX)] = None,
         topics: str | None = None,
         pattern: str | None = None,
+        wait_ms: Annotated[int, Query(ge=0, le=WAIT_MS_MAX)] = 0,
+        timer: Literal["delay", "transaction", "receive"] | None = None,
     ) -> dict[str, Any]:
-        wanted = _subscription(broker, topics, pattern)
-        start = log.min_position if begin is None else begin
-        durable = max(start, await _durable_position(log))
-        reached = durable if wanted is None else min(durable, reader.end_of(queues_of(wanted), start))
-        if messages_max is not None and reached - start > messages_max:
-            reached = start + messages_max if wanted is None else reader.limit(
-                queues_of(wanted), start, reached, messages_max
-            )  # fmt: skip
-        return {
-            "broker": broker.name,
-            "begin_position": log.min_position,
-            "end_position": reached,
-            "clock_ms": log.now_ms(),
-        }
+        deadline = asyncio.get_running_loop().time() + wait_ms / 1000
+        while True:
+            wanted = _subscription(broker, topics, pattern)
+            start = log.min_position if begin is None else begin
+            reached = await ends.reached(start, wanted, messages_max)
+            timer_ms = ends.timer_ms(timer)
+            if reached > start or not await ends.wait(wanted, timer_ms, seconds_until(deadline)):
+                return ends.describe(reached, timer_ms)
 
     @router.get("/messages", summary="Messages by position, as an Arrow stream")
     async def messages(  # pyright: ignore[reportUnusedFunction]

@@ -7,15 +7,24 @@ the front doesn't recognize, and they document the hot paths in `/docs`.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from contextlib import suppress
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from lakemq.gateway.answers import to_dicts
 from lakemq.gateway.asgi import Receive, Scope, Send
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.cold.by_key import KeySearch, Sought
 from lakemq.gateway.front import Front
 from lakemq.model.errors import MessageNotFound, PositionGone
 from lakemq.model.ids import parse_message_id
+from lakemq.model.names import check_readable
+from lakemq.storage.lake.cold_rows import ColdSlice
+from lakemq.storage.reader import Slice
+
+TIME_MS_MAX = 2**53
+FOUND_MAX = 1_000
 
 _MESSAGE_EXAMPLE = {"messages": [{"body": "hello", "tag": "T", "keys": ["k1"], "properties": {"a": "b"}}]}
 _PRODUCE_DOC: dict[str, Any] = {
@@ -48,6 +57,7 @@ _PULL_DOC: dict[str, Any] = {
         _query("max", "integer", 32, "at most so many messages"),
         _query("wait_ms", "integer", 0, "hold the request so long for a matching message"),
         _query("tags", "string", "*", "`A||B`, or `*`"),
+        _query("sql", "string", "", "SQL92 over properties: `a > 5 AND b LIKE 'x%'`"),
         _query("group", "string", "", "the consumer group that asks"),
     ]
 }
@@ -82,19 +92,41 @@ def make_router(front: Front) -> APIRouter:
     async def pull(topic: str, queue_id: str, request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
         return _Delegate(front, topic, queue_id)
 
+    searches = KeySearch(broker.log, broker.reader, broker.cold, broker.name, broker.settings.gateway.pull_bytes_max)
+
+    @router.get("/messages", summary="Messages by key, newest first")
+    async def by_key(  # pyright: ignore[reportUnusedFunction]
+        topic: str,
+        key: Annotated[str, Query(min_length=1)],
+        begin_ms: Annotated[int, Query(ge=0, le=TIME_MS_MAX)] = 0,
+        end_ms: Annotated[int, Query(ge=0, le=TIME_MS_MAX)] = TIME_MS_MAX,
+        messages_max: Annotated[int, Query(alias="max", ge=1, le=FOUND_MAX)] = 32,
+    ) -> dict[str, Any]:
+        broker.log.topics.get(check_readable(topic))
+        messages, complete = await searches.find(Sought(topic, key, begin_ms, end_ms, messages_max))
+        return {"messages": messages, "complete": complete}
+
     @router.get("/messages/{message_id}", summary="A message by its id")
     async def message(message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         name, position = parse_message_id(message_id)
         if name != broker.name:
             raise MessageNotFound(f"message {message_id!r} is of broker {name!r}; this is {broker.name!r}")
-        plan = broker.reader.plan_message(position)
-        try:
-            part = await asyncio.to_thread(broker.reader.read_message, plan)
-        except PositionGone as error:
-            raise MessageNotFound(error.detail) from None
+        part = await _find(broker, position)
+        if part is None:
+            raise MessageNotFound(f"there is no message at position {position}, neither in the log nor in the lake")
+        found = to_dicts(part, broker.name)[0]
         # A topic that was made again has the same queues: what was deleted lies below their floors.
-        if part.first_queue_offset < broker.log.topics.floor(part.run.topic, part.run.queue_id):
+        if found["queue_offset"] < broker.log.topics.floor(found["topic"], found["queue_id"]):
             raise MessageNotFound(f"the topic of message {message_id!r} was deleted")
-        return to_dicts(part, broker.name)[0]
+        return found
 
     return router
+
+
+async def _find(broker: Broker, position: int) -> Slice | ColdSlice | None:
+    """The message at the position. Raises `MessageNotFound`, `LogDamaged`, `LakeUnreadable`."""
+    if position >= broker.log.min_position:
+        plan = broker.reader.plan_message(position)
+        with suppress(PositionGone):  # retention was faster
+            return await asyncio.to_thread(broker.reader.read_message, plan)
+    return await broker.cold.message(position)

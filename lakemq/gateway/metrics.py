@@ -26,6 +26,8 @@ class BrokerCollector(Collector):
         yield CounterMetricFamily("lakemq_bytes_out", "Bytes of those answers.", counters.bytes_out)
         yield CounterMetricFamily("lakemq_frames_written", "Frames written to the log.", log.frames_written)
         yield CounterMetricFamily("lakemq_log_bytes_written", "Bytes written to the log.", log.bytes_written)
+        read = broker.cold.messages_read
+        yield CounterMetricFamily("lakemq_cold_messages", "Messages read from the lake, not the log.", read)
         problems = CounterMetricFamily("lakemq_problems", "Errors answered, by code.", labels=["code"])
         for code, count in sorted(counters.problems.items()):
             problems.add_metric([code], count)
@@ -37,5 +39,22 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("lakemq_topics", "Topics.", len(log.topics))
         yield GaugeMetricFamily("lakemq_segments", "Segments of the log.", len(log.segments))
         yield GaugeMetricFamily("lakemq_waiting_requests", "Requests that are held.", broker.waiting)
+        yield from self._routing()
+        yield GaugeMetricFamily("lakemq_groups", "Consumer groups.", len(log.state.groups))
+        yield GaugeMetricFamily("lakemq_members", "Members of all groups.", log.state.groups.member_count)
+        yield GaugeMetricFamily("lakemq_locks", "Queues that are locked.", len(broker.groups.locks.renewals))
         yield GaugeMetricFamily("lakemq_dirty_bytes", "Bytes written but not on disk yet.", log.flusher.dirty_bytes)
         yield GaugeMetricFamily("lakemq_writable", "1 when the log takes writes.", int(log.unwritable is None))
+
+    def _routing(self) -> Iterator[Metric]:
+        routing = self._broker.router
+        waiting = GaugeMetricFamily("lakemq_waiting", "Messages that wait to be routed.", labels=["kind"])
+        state = routing.state
+        waiting.add_metric(["delay"], len(state.delays))
+        waiting.add_metric(["transaction"], len(state.transactions))
+        waiting.add_metric(["nack"], len(state.nacks))
+        waiting.add_metric(["receipt"], len(state.receipts))
+        waiting.add_metric(["dead_letter"], len(state.dead))
+        yield waiting
+        yield GaugeMetricFamily("lakemq_due_soon", "What is due within the lead.", len(routing.deliveries.wheel))
+        yield CounterMetricFamily("lakemq_delivered", "Scheduled messages delivered.", routing.deliveries.delivered)

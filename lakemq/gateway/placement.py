@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakemq.gateway.decode import ArrowRows
-from lakemq.model.columns import STORED_NAMES, stored_schema
+from lakemq.model.columns import STORED_BIT, STORED_NAMES, stored_schema
+from lakemq.model.delay import due_time
 from lakemq.model.errors import InvalidRequest, QueueNotFound
 from lakemq.model.hashing import queue_of_ordering_key
 from lakemq.model.message import Draft
+from lakemq.settings import Delay
 from lakemq.storage.rows import Row, batch_mask, make_row
 from lakemq.storage.topics import Queue, Topic
-
-_DELAYS = "delay_level", "delay_ms", "deliver_at_ms"
 
 
 def place_draft(draft: Draft, topic: Topic) -> Queue:
@@ -30,11 +32,17 @@ def place_draft(draft: Draft, topic: Topic) -> Queue:
     return topic.next_queue()
 
 
-def row_of(draft: Draft) -> Row:
-    """The stored columns of one message. Raises `InvalidRequest` for a delay."""
-    for name in _DELAYS:
-        if getattr(draft, name):
-            raise _no_delays(name)
+def due_of(draft: Draft, now_ms: int, delays: Delay) -> int | None:
+    """When the message is to be delivered; None: at once. Raises `InvalidRequest` for a delay of
+    more than `delay.delay_ms_max`."""
+    due = due_time(now_ms, delays.levels, draft.delay_level, draft.delay_ms, draft.deliver_at_ms)
+    if due is not None and due - now_ms > delays.delay_ms_max:
+        raise _too_late(due - now_ms, delays)
+    return due
+
+
+def row_of(draft: Draft, **routing: object) -> Row:
+    """The stored columns of one message, and what routes it."""
     return make_row(
         body=draft.body,
         tag=draft.tag,
@@ -42,35 +50,86 @@ def row_of(draft: Draft) -> Row:
         properties=draft.properties,
         ordering_key=draft.ordering_key,
         born_time_ms=draft.born_time_ms,
+        **routing,
     )
 
 
-def place_batch(rows: ArrowRows, topic: Topic) -> tuple[pa.RecordBatch, list[tuple[Queue, int]]]:
-    """The stored columns of an Arrow request, its rows grouped by queue, and the groups.
+class Batch(NamedTuple):
+    """The stored columns of an Arrow request, its rows grouped by queue, and the groups."""
+
+    batch: pa.RecordBatch
+    groups: list[tuple[Queue, int]]
+
+
+def place_batch(rows: ArrowRows, topic: Topic) -> Batch:
+    """Where the rows of an Arrow request go that are delivered at once.
 
     Rows that name no queue and have no ordering key go to one queue together, each request to the
-    next: so they stay in one run and no row is moved. Raises `QueueNotFound`, `InvalidRequest`.
+    next: so they stay in one run and no row is moved. Raises `QueueNotFound`.
     """
     batch = rows.batch
+    stored = _stored(batch)
+    queue_ids = _queue_ids(batch, topic)
+    if queue_ids is None:
+        return Batch(stored, [(topic.next_queue(), batch.num_rows)])
+    counts = queue_ids.value_counts().to_pylist()
+    if len(counts) > 1:
+        order = pc.call_function("array_sort_indices", [queue_ids])
+        stored = stored.take(order)
+    groups = sorted((entry["values"], entry["counts"]) for entry in counts)
+    return Batch(stored, [(topic.queues[queue_id], count) for queue_id, count in groups])
+
+
+def later_rows(rows: ArrowRows, now_ms: int, delays: Delay) -> pa.Array | None:
+    """Which rows are to be delivered later; None when none are. Raises `InvalidRequest`."""
+    if "deliver_at_ms" not in rows.batch.schema.names:
+        return None
+    column = rows.batch.column("deliver_at_ms")
+    latest = pc.call_function("max", [column]).as_py()
+    if latest is None or latest <= now_ms:
+        return None
+    if latest - now_ms > delays.delay_ms_max:
+        raise _too_late(latest - now_ms, delays)
+    return pc.fill_null(pc.call_function("greater", [column, pa.scalar(now_ms, pa.int64())]), False)
+
+
+def place_aside(rows: ArrowRows, topic: Topic, aside: pa.Array, queue: Queue, **routing: str) -> Batch:
+    """`place_batch`, but the rows in the mask `aside` go to `queue`, last, with their real topic and
+    queue, and the columns of `routing`."""
+    batch = rows.batch
+    queue_ids = _queue_ids(batch, topic)
+    if queue_ids is None:
+        queue_ids = pa.repeat(pa.scalar(topic.next_queue().queue_id, pa.int32()), batch.num_rows)
+    stored = _stored(batch)
+    columns = dict(zip(stored.schema.names, stored.columns, strict=True))
+    for name, value in {"real_topic": topic.name, **routing}.items():
+        columns[name] = _where(aside, pa.scalar(value, pa.string()))
+    columns["real_queue_id"] = _where(aside, queue_ids.cast(pa.int32()))
+    names = [name for name in STORED_NAMES if name in columns]
+    mask = sum(1 << STORED_BIT[name] for name in names)
+    made = pa.RecordBatch.from_arrays([columns[name] for name in names], schema=stored_schema(mask))
+    # Those that go to the topic itself have its queues' ids, the others one above all of them.
+    keys = pc.call_function("if_else", [aside, pa.scalar(len(topic.queues), pa.int32()), queue_ids.cast(pa.int32())])
+    order = pc.call_function("array_sort_indices", [keys])
+    counts = sorted((entry["values"], entry["counts"]) for entry in keys.value_counts().to_pylist())
+    queues = [*topic.queues, queue]
+    return Batch(made.take(order), [(queues[key], count) for key, count in counts])
+
+
+def _where(mask: pa.Array, values: pa.Array | pa.Scalar) -> pa.Array:
+    return pc.call_function("if_else", [mask, values, pa.scalar(None, values.type)])
+
+
+def _stored(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Those columns of a request that are stored, without those that are null in all rows."""
     names = batch.schema.names
-    if "deliver_at_ms" in names and batch.column("deliver_at_ms").null_count < batch.num_rows:
-        raise _no_delays("deliver_at_ms")
     wanted = [
         name
         for name in STORED_NAMES
         if name in names and (name == "body" or batch.column(name).null_count < batch.num_rows)
     ]
     stored = batch.select(wanted)
-    stored = pa.RecordBatch.from_arrays(stored.columns, schema=stored_schema(batch_mask(stored)))
-    queue_ids = _queue_ids(batch, topic)
-    if queue_ids is None:
-        return stored, [(topic.next_queue(), batch.num_rows)]
-    counts = queue_ids.value_counts().to_pylist()
-    if len(counts) > 1:
-        order = pc.call_function("array_sort_indices", [queue_ids])
-        stored = stored.take(order)
-    groups = sorted((entry["values"], entry["counts"]) for entry in counts)
-    return stored, [(topic.queues[queue_id], count) for queue_id, count in groups]
+    return pa.RecordBatch.from_arrays(stored.columns, schema=stored_schema(batch_mask(stored)))
 
 
 def _queue_ids(batch: pa.RecordBatch, topic: Topic) -> pa.Array | None:
@@ -108,5 +167,5 @@ def _no_queue(topic: Topic, queue_id: int) -> QueueNotFound:
     return QueueNotFound(f"topic {topic.name!r} has queues 0 to {len(topic.queues) - 1}, not {queue_id}")
 
 
-def _no_delays(name: str) -> InvalidRequest:
-    return InvalidRequest(f"{name}: this version of lakemq does not deliver later; leave it out")
+def _too_late(delay_ms: int, delays: Delay) -> InvalidRequest:
+    return InvalidRequest(f"the message would be delivered in {delay_ms} ms; at most {delays.delay_ms_max} are allowed")

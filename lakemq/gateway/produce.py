@@ -11,15 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakemq.gateway.asgi import Receive, Scope, Send, check_names, parse_query, read_body, send_answer
+from lakemq.gateway.asides import Asides
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.decode import ArrowRows, decode, inflate
-from lakemq.gateway.placement import place_batch, place_draft, row_of
+from lakemq.gateway.placement import Batch
 from lakemq.gateway.problems import Answer
 from lakemq.model.errors import Busy, InvalidRequest
 from lakemq.model.message import Draft
+from lakemq.model.names import check_group
 from lakemq.storage.appends import Key, Stored
 from lakemq.storage.idempotency import make_key
-from lakemq.storage.rows import body_row
+from lakemq.storage.rows import Row, body_row, change_row, value_of
 from lakemq.storage.topics import Topic
 
 JSON_HEADER = (b"content-type", b"application/json")
@@ -29,6 +31,7 @@ LARGE_ARROW_BYTES = 4 * 1024 * 1024
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 _ACKS = ("async", "sync", "none")
 _QUERY = frozenset({"ack"})
+_HALVES_QUERY = frozenset({"ack", "producer_group"})
 _OCTETS = b"application/octet-stream"
 # Headers that never change what a plain raw request means.
 _NEUTRAL = frozenset(
@@ -51,7 +54,7 @@ def _raw_properties(content_type: bytes) -> dict[str, str] | None:
     return {"content_type": content_type.decode("ascii")}
 
 
-def _plain_properties(headers: list[tuple[bytes, bytes]]) -> dict[str, str] | None:
+def plain_properties(headers: list[tuple[bytes, bytes]]) -> dict[str, str] | None:
     """The properties when this is a raw message with nothing special about it, else None."""
     content_type = _OCTETS
     for name, value in headers:
@@ -71,37 +74,59 @@ class Producer:
         self._id_prefix = broker.name.encode() + b"."
         self._default_ack = "sync" if broker.settings.storage.flush == "sync" else "async"
         self._in_flight_max = broker.settings.gateway.request_bytes_in_flight_max
-        self._small_bytes = min(SMALL_BYTES, broker.limits.message_bytes_max)
+        self.small_bytes = min(SMALL_BYTES, broker.limits.message_bytes_max)
         # Bounded by topics.topics_max: a topic that isn't open any more is looked up again.
-        self._open_topics: dict[str, Topic] = {}
+        self.open_topics: dict[str, Topic] = {}
         self._storing: dict[str, asyncio.Future[None]] = {}
+        self._asides = Asides(broker)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         """Answer one request to topic `name`; raises `LakemqError` or `Disconnected`."""
         broker = self._broker
         query_string = scope["query_string"]
         ack = self._ack(query_string) if query_string else self._default_ack
-        properties = _plain_properties(scope["headers"])
+        properties = plain_properties(scope["headers"])
         if broker.in_flight_bytes > self._in_flight_max:
             raise Busy("the requests under way have too many bytes together")
         body = await read_body(receive, broker.limits.request_bytes_max, broker, self._in_flight_max)
         size = len(body)
-        if properties is not None and size <= self._small_bytes and ack != "none":
+        if properties is not None and size <= self.small_bytes and ack != "none":
             await self._store_raw(name, body, properties, ack, send)
             return
-        broker.in_flight_bytes += size
+        await self._serve_decoded(scope, send, name, body, ack, None)
+
+    async def serve_halves(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        """Answer one request with halves of transactions; raises `LakemqError` or `Disconnected`."""
+        broker = self._broker
+        query = parse_query(scope["query_string"])
+        check_names(query, _HALVES_QUERY)
+        if "producer_group" not in query:
+            raise InvalidRequest("the query lacks 'producer_group'")
+        group = check_group(query["producer_group"])
+        ack = self._ack_of(query)
+        if ack == "none":
+            raise InvalidRequest("ack=none has no result, and a transaction needs its id")
+        if broker.in_flight_bytes > self._in_flight_max:
+            raise Busy("the requests under way have too many bytes together")
+        body = await read_body(receive, broker.limits.request_bytes_max, broker, self._in_flight_max)
+        await self._serve_decoded(scope, send, name, body, ack, group)
+
+    async def _serve_decoded(
+        self, scope: Scope, send: Send, name: str, body: bytes, ack: str, group: str | None
+    ) -> None:
+        self._broker.in_flight_bytes += len(body)
         try:
-            answer = await self._store_decoded(scope, name, body, ack)
+            answer = await self._store_decoded(scope, name, body, ack, group)
         finally:
-            broker.in_flight_bytes -= size
+            self._broker.in_flight_bytes -= len(body)
         await send_answer(send, answer)
 
     async def _store_raw(self, name: str, body: bytes, properties: dict[str, str], ack: str, send: Send) -> None:
         """The hot path: one small plain message. It calls nothing that it can do without."""
         log, counters = self._log, self._broker.counters
-        topic = self._open_topics.get(name)
+        topic = self.open_topics.get(name)
         if topic is None or not topic.open:
-            topic = self._open_topics[name] = await self._broker.writable_topic(name)
+            topic = self.open_topics[name] = await self._broker.writable_topic(name)
         queue_id, queue_offset, position, time_ms = await log.append_one(body_row(body, properties), topic.next_queue())
         if ack == "sync" or log.backlogged:
             await log.flushed()
@@ -118,6 +143,9 @@ class Producer:
     def _ack(self, query_string: bytes) -> str:
         query = parse_query(query_string)
         check_names(query, _QUERY)
+        return self._ack_of(query)
+
+    def _ack_of(self, query: dict[str, str]) -> str:
         ack = query.get("ack", "async")
         if ack not in _ACKS:
             raise InvalidRequest(f"ack is one of {', '.join(_ACKS)}, not {ack[:100]!r}")
@@ -128,18 +156,18 @@ class Producer:
         if ack == "sync" or self._log.backlogged:
             await self._log.flushed()
 
-    async def _store_decoded(self, scope: Scope, name: str, body: bytes, ack: str) -> Answer:
+    async def _store_decoded(self, scope: Scope, name: str, body: bytes, ack: str, group: str | None) -> Answer:
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         encoding = headers.get("content-encoding", "")
         plain = inflate(encoding, body, self._broker.limits.request_bytes_max) if encoding else body
         content_type = headers.get("content-type", "")
         rows = await self._decode(content_type, headers, plain)
-        topic = await self._broker.writable_topic(name)
+        topic = self.open_topics[name] = await self._broker.writable_topic(name)
         if "idempotency-key" in headers:
             if ack == "none":
                 raise InvalidRequest("ack=none has no result to repeat: it takes no Idempotency-Key")
-            return await self._store_once(topic, rows, headers, plain, ack)
-        storing = self._append(topic, rows, None)
+            return await self._store_once(topic, rows, headers, plain, ack, group)
+        storing = await self._append(topic, rows, None, group)
         if ack == "none":
             storing.add_done_callback(_forget)
             if self._log.backlogged:
@@ -147,7 +175,7 @@ class Producer:
             return Answer(202, [], b"")
         stored = await storing
         await self._keep_promise(ack)
-        return self._answer(stored, rows)
+        return self._answer(stored, rows, group)
 
     async def _decode(self, content_type: str, headers: dict[str, str], body: bytes) -> list[Draft] | ArrowRows:
         """The request's messages; in a thread when that takes long enough for others to notice."""
@@ -156,48 +184,68 @@ class Producer:
         return await asyncio.to_thread(decode, content_type, headers, body, self._broker.limits)
 
     async def _store_once(
-        self, topic: Topic, rows: list[Draft] | ArrowRows, headers: dict[str, str], body: bytes, ack: str
+        self,
+        topic: Topic,
+        rows: list[Draft] | ArrowRows,
+        headers: dict[str, str],
+        body: bytes,
+        ack: str,
+        group: str | None,
     ) -> Answer:
         """Store the request unless one with its key was stored in the window."""
         text = headers["idempotency-key"]
         if not 1 <= len(text) <= 256:
             raise InvalidRequest("an Idempotency-Key has 1 to 256 characters")
-        key = make_key(topic.name, text, _payload_headers(headers), body)
+        scope = topic.name if group is None else f"{topic.name}/{group}"  # a slash is in no name
+        key = make_key(scope, text, _payload_headers(headers), body)
         while (other := self._storing.get(key.key)) is not None:
             await asyncio.wait([other])
         table, reader = self._broker.idempotency, self._broker.reader
         stored = table.find(key, reader, self._broker.clock.now_ms())
         if stored is None:
-            storing = self._append(topic, rows, key)
             done = asyncio.get_running_loop().create_future()
             self._storing[key.key] = done
             try:
-                stored = await storing
+                stored = await (await self._append(topic, rows, key, group))
             finally:
                 del self._storing[key.key]
                 done.set_result(None)
         await self._keep_promise(ack)
-        return self._answer(stored, rows)
+        return self._answer(stored, rows, group)
 
-    def _append(self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key | None) -> asyncio.Future[Stored]:
+    async def _append(
+        self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key | None, group: str | None
+    ) -> asyncio.Future[Stored]:
         counters = self._broker.counters
-        if isinstance(rows, ArrowRows):
-            batch, groups = place_batch(rows, topic)
+        placed = await self._asides.place(topic, rows, group)
+        if isinstance(placed, Batch):
+            batch, groups = placed
             body_bytes = _body_bytes(batch.column("body"))
             counters.messages_in += batch.num_rows
             counters.bytes_in += body_bytes
             return self._log.append_batch(batch, groups, body_bytes, key)
-        made = [row_of(draft) for draft in rows]
-        queues = [place_draft(draft, topic) for draft in rows]
-        body_bytes = sum([len(draft.body) for draft in rows])
-        counters.messages_in += len(rows)
+        body_bytes = sum([len(row[1]) for row in placed.rows])
+        counters.messages_in += len(placed.rows)
         counters.bytes_in += body_bytes
-        return self._log.append(made, queues, body_bytes, key)
+        storing = self._log.append(placed.rows, placed.queues, body_bytes, key)
+        if group is not None:
+            storing.add_done_callback(lambda done: self._keep_halves(done, placed.rows))
+        return storing
 
-    def _answer(self, stored: Stored, rows: list[Draft] | ArrowRows) -> Answer:
+    def _keep_halves(self, done: asyncio.Future[Stored], rows: list[Row]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            placed, store_time_ms = done.result()
+            for (_, _, position), row in zip(placed, rows, strict=True):
+                if value_of(row, "born_time_ms") is None:
+                    row = change_row(row, born_time_ms=store_time_ms)
+                self._broker.router.transactions.keep(position, row)
+
+    def _answer(self, stored: Stored, rows: list[Draft] | ArrowRows, group: str | None) -> Answer:
+        if group is not None:
+            return Answer(200, [JSON_HEADER], orjson.dumps({"transactions": self._transactions(stored, rows)}))
         if isinstance(rows, ArrowRows):
             return Answer(200, [JSON_HEADER], orjson.dumps(_ranges(stored, rows.batch.num_rows)))
-        prefix = self._id_prefix.decode()
+        prefix = self._broker.name + "."
         messages = [
             {
                 "message_id": f"{prefix}{position}",
@@ -209,6 +257,14 @@ class Producer:
             for queue_id, queue_offset, position in stored.placed
         ]
         return Answer(200, [JSON_HEADER], orjson.dumps({"messages": messages}))
+
+    def _transactions(self, stored: Stored, rows: list[Draft] | ArrowRows) -> list[dict[str, str]]:
+        """The transactions of a request's halves: their id is the half's."""
+        positions = [placed.position for placed in stored.placed]
+        if isinstance(rows, ArrowRows):  # all in one run
+            positions = range(positions[0], positions[0] + rows.batch.num_rows)
+        ids = [f"{self._broker.name}.{position}" for position in positions]
+        return [{"transaction_id": message_id, "message_id": message_id} for message_id in ids]
 
 
 def _ranges(stored: Stored, count: int) -> dict[str, Any]:

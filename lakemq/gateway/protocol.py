@@ -11,6 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lakemq.gateway.asgi import Receive, Scope, Send, send_answer
 from lakemq.gateway.problems import Answer, make_problem
+from lakemq.gateway.quick import Quick
 
 HEAD_BYTES_MAX = 64 * 1024
 """Of a request line and its headers, of a chunk's extensions, of trailers: what is no body."""
@@ -21,10 +22,44 @@ async def _refuse_for_now(scope: Scope, receive: Receive, send: Send) -> None:
     await send_answer(send, make_problem("busy", "the gateway has as many connections as it may", close))
 
 
+class _NoEvent:
+    def set(self) -> None:
+        """Nobody waits."""
+
+
+class QuickCycle:
+    """Stands for uvicorn's cycle of a request that is served without ASGI."""
+
+    __slots__ = ("_connection", "disconnected", "keep_alive", "response_complete")
+    response_started = False
+    more_body = False
+    message_event = _NoEvent()
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.keep_alive = True
+        self.response_complete = False
+        self.disconnected = False
+
+    def answer(self, data: bytes) -> None:
+        """Write the whole answer."""
+        connection = self._connection
+        self.response_complete = True
+        if self.disconnected or connection.transport.is_closing():
+            return
+        if not self.keep_alive:
+            data = data.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n", 1)
+        connection.transport.write(data)
+        if not self.keep_alive:
+            connection.transport.close()
+        connection.on_response_complete()
+
+
 class Connection(HttpToolsProtocol):
     """One connection. `make_connection_class` says how many there may be."""
 
     connections_max: int
+    quick: Quick
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -32,6 +67,7 @@ class Connection(HttpToolsProtocol):
         self._begun = False
         self._upgrading = False
         self._running: Any = None
+        self._held: list[bytes] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -46,6 +82,8 @@ class Connection(HttpToolsProtocol):
         except httptools.HttpParserError:
             self.send_400_response("this is no HTTP/1.1 request")
             return
+        if self._held is not None:  # the rest of the body is still to come
+            self._go_the_long_way()
         if self._bytes_since_body > HEAD_BYTES_MAX and not self.transport.is_closing():
             self.send_400_response(f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes")
 
@@ -74,15 +112,52 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
             self._upgrading = True
             return
+        if self._may_be_quick():
+            self._held = []
+            return
         super().on_headers_complete()
         self._begun = True
 
+    def _may_be_quick(self) -> bool:
+        cycle, parser = self.cycle, self.parser
+        return (
+            (not cycle or cycle.response_complete)
+            and parser.get_method() == b"POST"
+            and parser.should_keep_alive()
+            and parser.get_http_version() == "1.1"
+            and not self.flow.write_paused
+            and not self.expect_100_continue
+            and self.app is not _refuse_for_now
+        )
+
+    def _go_the_long_way(self) -> None:
+        """Give the request that was held back to the application."""
+        held, self._held = self._held, None
+        super().on_headers_complete()
+        self._begun = True
+        for piece in held or ():
+            super().on_body(piece)
+
     def on_message_complete(self) -> None:
+        held = self._held
+        if held is not None:
+            body = held[0] if len(held) == 1 else b"".join(held)
+            cycle = QuickCycle(self)
+            if self.quick.serve(cycle, self.url, self.headers, body):
+                self._held = None
+                self._begun = True
+                self.cycle = cycle  # pyright: ignore[reportAttributeAccessIssue]  pipelined requests wait for it
+                self._running = cycle
+                return
+            self._go_the_long_way()
         if not self._upgrading:
             super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
         self._bytes_since_body = 0
+        if self._held is not None:
+            self._held.append(body)
+            return
         super().on_body(body)
 
     def send_400_response(self, msg: str) -> None:
@@ -119,6 +194,6 @@ def _encode(answer: Answer) -> bytes:
     return b"\r\n".join([*lines, b"", bytes(answer.body)])
 
 
-def make_connection_class(connections_max: int) -> type[Connection]:
+def make_connection_class(connections_max: int, quick: Quick) -> type[Connection]:
     """The protocol of a gateway that serves at most so many connections at once."""
-    return type("BoundedConnection", (Connection,), {"connections_max": connections_max})
+    return type("BoundedConnection", (Connection,), {"connections_max": connections_max, "quick": quick})

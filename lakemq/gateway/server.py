@@ -17,10 +17,16 @@ import uvloop
 from lakemq.gateway.app import make_app
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.protocol import make_connection_class
+from lakemq.gateway.quick import Quick
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
+from lakemq.storage.clock import Clock
 
 logger = logging.getLogger(__name__)
+
+SWITCH_S = 0.0005
+"""So long a thread may keep the interpreter from the event loop, each time that the loop has let go of
+it: threads answer large reads, and Python's 5 ms would be seen in every acknowledgement."""
 
 
 class CantListen(LakemqError):
@@ -73,9 +79,11 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _config(settings: Settings, broker: Broker) -> uvicorn.Config:
+    front = make_app(broker)
     return uvicorn.Config(
-        make_app(broker),
-        http=make_connection_class(settings.gateway.connections_max),
+        front,
+        http=make_connection_class(settings.gateway.connections_max, Quick(broker, front.producer)),
+        proxy_headers=False,
         ws="none",
         lifespan="off",
         loop="none",
@@ -88,12 +96,13 @@ def _config(settings: Settings, broker: Broker) -> uvicorn.Config:
     )
 
 
-async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
-    broker = Broker(settings)
+async def _serve(settings: Settings, on_ready: Callable[[str], None], clock: Clock | None) -> None:
+    broker = Broker(settings, clock=clock)
     listener = _listen(settings.gateway.host, settings.gateway.port)
     try:
         try:
             broker.open()
+            await broker.start()
         except OSError as error:
             raise LakemqError(f"can't open the log in {settings.storage.data_dir}: {error}") from None
         host, port = listener.getsockname()[:2]
@@ -114,13 +123,14 @@ def _say_ready(url: str) -> None:
     sys.stderr.flush()
 
 
-def run(settings: Settings, on_ready: Callable[[str], None] = _say_ready) -> None:
+def run(settings: Settings, on_ready: Callable[[str], None] = _say_ready, clock: Clock | None = None) -> None:
     """Serve until SIGINT or SIGTERM; `on_ready` gets the URL just before the first request can be
     answered. Raises `LogInUse`, `LogDamaged`, `CantListen`, `LakemqError`.
 
     On return no acknowledged message is lost, who waited was answered, and the log is on disk.
     """
     _allow_many_connections()
+    sys.setswitchinterval(SWITCH_S)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    uvloop.run(_serve(settings, on_ready))
+    uvloop.run(_serve(settings, on_ready, clock))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Query, Response
@@ -9,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.gateway.broker import Broker
 from lakemq.model.names import check_readable, check_writable, is_system
-from lakemq.storage.topics import Topic
+from lakemq.storage.topics import Queue, Topic
 
 TIMESTAMP_MAX = 2**53
 
@@ -22,13 +23,19 @@ class TopicBody(BaseModel):
     permission: str | None = None
 
 
-def describe(topic: Topic) -> dict[str, Any]:
-    """A topic as the contract shows it."""
+def describe(topic: Topic, min_offset: Callable[[Queue], int]) -> dict[str, Any]:
+    """A topic as the contract shows it. `log_min_offset` is the first offset that is in the log still;
+    what comes before is in the lake."""
     return {
         "topic": topic.name,
         "permission": topic.permission,
         "queues": [
-            {"queue_id": queue.queue_id, "min_offset": queue.min_offset, "max_offset": queue.next_offset}
+            {
+                "queue_id": queue.queue_id,
+                "min_offset": min_offset(queue),
+                "max_offset": queue.next_offset,
+                "log_min_offset": queue.min_offset,
+            }
             for queue in topic.queues
         ],
     }
@@ -37,16 +44,20 @@ def describe(topic: Topic) -> dict[str, Any]:
 def make_router(broker: Broker) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter(prefix="/v1/topics", tags=["topics"])
-    topics = broker.log
+    topics, cold = broker.log, broker.cold
 
     @router.get("", summary="All topics")
     async def list_topics(system: bool = False) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         chosen = [topic for topic in topics.topics if system or not is_system(topic.name)]
-        return {"topics": [describe(topic) for topic in sorted(chosen, key=lambda topic: topic.name)]}
+        return {
+            "topics": [describe(topic, cold.known_min_offset) for topic in sorted(chosen, key=lambda topic: topic.name)]
+        }
 
     @router.get("/{topic}", summary="One topic and its queues' offsets")
     async def get_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        return describe(topics.topics.get(check_readable(topic)))
+        found = topics.topics.get(check_readable(topic))
+        begins = {queue.queue_id: await cold.min_offset_or_logs(queue) for queue in list(found.queues)}
+        return describe(found, lambda queue: begins.get(queue.queue_id, queue.min_offset))
 
     @router.put("/{topic}", summary="Make or change a topic", responses={201: {"description": "made"}})
     async def put_topic(topic: str, response: Response, body: TopicBody | None = None) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
@@ -58,7 +69,7 @@ def make_router(broker: Broker) -> APIRouter:
         made = await broker.put_topic(topic, body.queues or queues, body.permission or permission)
         await topics.flushed()
         response.status_code = 200 if old else 201
-        return describe(made)
+        return describe(made, cold.known_min_offset)
 
     @router.delete("/{topic}", summary="Delete a topic")
     async def delete_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
@@ -71,7 +82,6 @@ def make_router(broker: Broker) -> APIRouter:
         topic: str, queue_id: int, timestamp_ms: int = Query(ge=0, le=TIMESTAMP_MAX)
     ) -> dict[str, int]:
         queue = topics.topics.queue(check_readable(topic), queue_id)
-        position = broker.reader.position_at_time(timestamp_ms)
-        return {"offset": broker.reader.offset_at_position(queue, position)}
+        return {"offset": await cold.offset_at_time(queue, timestamp_ms)}
 
     return router

@@ -26,39 +26,61 @@ class DeltaWriter:
     """The one writer of a table at `path`, which must exist. Not for several threads at once."""
 
     def __init__(self, session: SparkSession, path: Path) -> None:
+        self._session = session
         self._path = path
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
         self._delta = self._jvm.org.apache.spark.sql.delta
-        java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-        self._log = self._delta.DeltaLog.forTable(java_session, str(path))
+        self._java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+        self._log = self._delta.DeltaLog.forTable(self._java_session, str(path))
         self._known = Progress(-1, {})
+
+    @property
+    def progress(self) -> Progress:
+        """What the last version holds that this has read or made."""
+        return self._known
 
     def held(self, brokers: Iterable[str]) -> dict[str, int | None]:
         """The position up to which the table holds each broker's messages; None: nothing yet."""
         self._known = read_progress(self._path)
         return {broker: self._known.held.get(broker) for broker in brokers}
 
-    def append(self, frame: DataFrame, ends: Mapping[str, int], epoch: int) -> None:
+    def append(self, frame: DataFrame | None, ends: Mapping[str, int], epoch: int) -> None:
         """Commits the rows together with `ends`, the positions that the table then holds.
 
-        `frame` must be just what the table lacks up to there. Raises `LakeOutOfStep`, with
-        nothing written, when another writer has come in between since `held` or the last append.
+        `frame` must be just what the table lacks up to there; None: there is nothing. Raises
+        `LakeOutOfStep`, with nothing written, when another writer has come in between since
+        `held` or the last append.
         """
+        transaction = self._begin(ends)
+        rows: Any = None if frame is None else frame._jdf  # pyright: ignore[reportPrivateUsage]
+        actions = self._no_actions() if rows is None else transaction.writeFiles(rows)
+        self._commit(transaction, actions, ends, epoch)
+
+    def _begin(self, ends: Mapping[str, int]) -> Any:
+        """A transaction of Delta that fails when another moves the progress of these brokers."""
         transaction = self._log.startTransaction()
         self._check_unchanged(transaction.snapshot().version())
         for broker in ends:
             # As `txnVersion` does, which also reads the whole state of the table each time.
             transaction.readTxn().append(APPLICATION + broker)
-        actions = transaction.writeFiles(frame._jdf)  # pyright: ignore[reportPrivateUsage]
+        return transaction
+
+    def _commit(self, transaction: Any, actions: Any, ends: Mapping[str, int], epoch: int) -> int:
+        """Commits the actions with the progress; the version that this made."""
         for broker, end in ends.items():
-            none = self._jvm.scala.Option.empty()
-            progress = self._delta.actions.SetTransaction(APPLICATION + broker, end, none)
+            progress = self._delta.actions.SetTransaction(APPLICATION + broker, end, self._none())
             actions = actions.appended(progress)
         append_mode = self._jvm.org.apache.spark.sql.streaming.OutputMode.Append()
-        none = self._jvm.scala.Option.empty()
-        operation = self._delta.DeltaOperations.StreamingUpdate(append_mode, "lakemq", epoch, none)
+        operation = self._delta.DeltaOperations.StreamingUpdate(append_mode, "lakemq", epoch, self._none())
         version = transaction.commit(actions, operation)
         self._known = Progress(version, self._known.held | dict(ends))
+        return version
+
+    def _no_actions(self) -> Any:
+        return getattr(self._jvm.scala.collection.immutable, "Nil$").__getattr__("MODULE$")
+
+    def _none(self) -> Any:
+        return self._jvm.scala.Option.empty()
 
     def _check_unchanged(self, version: int) -> None:
         """Commits of others, such as OPTIMIZE, are fine as long as they leave the progress."""

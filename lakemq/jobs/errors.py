@@ -39,3 +39,15 @@ class InvalidStatement(LakemqError):
     """Spark can't understand or run the SQL statement."""
 
     code = "invalid_statement"
+
+
+class InvalidNotebook(LakemqError):
+    """The file is no notebook that can run here. The detail names the line."""
+
+    code = "invalid_notebook"
+
+
+class NotebookFailed(LakemqError):
+    """A cell of the notebook raised an error, or took too long. The detail names the cell."""
+
+    code = "notebook_failed"

@@ -15,18 +15,24 @@ import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lakemq.jobs.batch_gate import BatchGate
 from lakemq.jobs.delta_writer import DeltaWriter, forget_cached_logs
 from lakemq.jobs.errors import BrokerUnavailable, LakeOutOfStep
-from lakemq.jobs.lake_tables import MESSAGES, TABLES, LakeTable
+from lakemq.jobs.lake_interest import EveryMessage, Interest, OpenTransactions, ScheduledMessages
+from lakemq.jobs.lake_scheduled import SCHEDULED
+from lakemq.jobs.lake_table import LakeTable
+from lakemq.jobs.lake_tables import MESSAGES, TABLES
+from lakemq.jobs.lake_transactions import TRANSACTIONS
+from lakemq.jobs.live import LIVE_TABLES, LiveViews
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.log_range import read_range
+from lakemq.jobs.scheduled_writer import ScheduledWriter
 from lakemq.jobs.source_options import SourceOptions
 from lakemq.jobs.source_plan import LogPartition, StreamOffset, split
 from lakemq.settings import Settings
@@ -42,14 +48,16 @@ logger = logging.getLogger(__name__)
 class LakeQuery:
     """One run of the query, from what the tables hold to `stop` or a failure."""
 
-    def __init__(self, session: SparkSession, settings: Settings, address: str) -> None:
+    def __init__(self, session: SparkSession, settings: Settings, address: str, views: LiveViews | None = None) -> None:
+        """`views` are made when it starts, and follow each commit."""
         self._session = session
         self._settings = settings
         self._options = SourceOptions(brokers=tuple(address.split(",")))
         self._clients: dict[str, LogClient] = {}
         self._held: dict[str, dict[str, int]] = {}
         self._positions: dict[str, int] = {}
-        self._writing = Lock()
+        self._views = views
+        self._gate = BatchGate()
         self._threads = ThreadPoolExecutor(len(TABLES), "lake")
         self._query: StreamingQuery | None = None
         self._failure: Exception | None = None
@@ -66,9 +74,12 @@ class LakeQuery:
         for table in TABLES:
             table.create(self._session, lake)
         self._clients = self._connect()
-        self._writers = {table.name: DeltaWriter(self._session, table.path(lake)) for table in TABLES}
+        self._writers = {table.name: _writer(self._session, table, lake) for table in TABLES}
+        self._interests = {table.name: self._interest(table) for table in TABLES}
         self._held = {table.name: self._begin_of_table(table) for table in TABLES}
         self._positions = {broker: min(held[broker] for held in self._held.values()) for broker in self._clients}
+        if self._views is not None:
+            self._views.register()
         self._put_compacted()
         checkpoint = _new_checkpoint(lake)
         query = self._stream(checkpoint)
@@ -81,11 +92,9 @@ class LakeQuery:
 
     def stop(self, grace_s: float = 20.0) -> None:
         """Lets the batch that is under way finish, within `grace_s`, and stops."""
-        finished = self._writing.acquire(timeout=grace_s)
+        self._gate.close(grace_s)
         if self._query is not None:
             self._query.stop()
-        if finished:
-            self._writing.release()
         self._threads.shutdown(wait=False, cancel_futures=True)
         for client in self._clients.values():
             client.close()
@@ -93,6 +102,13 @@ class LakeQuery:
     def _connect(self) -> dict[str, LogClient]:
         clients = [LogClient(each, self._options.retry_s) for each in self._options.brokers]
         return {client.end().broker: client for client in clients}
+
+    def _interest(self, table: LakeTable) -> Interest:
+        addresses = {broker: client.address for broker, client in self._clients.items()}
+        writer = self._writers[table.name]
+        if isinstance(writer, ScheduledWriter):
+            return ScheduledMessages(addresses, writer)
+        return OpenTransactions(addresses) if table is TRANSACTIONS else EveryMessage()
 
     def _begin_of_table(self, table: LakeTable) -> dict[str, int]:
         """Where the table goes on in each broker's log, checked against what the log holds."""
@@ -133,15 +149,14 @@ class LakeQuery:
         )
 
         def write(frame: DataFrame, epoch: int) -> None:
-            with self._writing:
-                self._write_batch(frame, epoch, _end_of_batch(checkpoint, epoch))
+            self._gate.run(lambda: self._write_batch(frame, epoch, _end_of_batch(checkpoint, epoch)))
 
         writer = reader.load().writeStream.queryName("lake").foreachBatch(write)
         writer = writer.trigger(processingTime=f"{lake.trigger_ms} milliseconds")
         return writer.option("checkpointLocation", str(checkpoint)).start()
 
     def _write_batch(self, frame: DataFrame, epoch: int, end: StreamOffset) -> None:
-        """Brings each table to `end`, the three at once; then tells the brokers."""
+        """Brings each table to `end`, all at once; then tells the brokers."""
         tasks = [self._threads.submit(self._write_table, table, frame, epoch, end) for table in TABLES]
         failures = [failure for task in tasks if (failure := task.exception()) is not None]
         if failures:
@@ -149,7 +164,17 @@ class LakeQuery:
             raise failures[0]
         self._positions = dict(end.positions)
         self.batches += 1
+        self._refresh_views()  # before the broker may let go of what an older view reads from its log
         self._put_compacted()
+
+    def _refresh_views(self) -> None:
+        """The views of an older version have every message too, but read more of the log."""
+        if self._views is None:
+            return
+        try:
+            self._views.refresh({table.name: self._writers[table.name].progress for table in LIVE_TABLES})
+        except BrokerUnavailable as error:
+            logger.warning("%s", error.detail)
 
     def _write_table(self, table: LakeTable, frame: DataFrame, epoch: int, end: StreamOffset) -> None:
         held = self._held[table.name]
@@ -159,12 +184,17 @@ class LakeQuery:
         begins = {broker: max(held[broker], self._positions[broker]) for broker in ends}
         if begins != {broker: held[broker] for broker in ends}:
             raise LakeOutOfStep(f"table {table.name} holds {held}, and the batch begins at {begins}")
+        if not self._interests[table.name].concerns(begins, end.clock_ms):
+            self._writers[table.name].append(None, ends, epoch)
+            held.update(ends)
+            return
         if table is MESSAGES:
             log = _from_positions(frame, begins) if begins != self._positions else frame
         else:
             log = self._read(table, begins, ends, end.clock_ms)
         self._writers[table.name].append(table.rows(log), ends, epoch)
         held.update(ends)
+        self._interests[table.name].written()
 
     def _read(self, table: LakeTable, begins: Mapping[str, int], ends: Mapping[str, int], clock_ms: int) -> DataFrame:
         """The same range of the log again, with just the columns that the table needs."""
@@ -185,6 +215,11 @@ class LakeQuery:
                 logger.warning("%s", error.detail)
             finally:
                 quick.close()
+
+
+def _writer(session: SparkSession, table: LakeTable, lake: Path) -> DeltaWriter:
+    kind = ScheduledWriter if table is SCHEDULED else DeltaWriter
+    return kind(session, table.path(lake))
 
 
 def _from_positions(frame: DataFrame, begins: Mapping[str, int]) -> DataFrame:

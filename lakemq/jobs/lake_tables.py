@@ -1,56 +1,14 @@
-"""The lake's tables: their columns, how they are laid out, and what each takes from the log."""
+"""The lake's tables, and those of them that hold a row or more for every message."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
+from lakemq.jobs.lake_scheduled import SCHEDULED
+from lakemq.jobs.lake_table import LakeTable
+from lakemq.jobs.lake_transactions import TRANSACTIONS
 from lakemq.jobs.source_columns import COLUMNS
-
-_PROPERTIES = {
-    # Readers of Delta's first protocol can read the tables: no feature that they must know.
-    "delta.enableDeletionVectors": "false",
-    "delta.checkpointPolicy": "classic",
-    # A checkpoint of the table's log costs a second; a start reads at most so many entries.
-    "delta.checkpointInterval": "100",
-    # A commit every few seconds: a month of them, the default, would be half a million files.
-    "delta.logRetentionDuration": "interval 2 days",
-    "delta.deletedFileRetentionDuration": "interval 1 days",
-}
-
-
-@dataclass(frozen=True)
-class LakeTable:
-    """One table: `log_columns` are read from the log, `rows` makes the table's rows of them.
-
-    `statistics` are the columns by which files can be skipped; a body among them would only cost.
-    """
-
-    name: str
-    columns: dict[str, str]
-    cluster_by: tuple[str, ...]
-    statistics: tuple[str, ...]
-    log_columns: tuple[str, ...]
-    rows: Callable[[DataFrame], DataFrame]
-
-    def path(self, lake: Path) -> Path:
-        return lake.absolute() / self.name
-
-    def create(self, session: SparkSession, lake: Path) -> None:
-        """Makes the table where there is none; one that is there stays as it is."""
-        if (self.path(lake) / "_delta_log").is_dir():
-            return
-        columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
-        properties = _PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(self.statistics)}
-        listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
-        session.sql(
-            f"CREATE TABLE IF NOT EXISTS delta.`{self.path(lake)}` ({columns}) USING delta "
-            f"CLUSTER BY ({', '.join(self.cluster_by)}) TBLPROPERTIES ({listed})"
-        )
 
 
 def _consume_queue_rows(log: DataFrame) -> DataFrame:
@@ -123,4 +81,4 @@ MESSAGE_INDEX = LakeTable(
 )
 """A row for each key of each message; a look-up by key reads few files."""
 
-TABLES = (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX)
+TABLES = (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX, SCHEDULED, TRANSACTIONS)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import http.client
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, urlencode, urlsplit
@@ -15,6 +16,7 @@ import pyarrow as pa
 from lakemq.jobs.errors import BrokerUnavailable, PositionGone
 from lakemq.model.errors import LakemqError
 
+JSON = "application/json"
 PAGE_BYTES_MAX = 16 * 1024 * 1024
 _ANSWER_WAIT_S_MAX = 60.0
 _PAUSE_S_FIRST = 0.05
@@ -37,12 +39,16 @@ class Subscription:
 
 @dataclass(frozen=True)
 class LogEnd:
-    """Where a broker's log begins and, for a subscription, ends; and the broker's clock."""
+    """Where a broker's log begins and, for a subscription, ends; and the broker's clock.
+
+    `timer_ms`: when the first of what waits to be routed wants a batch, of the kind asked for.
+    """
 
     broker: str
     begin_position: int
     end_position: int
     clock_ms: int
+    timer_ms: int | None = None
 
 
 class LogClient:
@@ -63,19 +69,30 @@ class LogClient:
         subscription: Subscription = Subscription(),
         from_position: int | None = None,
         limit: int | None = None,
+        wait_ms: int = 0,
+        timer: str | None = None,
     ) -> LogEnd:
-        """The end of the subscription, at most `limit` of its messages after `from_position`."""
+        """The end of the subscription, at most `limit` of its messages after `from_position`.
+
+        Answered once there is one, or `wait_ms` have passed, or the `timer` (of the routing query
+        of that name) is over.
+        """
         query = subscription.query()
         if from_position is not None:
             query["from"] = str(from_position)
         if limit is not None:
             query["max"] = str(limit)
+        if wait_ms:
+            query["wait_ms"] = str(wait_ms)
+        if timer is not None:
+            query["timer"] = timer
         answer = self._json("GET", f"/v1/log/end?{urlencode(query)}")
         return LogEnd(
             broker=answer["broker"],
             begin_position=answer["begin_position"],
             end_position=answer["end_position"],
             clock_ms=answer["clock_ms"],
+            timer_ms=answer.get("timer_ms"),
         )
 
     def messages(self, begin: int, end: int, subscription: Subscription, columns: list[str]) -> tuple[pa.Table, int]:
@@ -98,10 +115,10 @@ class LogClient:
         return [each["topic"] for each in self._json("GET", "/v1/topics?system=true")["topics"]]
 
     def queue_ends(self, topic: str) -> dict[int, tuple[int, int]]:
-        """`(min_offset, max_offset)` by queue."""
+        """By queue, the first offset that is in the log still, and its end."""
         answer = self._json("GET", f"/v1/topics/{quote(topic, safe='')}")
         queues = answer["queues"]
-        return {each["queue_id"]: (each["min_offset"], each["max_offset"]) for each in queues}
+        return {each["queue_id"]: (each["log_min_offset"], each["max_offset"]) for each in queues}
 
     def position_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """The log position of a queue's message; None when there is no message there."""
@@ -120,6 +137,24 @@ class LogClient:
         body = json.dumps({"compacted_position": position}).encode()
         self._ask("PUT", "/v1/broker/compacted", body)
 
+    def erase(self, positions: Sequence[int]) -> int:
+        """Makes holes of these positions, in order; how many held a message. Durable on return."""
+        answer = self._ask("POST", "/v1/log/erasures", json.dumps({"positions": list(positions)}).encode())[1]
+        return int(json.loads(answer)["erased"])
+
+    def routing(self) -> dict[str, Any]:
+        """What the broker has pending, and the settings that decisions depend on."""
+        return self._json("GET", "/v1/routing")
+
+    def post_decisions(self, causes: Sequence[int], actions: Sequence[str], dues_ms: Sequence[int | None]) -> None:
+        """What becomes of the messages at these positions; returns once that is durable."""
+        body = {"cause": causes, "action": actions, "due_ms": dues_ms}
+        self._ask("POST", "/v1/log/decisions", json.dumps(body).encode())
+
+    def ask(self, method: str, path: str, body: bytes | None = None, kind: str = JSON) -> dict[str, Any]:
+        """The JSON answer to a request that is idempotent."""
+        return json.loads(self._ask(method, path, body, kind)[1])
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -128,12 +163,12 @@ class LogClient:
     def _json(self, method: Literal["GET"], path: str) -> dict[str, Any]:
         return json.loads(self._ask(method, path)[1])
 
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> tuple[Any, bytes]:
+    def _ask(self, method: str, path: str, body: bytes | None = None, kind: str = JSON) -> tuple[Any, bytes]:
         give_up = time.monotonic() + self._retry_s
         pause_s = _PAUSE_S_FIRST
         while True:
             try:
-                status, headers, payload = self._ask_once(method, path, body)
+                status, headers, payload = self._ask_once(method, path, body, kind)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 reason = str(error) or type(error).__name__
@@ -148,10 +183,10 @@ class LogClient:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 
-    def _ask_once(self, method: str, path: str, body: bytes | None) -> tuple[int, Any, bytes]:
+    def _ask_once(self, method: str, path: str, body: bytes | None, kind: str) -> tuple[int, Any, bytes]:
         if self._connection is None:
             self._connection = _connect(self.address)
-        headers = {"Content-Type": "application/json"} if body is not None else {}
+        headers = {"Content-Type": kind} if body is not None else {}
         self._connection.request(method, path, body, headers)
         response = self._connection.getresponse()
         return response.status, response.headers, response.read()
@@ -170,4 +205,6 @@ def _problem(address: str, status: int, payload: bytes) -> LakemqError:
     except (ValueError, KeyError, TypeError):
         code, detail = "", payload[:200].decode("utf-8", "replace")
     kind = PositionGone if code == PositionGone.code else LakemqError
-    return kind(f"{address} answered {status}: {detail}")
+    error = kind(f"{address} answered {status}: {detail}")
+    error.code = code or error.code
+    return error

@@ -5,31 +5,40 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock, Thread
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.errors import BrokerUnavailable
+from lakemq.jobs.connect import server_of
+from lakemq.jobs.discovery import withdraw
+from lakemq.jobs.keep_running import keep_running, say
 from lakemq.jobs.lake_lock import LakeLock
 from lakemq.jobs.lake_query import LakeQuery
-from lakemq.jobs.log_client import LogClient
-from lakemq.jobs.maintenance import Maintenance
+from lakemq.jobs.live import LiveViews
+from lakemq.jobs.maintenance.catalogue import schedules
+from lakemq.jobs.maintenance.runner import Runner
+from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
+from lakemq.jobs.routing.delay_query import DelayRule
+from lakemq.jobs.routing.query import RoutingQuery, Rule
+from lakemq.jobs.routing.receive_query import ReceiveRule
+from lakemq.jobs.routing.retry_query import RetryRule
+from lakemq.jobs.routing.stream import routing_session
+from lakemq.jobs.routing.transaction_query import CheckRule, TransactionRule
 from lakemq.jobs.session import start_session
-from lakemq.model.errors import LakemqError, SettingsError
+from lakemq.model.errors import SettingsError
 from lakemq.settings import Settings
 
 LAKE = "lake"
-OPTIMIZE = "optimize"
-JOBS = (LAKE, OPTIMIZE)
-
-FAILURES_MAX = 5
-"""So many failures without a batch between them, with the broker there, end the process."""
-
-_LOOK_S = 0.25
-_PAUSE_S_MAX = 30.0
+MAINTENANCE = "maintenance"
+ROUTING: dict[str, tuple[Rule, ...]] = {
+    "delay": (DelayRule(),),
+    "transaction": (TransactionRule(), CheckRule()),
+    "retry": (RetryRule(), ReceiveRule()),
+}
+JOBS = (LAKE, MAINTENANCE, *ROUTING)
 
 logger = logging.getLogger(__name__)
 
@@ -38,49 +47,96 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str]) -> None:
     """Runs the named jobs, or all, until SIGINT or SIGTERM; `broker_url` may be a list of them.
 
     A broker that is away is waited for. Raises `LakemqError` for an unknown name, for a lake and
-    a log that do not fit together, and when the query keeps failing. To be called once, in the
+    a log that do not fit together, and when a query keeps failing. To be called once, in the
     main thread of a process of its own.
     """
     unknown = sorted(set(names) - set(JOBS))
     if unknown:
         raise SettingsError(f"no job {unknown[0]!r}; there are {', '.join(JOBS)}")
     chosen = set(names or JOBS)
+    schedules(settings.maintenance)  # what is wrong there is said before anything starts
     os.nice(settings.spark.niceness)  # the JVM and its workers inherit it
     stop = Event()
     _on_signals(stop)
-    session = start_session(settings, "lakemq jobs")
+    session = start_session(settings, "lakemq jobs", server=bool(chosen & {LAKE, MAINTENANCE}))
     _on_signals(stop)  # Spark has put its own handler for SIGINT there
-    maintenance = Maintenance(session, settings)
-    lock = LakeLock(session, settings.lake.dir)
     try:
-        if not _locked(lock, settings.lake.dir, stop):
-            return
-        if OPTIMIZE in chosen:
-            maintenance.start()
-        if LAKE in chosen:
-            _run_lake(session, settings, broker_url, stop)
-        else:
-            _say("optimize: ready")
-            stop.wait()
+        turn = Lock()
+        jobs = _routing_jobs(session, settings, broker_url, chosen, stop, turn)
+        if chosen & {LAKE, MAINTENANCE}:
+            jobs.append(_Job(LAKE, partial(_write_lake, session, settings, broker_url, chosen, stop, turn), stop))
+        _run_to_end(jobs, stop)
     finally:
-        maintenance.stop()
-        lock.release()
         session.stop()
 
 
-def _run_lake(session: SparkSession, settings: Settings, broker_url: str, stop: Event) -> None:
-    failures = 0
-    while _broker_answers(broker_url, stop):
-        query = LakeQuery(session, settings, broker_url)
-        error = _run_once(query, stop)
-        query.stop()
-        if error is None:
+class _Job:
+    """A thread whose failure stops all jobs."""
+
+    def __init__(self, name: str, work: Callable[[], None], stop: Event) -> None:
+        self._work = work
+        self._stop = stop
+        self.failure: BaseException | None = None
+        self.thread = Thread(target=self._run, name=name, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # noqa: BLE001 (raised again by the main thread)
+            self.failure = error
+        finally:
+            self._stop.set()
+
+
+def _run_to_end(jobs: list[_Job], stop: Event) -> None:
+    for job in jobs:
+        job.thread.start()
+    stop.wait()
+    for job in jobs:
+        job.thread.join()
+    for job in jobs:
+        if job.failure is not None:
+            raise job.failure
+
+
+def _routing_jobs(
+    session: SparkSession, settings: Settings, broker_url: str, chosen: set[str], stop: Event, turn: Lock
+) -> list[_Job]:
+    rules = [rule for name, rules in ROUTING.items() if name in chosen for rule in rules]
+    if not rules:
+        return []
+    own = routing_session(session)
+
+    def keep(rule: Rule) -> None:
+        # The first batch is one without messages: its code is warm then.
+        new_run = partial(RoutingQuery, own, settings, broker_url, rule)
+        keep_running(rule.name, new_run, broker_url, stop, turn, batches_until_ready=1)
+
+    return [_Job(rule.name, partial(keep, rule), stop) for rule in rules]
+
+
+def _write_lake(
+    session: SparkSession, settings: Settings, broker_url: str, chosen: set[str], stop: Event, turn: Lock
+) -> None:
+    """The jobs that write the lake: one process at a time runs them."""
+    lock = LakeLock(session, settings.lake.dir)
+    views = LiveViews(session, settings.lake.dir, broker_url, server_of(session, settings))
+    triggers = schedules(settings.maintenance) if MAINTENANCE in chosen else {}
+    runner = Runner(session, settings, broker_url, views.renew)
+    maintenance = MaintenanceScheduler(runner, settings, triggers)
+    try:
+        if not _locked(lock, settings.lake.dir, stop):
             return
-        failures = 1 if query.batches else failures + 1
-        if failures >= FAILURES_MAX:
-            raise LakemqError(f"the lake query keeps failing: {_one_line(error)}")
-        logger.warning("lake query: %s; starting again", _one_line(error))
-        stop.wait(min(2.0**failures, _PAUSE_S_MAX))
+        maintenance.start()  # who holds the lock also does what other processes ask for
+        if LAKE in chosen:
+            keep_running(LAKE, partial(LakeQuery, session, settings, broker_url, views), broker_url, stop, turn)
+        else:
+            say("maintenance: ready")
+            stop.wait()
+    finally:
+        maintenance.stop()
+        withdraw(settings.lake.dir)
+        lock.release()
 
 
 def _locked(lock: LakeLock, lake: Path, stop: Event) -> bool:
@@ -95,50 +151,6 @@ def _locked(lock: LakeLock, lake: Path, stop: Event) -> bool:
     return True
 
 
-def _run_once(query: LakeQuery, stop: Event) -> Exception | None:
-    """One run to its end: None when it was asked to stop. Raises what a new run can't mend."""
-    try:
-        stream = query.start()
-    except (BrokerUnavailable, PySparkException) as error:
-        return error
-    _say("lake query: ready")
-    while not stop.wait(_LOOK_S):
-        if not stream.isActive:
-            return query.failure() or stream.exception() or LakemqError("the stream has ended")
-    return None
-
-
-def _broker_answers(broker_url: str, stop: Event) -> bool:
-    """Waits until every broker answers; False when asked to stop before."""
-    for address in broker_url.split(","):
-        client = LogClient(address, retry_s=0)
-        said = False
-        while True:
-            try:
-                client.end()
-                break
-            except BrokerUnavailable as error:
-                if not said:
-                    logger.warning("%s; waiting for it", error.detail)
-                    said = True
-            if stop.wait(1.0):
-                return False
-        client.close()
-    return not stop.is_set()
-
-
 def _on_signals(stop: Event) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-
-
-def _say(line: str) -> None:
-    """For people and for the process that started this one; what goes wrong is logged."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
-
-
-def _one_line(error: Exception) -> str:
-    if isinstance(error, LakemqError):
-        return error.detail
-    return (str(error).splitlines() or [type(error).__name__])[0]

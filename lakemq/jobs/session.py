@@ -8,11 +8,12 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
-from lakemq.jobs import jars
+from lakemq.jobs import connect, jars
 from lakemq.jobs.source import LakemqDataSource
 from lakemq.settings import Settings
 
@@ -20,8 +21,13 @@ _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG_CONF = Path(__file__).with_name("log4j2.properties").absolute()
+_POOLS = Path(__file__).with_name("fairscheduler.xml").absolute()
 _CUBE_BYTES = str(1024**3)
+_ROW_GROUP_BYTES = str(16 * 1024**2)
 _FILE_BYTES = str(256 * 1024**2)
+
+_REMOTE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+"""A process that has a session at a server leaves these to its children, and then Spark wants no other."""
 
 CONF: dict[str, str] = {
     "spark.ui.enabled": "false",
@@ -38,8 +44,16 @@ CONF: dict[str, str] = {
     # Two cores: a shuffle of more tasks than that is paid for in every small batch.
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
+    # VACUUM lists a table's folders in so many tasks: by default 10,000, which took minutes a table.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     # A body is hardly ever there twice: building a dictionary of bodies is work for nothing.
     "spark.hadoop.parquet.enable.dictionary#body": "false",
+    # The gateway reads what has left the log by row groups, and one after the other: they are small,
+    # and neighbours in time stay neighbours when a file is made of others.
+    "spark.hadoop.parquet.block.size": _ROW_GROUP_BYTES,
+    "spark.databricks.io.skipping.mdc.sortWithinFiles": "true",
+    # As numbers: in Spark's own older form they have no statistics, by which to pass over row groups.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Hadoop's own local file system forks a `chmod` for each file that it makes.
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -48,9 +62,12 @@ CONF: dict[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": (f"{_STREAMING}.state.RocksDBStateStoreProvider"),
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     "spark.cleaner.periodicGC.interval": "24h",
-    _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOG_CONF.as_uri()}",
-    # OPTIMIZE must not keep the query that appends from the cores.
+    # Spark searches long texts by regular expressions that go deep: as a query stops, it has
+    # overflowed a thread's stack of the usual megabyte.
+    _JAVA_OPTIONS: f"-Xss4m -Dlog4j2.configurationFile={_LOG_CONF.as_uri()}",
+    # OPTIMIZE must not keep the query that appends from the cores, nor that one the routing.
     "spark.scheduler.mode": "FAIR",
+    "spark.scheduler.allocation.file": _POOLS.as_uri(),
     "spark.databricks.delta.optimize.maxThreads": "1",
     "spark.databricks.delta.optimize.maxFileSize": _FILE_BYTES,
     # Files in a cluster of that size are not touched again: a pass rewrites a bounded amount.
@@ -59,9 +76,12 @@ CONF: dict[str, str] = {
 }
 
 
-def start_session(settings: Settings, name: str = "lakemq", *, short_lived: bool = False) -> SparkSession:
+def start_session(
+    settings: Settings, name: str = "lakemq", *, short_lived: bool = False, server: bool = False
+) -> SparkSession:
     """A session as `settings.spark` says, with `format("lakemq")` registered.
 
+    `server`: its JVM is a Spark Connect server too, as `settings.sql` says (`connect`).
     `short_lived`: for a few statements, so compiled once and quickly: the first answer costs half
     the CPU, long work some more. In one process there is one session: the second call gets the
     first one's.
@@ -69,20 +89,38 @@ def start_session(settings: Settings, name: str = "lakemq", *, short_lived: bool
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for name in _REMOTE:
+        os.environ.pop(name, None)
     builder = SparkSession.Builder().appName(name).master(settings.spark.master)
     builder = builder.config("spark.driver.memory", settings.spark.driver_memory)
-    conf = {**CONF, **settings.spark.conf}
+    conf = {**CONF, **connect.CONF, **(connect.server_conf(settings.sql) if server else {}), **settings.spark.conf}
     if short_lived:
-        conf[_JAVA_OPTIONS] += " -XX:TieredStopAtLevel=1"
+        # By itself this leaves room for 48 MiB of code; a session that has compiled that much stops compiling.
+        conf[_JAVA_OPTIONS] += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     for key, value in conf.items():
         builder = builder.config(key, value)
     # PySpark logs each error of a statement too, with the JVM's stack; it is raised all the same.
     logging.getLogger("SQLQueryContextLogger").disabled = True
-    session = _with_jars(builder, settings.spark.master).getOrCreate()
+    with connect.token_in_environment(settings.sql.token if server else ""):
+        session = _with_jars(builder, settings.spark.master).getOrCreate()
+    _build_catalog(session)
+    register_source(session)
+    return session
+
+
+def _build_catalog(session: SparkSession) -> None:
+    """Spark makes a session's catalog when it is first used, and notes then under which name it finds
+    global temporary views (`connect.LIVE`): by the conf of the active session, and this thread has one.
+    """
+    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    java_session.sessionState().catalog()
+
+
+def register_source(session: SparkSession) -> None:
+    """Makes `format("lakemq")` known to that session, which must be the active one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session.dataSource.register(LakemqDataSource)
-    return session
 
 
 def _with_jars(builder: SparkSession.Builder, master: str) -> SparkSession.Builder:

@@ -7,6 +7,7 @@ a partition). What the log has lost is an error, never passed over. docs/lake.md
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -21,12 +22,15 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lakemq.jobs.errors import PositionGone
-from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.errors import InvalidOption, PositionGone
+from lakemq.jobs.log_client import LogClient, LogEnd
+from lakemq.jobs.sink import BatchSink, StreamSink
+from lakemq.jobs.sink_options import check_columns, parse_sink_options
 from lakemq.jobs.source_bounds import Brokers, begin_of, check_begin, end_of
-from lakemq.jobs.source_columns import arrow_schema_of, log_columns, schema_of, to_batch
+from lakemq.jobs.source_columns import arrow_schema_of, log_columns, schema_of, tick_batch, to_batch
 from lakemq.jobs.source_options import SourceOptions, parse_options
 from lakemq.jobs.source_plan import LogPartition, QueueBounds, StreamOffset, share, split
+from lakemq.jobs.source_wait import EndWatch
 
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
 _QUEUE_COLUMNS = ("topic", "queue_id", "queue_offset")
@@ -47,6 +51,18 @@ class LakemqDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 (Spark's name)
         return LogStreamReader(parse_options(self.options), schema.fieldNames())
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
+        if overwrite:
+            raise InvalidOption("a topic can't be overwritten: write with mode('append')")
+        check_columns(schema)
+        return BatchSink(parse_sink_options(self.options, streaming=False))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802 (Spark's name)
+        # `overwrite` is outputMode("complete"): each batch has all rows, and each is sent, as to any log.
+        # (Spark itself refuses "update" for every sink in Python.)
+        check_columns(schema)
+        return StreamSink(parse_sink_options(self.options, streaming=True))
 
 
 class LogReader(DataSourceReader):
@@ -71,19 +87,23 @@ class LogReader(DataSourceReader):
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream: from `startingOffsets` (default latest) on.
 
-    Its offset holds a position by broker and the batch's clock. While nothing new is in the
-    subscription, the latest offset is the start offset, text for text, and Spark plans no batch.
+    Its offset holds a position by broker and the batch's clock, which is later from batch to batch.
+    While nothing new is in the subscription, the latest offset is the start offset, text for text,
+    and Spark plans no batch. A stream with ticks begins with a batch at once, and plans one with the
+    same positions and a later clock every `tick_ms` while its timer is over.
     """
 
     def __init__(self, options: SourceOptions, columns: list[str]) -> None:
         self._options = options
         self._columns = columns
         self._brokers = Brokers(options)
+        self._watch: EndWatch | None = None
         self._targets: dict[str, int] | None = None
         self._checked = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
-        return begin_of(self._options, self._brokers, "latest").to_json()
+        begin = begin_of(self._options, self._brokers, "latest")
+        return (begin if self._options.tick_ms is None else replace(begin, clock_ms=0)).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
         limit = self._options.messages_per_trigger_max
@@ -96,30 +116,62 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = StreamOffset.from_json(start)
         self._check_not_ahead(begin)
         limit_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        positions, clock_ms = dict(begin.positions), begin.clock_ms
-        clients = self._brokers.by_name()
-        for name, client in clients.items():
-            position = begin.positions.get(name)
-            rows = share(limit_rows, len(clients))
-            end = client.end(self._options.subscription, position, rows)
-            if position is None:
-                position = end.begin_position
+        rows = share(limit_rows, len(self._brokers.by_name()))
+        found = self._latest(begin, rows)
+        return start if found is None else found.to_json()
+
+    def _latest(self, begin: StreamOffset, rows: int | None) -> StreamOffset | None:
+        """Where the next batch ends; None when there shall be none yet."""
+        options, watch = self._options, self._watching()
+        first = options.tick_ms is not None and begin.clock_ms == 0
+        held = self._targets is None and not first
+        ends = watch.ends(begin.positions, rows, options.wait_ms if held else 0)
+        found = self._advanced(begin, ends)
+        if first or found.positions != begin.positions:
+            return found
+        if options.tick_ms is None or not held or not watch.is_over(found.clock_ms):
+            return None
+        pause_ms = begin.clock_ms + options.tick_ms - found.clock_ms
+        if pause_ms > 0:
+            found = self._advanced(begin, watch.ends_without_timer(begin.positions, rows, pause_ms))
+        ticked = found.clock_ms >= begin.clock_ms + options.tick_ms
+        return found if ticked or found.positions != begin.positions else None
+
+    def _advanced(self, begin: StreamOffset, ends: dict[str, LogEnd]) -> StreamOffset:
+        """`begin` with what these brokers have said; its clock is later in any case."""
+        positions, clock_ms = dict(begin.positions), begin.clock_ms + 1
+        for name, end in ends.items():
+            position = positions.get(name, end.begin_position)
             check_begin(end, position)
             positions[name] = max(position, self._up_to_target(name, end.end_position))
             clock_ms = max(clock_ms, end.clock_ms)
-        if positions == dict(begin.positions):
-            return start
-        return StreamOffset(positions, clock_ms, begin.begins).to_json()
+        return StreamOffset(positions, clock_ms, begin.begins)
+
+    def _watching(self) -> EndWatch:
+        if self._watch is None:
+            addresses = {name: client.address for name, client in self._brokers.by_name().items()}
+            self._watch = EndWatch(self._options, addresses)
+        return self._watch
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LogPartition]:
         begin, until = StreamOffset.from_json(start), StreamOffset.from_json(end)
-        return plan(self._brokers, begin, until, self._options.partitions, {})
+        planned = plan(self._brokers, begin, until, self._options.partitions, {})
+        return planned if self._options.tick_ms is None else self._with_tick(planned, begin, until)
 
     def read(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         return read_partition(partition, self._options, self._columns)
 
     def stop(self) -> None:
         self._brokers.close()
+        if self._watch is not None:
+            self._watch.close()
+
+    def _with_tick(self, planned: list[LogPartition], begin: StreamOffset, until: StreamOffset) -> list[LogPartition]:
+        """The same tasks, of which the first also gives the tick: a task of its own would cost."""
+        if not planned:
+            name, client = next(iter(self._brokers.by_name().items()))
+            planned = [LogPartition(name, client.address, 0, 0, until.clock_ms, {}, {}, begin.clock_ms)]
+        return [replace(planned[0], tick=True), *planned[1:]]
 
     def _up_to_target(self, name: str, position: int) -> int:
         return position if self._targets is None else min(position, self._targets.get(name, 0))
@@ -151,7 +203,9 @@ def plan(
         if first is None:
             first = client.end().begin_position
         for low, high in split(first, end.positions[name], partitions):
-            tasks.append(LogPartition(name, client.address, low, high, end.clock_ms, begin.begins, ends))
+            tasks.append(
+                LogPartition(name, client.address, low, high, end.clock_ms, begin.begins, ends, begin.clock_ms)
+            )
     return tasks
 
 
@@ -168,8 +222,10 @@ def read_partition(partition: LogPartition, options: SourceOptions, columns: lis
         if bounded:
             table = _within(table, partition.begins, partition.ends)
         if table.num_rows:
-            yield to_batch(table, schema, partition.broker, partition.clock_ms)
+            yield to_batch(table, schema, partition.broker, partition.clock_ms, partition.previous_ms)
     client.close()
+    if partition.tick:
+        yield tick_batch(schema, partition.broker, partition.clock_ms)
 
 
 def _within(table: pa.Table, begins: QueueBounds, ends: QueueBounds) -> pa.Table:

@@ -44,11 +44,22 @@ COLUMNS: dict[str, DataType] = {
     "real_queue_id": IntegerType(),
     "origin_message_id": StringType(),
     "transaction_id": StringType(),
+    "cause": LongType(),
+    "group": StringType(),
+    "check_times": IntegerType(),
+    "retry_topic": StringType(),
 }
-"""A message's columns, which are those of the lake's table `messages` too."""
+"""A message's columns, which are those of the lake's table `messages` too. Append only: a table
+that an earlier version made gets the new ones at its end."""
 
-EXTRA_COLUMNS: dict[str, DataType] = {"clock": TimestampType(), "size": IntegerType()}
-"""`clock`: the batch's planned time. `size`: the body's bytes; only when asked for by name."""
+EXTRA_COLUMNS: dict[str, DataType] = {
+    "clock": TimestampType(),
+    "event_time": TimestampType(),
+    "size": IntegerType(),
+}
+"""`clock`: the batch's planned time. `event_time`: the store time, but after the clock of the batch
+before and not after this one's, so never late for a watermark. `size`: the body's bytes. Only
+`clock` comes without being asked for by name."""
 
 _TIMES = {
     "store_time": "store_time_ms",
@@ -59,6 +70,7 @@ _NEEDS = {
     **_TIMES,
     "broker": None,
     "clock": None,
+    "event_time": "store_time_ms",
     "message_id": "position",
     "store_date": "store_time_ms",
 }
@@ -84,8 +96,11 @@ def arrow_schema_of(names: list[str]) -> pa.Schema:
     return to_arrow_schema(schema_of(names), timezone="UTC")
 
 
-def to_batch(table: pa.Table, schema: pa.Schema, broker: str, clock_ms: int) -> pa.RecordBatch:
-    """The log's rows as one batch of `schema` (`arrow_schema_of`), column by column."""
+def to_batch(table: pa.Table, schema: pa.Schema, broker: str, clock_ms: int, previous_ms: int = 0) -> pa.RecordBatch:
+    """The log's rows as one batch of `schema` (`arrow_schema_of`), column by column.
+
+    `clock_ms`: the batch's, `previous_ms`: that of the batch before.
+    """
     constant = {
         "broker": pa.scalar(broker, pa.string()),
         "clock": pa.scalar(clock_ms, _LOG_TIME).cast(_TIMESTAMP),
@@ -94,9 +109,28 @@ def to_batch(table: pa.Table, schema: pa.Schema, broker: str, clock_ms: int) -> 
     for field in schema:
         if field.name in constant:
             columns.append(pa.repeat(constant[field.name], table.num_rows))
+        elif field.name == "event_time":
+            columns.append(_event_time(table, previous_ms, clock_ms).cast(field.type))
         else:
             columns.append(_column(table, field.name, broker).cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def tick_batch(schema: pa.Schema, broker: str, clock_ms: int) -> pa.RecordBatch:
+    """One row that only says what time it is."""
+    clock = pa.scalar(clock_ms, _LOG_TIME).cast(_TIMESTAMP)
+    known = {"broker": pa.scalar(broker, pa.string()), "clock": clock, "event_time": clock}
+    columns = [pa.repeat(known[name], 1) if name in known else pa.nulls(1, kind) for name, kind in _typed(schema)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _typed(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return [(field.name, field.type) for field in schema]
+
+
+def _event_time(table: pa.Table, previous_ms: int, clock_ms: int) -> pa.Array:
+    stored = _whole(table, "store_time_ms")
+    return pc.min_element_wise(pc.max_element_wise(stored, previous_ms + 1), clock_ms).cast(_LOG_TIME)
 
 
 def _column(table: pa.Table, name: str, broker: str) -> pa.Array:

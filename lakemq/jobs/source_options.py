@@ -15,6 +15,9 @@ from lakemq.jobs.source_columns import COLUMNS, EXTRA_COLUMNS
 EARLIEST = -2
 LATEST = -1
 PARTITIONS_MAX = 1024
+TIMERS = ("delay", "transaction", "receive")
+TICK_MS = 500
+WAIT_MS_MAX = 30_000
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,11 @@ Bound = Literal["earliest", "latest"] | QueueOffsets | Positions
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What a reader was asked for. Bounds that were not given are None."""
+    """What a reader was asked for. What was not given is None, but for what has a default.
+
+    `tick_ms`: each batch of a stream also has a row of just its clock; the first has one at once,
+    and while `timer` is over there is such a batch every `tick_ms`.
+    """
 
     brokers: tuple[str, ...]
     subscription: Subscription = field(default_factory=Subscription)
@@ -47,6 +54,9 @@ class SourceOptions:
     columns: tuple[str, ...] = (*COLUMNS, "clock")
     partitions: int = 4
     retry_s: int = 30
+    wait_ms: int = 0
+    timer: str | None = None
+    tick_ms: int | None = None
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
@@ -70,6 +80,8 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
             fields[attribute] = parse(value)
         except (ValueError, TypeError, AttributeError, re.error) as error:
             raise InvalidOption(f"option {name!r} can't be {value!r}: {error}") from None
+    if "timer" in fields:
+        fields.setdefault("tick_ms", TICK_MS)
     return SourceOptions(**fields)
 
 
@@ -94,6 +106,12 @@ def _columns(value: str) -> tuple[str, ...]:
         if name not in known:
             raise ValueError(f"no column {name!r}; there are {', '.join(known)}")
     return names
+
+
+def _timer(value: str) -> str:
+    if value not in TIMERS:
+        raise ValueError(f"there are {', '.join(TIMERS)}")
+    return value
 
 
 def _integer(least: int, most: int | None = None) -> Callable[[str], int]:
@@ -147,4 +165,7 @@ _PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "columns": ("columns", _columns),
     "partitions": ("partitions", _integer(1, PARTITIONS_MAX)),
     "retrySeconds": ("retry_s", _integer(0, 3600)),
+    "waitMs": ("wait_ms", _integer(0, WAIT_MS_MAX)),
+    "timer": ("timer", _timer),
+    "tickMs": ("tick_ms", _integer(1, WAIT_MS_MAX)),
 }

@@ -52,7 +52,8 @@ class LogPartition(InputPartition):
     """A range begin ≤ position < end of one broker's log, for one task.
 
     Rows of queues in `begins` below the offset there are left out, and of queues in `ends` those
-    from the offset there on.
+    from the offset there on. `previous_ms` is the clock of the batch before, 0 for none. With
+    `tick` there is also a row of just the clock.
     """
 
     broker: str
@@ -62,6 +63,8 @@ class LogPartition(InputPartition):
     clock_ms: int
     begins: QueueBounds
     ends: QueueBounds
+    previous_ms: int = 0
+    tick: bool = False
 
 
 def split(begin: int, end: int, partitions: int) -> list[tuple[int, int]]:

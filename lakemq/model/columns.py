@@ -25,8 +25,20 @@ STORED: tuple[pa.Field, ...] = (
     pa.field("real_queue_id", pa.int32()),
     pa.field("origin_message_id", pa.string()),
     pa.field("transaction_id", pa.string()),
+    pa.field("cause", pa.int64()),
+    pa.field("group", pa.string()),
+    pa.field("check_times", pa.int32()),
+    pa.field("retry_topic", pa.string()),
 )
 """A column's bit in a frame's mask is its index here: append only, never reorder."""
+
+CONTROL: tuple[str, ...] = ("cause", "group", "check_times", "retry_topic")
+"""Columns that route messages (docs/routing.md): not answered to pulls.
+
+`cause`: the position of what this message is the one effect of. `group`: the producer group of a
+half or an operation, the consumer group of a nack or a dead letter. `check_times`: how often a half
+was checked. `retry_topic`: the topic of the first, while a retry waits in the schedule topic.
+"""
 
 COMPUTED: tuple[pa.Field, ...] = (
     pa.field("message_id", pa.string(), nullable=False),
@@ -37,7 +49,7 @@ COMPUTED: tuple[pa.Field, ...] = (
     pa.field("store_time_ms", pa.int64(), nullable=False),
 )
 
-MESSAGE: pa.Schema = pa.schema([*COMPUTED, *STORED])
+MESSAGE: pa.Schema = pa.schema([*COMPUTED, *(field for field in STORED if field.name not in CONTROL)])
 """A message on the way out: `born_time_ms` and `reconsume_times` are never null there."""
 
 SIZE = pa.field("size", pa.int32(), nullable=False)
@@ -56,6 +68,9 @@ REQUEST: pa.Schema = pa.schema(
     ]
 )
 """A message on the way in, as an Arrow stream; only `body` is needed."""
+
+SINK: pa.Schema = REQUEST.append(pa.field("origin_message_id", pa.string()))
+"""A message on the way in through a sink: it may say of which first message it is a copy."""
 
 STORED_NAMES: tuple[str, ...] = tuple(field.name for field in STORED)
 STORED_BIT: dict[str, int] = {name: bit for bit, name in enumerate(STORED_NAMES)}

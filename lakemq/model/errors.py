@@ -71,6 +71,72 @@ class MessageNotFound(LakemqError):
     code = "message_not_found"
 
 
+class TransactionNotFound(LakemqError):
+    """No transaction of that id is known here."""
+
+    code = "transaction_not_found"
+
+
+class TransactionResolved(LakemqError):
+    """The transaction was resolved the other way already."""
+
+    code = "transaction_resolved"
+
+
+class AlreadyDelivered(LakemqError):
+    """The scheduled message is in its topic already: it can't be recalled."""
+
+    code = "already_delivered"
+
+
+class RedriveNotFound(LakemqError):
+    """No redrive of that id is known here."""
+
+    code = "redrive_not_found"
+
+
+class SinkNotFound(LakemqError):
+    """No batch was ever committed to a sink of that name, or the sink was forgotten."""
+
+    code = "sink_not_found"
+
+
+class PartNotFound(LakemqError):
+    """A part that is to be committed is not staged: it never was, or it was given up."""
+
+    code = "part_not_found"
+
+
+class GroupNotFound(LakemqError):
+    """No consumer group of that name is known here."""
+
+    code = "group_not_found"
+
+
+class ReceiptExpired(LakemqError):
+    """The receipt ran out, or another took its place: the message is no longer its owner's."""
+
+    code = "receipt_expired"
+
+
+class RequestNotFound(LakemqError):
+    """Nobody waits for a reply to that request: there was none, or it was answered, or it is too late."""
+
+    code = "request_not_found"
+
+
+class RequestTimeout(LakemqError):
+    """No reply to the request came in time."""
+
+    code = "request_timeout"
+
+
+class FlowControl(LakemqError):
+    """So much waits already that no more is taken on now."""
+
+    code = "flow_control"
+
+
 class MessageTooLarge(LakemqError):
     """A message or a request is larger than the limit."""
 
@@ -111,6 +177,12 @@ class LogDamaged(LakemqError):
     """Bytes of the CommitLog that were once written whole can't be read any more."""
 
     code = "log_damaged"
+
+
+class LakeUnreadable(LakemqError):
+    """What has left the log should be in the lake, and can't be read there."""
+
+    code = "lake_unreadable"
 
 
 class LogInUse(LakemqError):

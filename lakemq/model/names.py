@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 
-from lakemq.model.errors import InvalidTopic, ReadOnlyTopic
+from lakemq.model.errors import InvalidRequest, InvalidTopic, ReadOnlyTopic
 
 SYSTEM_PREFIXES = ("%", "RMQ_SYS_")
 RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TOPIC = "RMQ_SYS_TRANS_CHECK_MAX_TIME"
+NACK_TOPIC = "RMQ_SYS_NACK_TOPIC"
+DECISION_TOPIC = "RMQ_SYS_DECISION_TOPIC"
+REDRIVE_TOPIC = "RMQ_SYS_REDRIVE_TOPIC"
+RECEIVE_TOPIC = "RMQ_SYS_RECEIVE_TOPIC"
+ACK_TOPIC = "RMQ_SYS_ACK_TOPIC"
+GROUP_TOPIC = "RMQ_SYS_GROUP_TOPIC"
+REPLY_TOPIC = "RMQ_SYS_REPLY_TOPIC"
+SINK_TOPIC = "RMQ_SYS_SINK_TOPIC"
 
 _CLIENT_NAME = re.compile(r"[A-Za-z0-9_-]{1,127}\Z")
 _SYSTEM_NAME = re.compile(r"(%RETRY%|%DLQ%)?[A-Za-z0-9_-]{1,127}\Z")
@@ -34,3 +45,20 @@ def check_writable(topic: str) -> str:
     if not _CLIENT_NAME.match(topic):
         raise InvalidTopic(f"topic {topic[:200]!r} does not match [A-Za-z0-9_-]{{1,127}}")
     return topic
+
+
+def check_group(group: str) -> str:
+    """Return `group` if it can name a consumer or producer group; raises `InvalidRequest`."""
+    if not _CLIENT_NAME.match(group):
+        raise InvalidRequest(f"group {group[:200]!r} does not match [A-Za-z0-9_-]{{1,127}}")
+    return group
+
+
+def retry_topic(group: str) -> str:
+    """The topic of the messages that the group failed on and gets again."""
+    return RETRY_PREFIX + group
+
+
+def dead_letter_topic(group: str) -> str:
+    """The topic of the messages that the group failed on for good."""
+    return DEAD_LETTER_PREFIX + group

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
 from lakemq.model.message import Placed
 from lakemq.storage.rows import Row
 from lakemq.storage.topics import Queue
+
+ROW_BYTES = 64
+"""About what a row takes in a frame beside its body: in the payload, the runs and the notes."""
+
+Result = TypeVar("Result", contravariant=True)
+
+
+class Receiver(Protocol[Result]):
+    """Who is told what became of an append: a future, or what takes its place. It is told by who
+    writes the frame, so it must be quick and not fail."""
+
+    def done(self) -> bool:
+        """Whether it needs to know no more."""
+        ...
+
+    def set_result(self, result: Result, /) -> None:
+        """It is stored."""
+        ...
+
+    def set_exception(self, exception: Exception, /) -> None:
+        """Nothing of it is stored."""
+        ...
 
 
 class Key(NamedTuple):
@@ -37,7 +58,7 @@ class RowsAppend(NamedTuple):
     rows: list[Row]
     queues: list[Queue]
     body_bytes: int
-    future: asyncio.Future[Stored]
+    future: Receiver[Stored]
     key: Key | None
 
 
@@ -46,7 +67,7 @@ class OneAppend(NamedTuple):
 
     row: Row
     queue: Queue
-    future: asyncio.Future[StoredOne]
+    future: Receiver[StoredOne]
 
 
 class BatchAppend(NamedTuple):
@@ -55,7 +76,7 @@ class BatchAppend(NamedTuple):
     batch: pa.RecordBatch
     groups: list[tuple[Queue, int]]
     body_bytes: int
-    future: asyncio.Future[Stored]
+    future: Receiver[Stored]
     key: Key | None
 
 
@@ -74,3 +95,37 @@ def place(queues: list[Queue]) -> list[Placed]:
         queue.fill_offset += 1
         queue.fill_position += 1
     return placed
+
+
+class _PassOn:
+    """Tells who waits for one message what a request of several is told."""
+
+    __slots__ = ("_receiver", "done", "set_exception")
+
+    def __init__(self, receiver: Receiver[StoredOne]) -> None:
+        self._receiver = receiver
+        self.done = receiver.done
+        self.set_exception = receiver.set_exception
+
+    def set_result(self, stored: Stored, /) -> None:
+        queue_id, queue_offset, position = stored.placed[0]
+        self._receiver.set_result((queue_id, queue_offset, position, stored.store_time_ms))
+
+
+def as_rows(one: OneAppend) -> RowsAppend:
+    """One message as a request like the others, so that all that is pending makes one frame."""
+    return RowsAppend([one.row], [one.queue], len(one.row[1]), _PassOn(one.future), None)
+
+
+def in_frames(requests: list[RowsAppend], bytes_max: int) -> Iterator[list[RowsAppend]]:
+    """The requests, in groups that fit a frame of about so many bytes: nearly always all in one."""
+    size = 0
+    begin = 0
+    for number, request in enumerate(requests):
+        request_bytes = request.body_bytes + len(request.rows) * ROW_BYTES
+        if size and size + request_bytes > bytes_max:
+            yield requests[begin:number]
+            begin, size = number, 0
+        size += request_bytes
+    if begin < len(requests):
+        yield requests[begin:]

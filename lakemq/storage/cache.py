@@ -7,7 +7,7 @@ from collections import OrderedDict
 from lakemq.storage.segment import Frame
 
 FrameKey = tuple[int, int]
-"""`(the segment's base position, the frame's byte offset in it)`."""
+"""`(the segment's identity, the frame's byte offset in it)`."""
 
 _OVERHEAD_BYTES = 4096  # what a decoded frame's objects cost beside its buffers, measured
 
@@ -18,22 +18,32 @@ class FrameCache:
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._frames: OrderedDict[FrameKey, Frame] = OrderedDict()
+        # Each with its size: to find that out takes longer than the rest.
+        self._frames: OrderedDict[FrameKey, tuple[Frame, int]] = OrderedDict()
 
     def put(self, key: FrameKey, frame: Frame) -> None:
         """Keep the frame; one that is larger than the cache isn't kept."""
-        size = _size(frame)
-        if size > self._bytes_max or key in self._frames:
+        if key in self._frames:
             return
-        self._frames[key] = frame
+        size = _size(frame)
+        if size > self._bytes_max:
+            return
+        self._frames[key] = frame, size
         self._bytes += size
         while self._bytes > self._bytes_max:
-            _, oldest = self._frames.popitem(last=False)
-            self._bytes -= _size(oldest)
+            _, (_, oldest_bytes) = self._frames.popitem(last=False)
+            self._bytes -= oldest_bytes
+
+    def drop(self, identity: int) -> None:
+        """Keep no frame of that segment."""
+        for key in [key for key in self._frames if key[0] == identity]:
+            _, size = self._frames.pop(key)
+            self._bytes -= size
 
     def get(self, key: FrameKey) -> Frame | None:
         """The frame, or None."""
-        return self._frames.get(key)
+        found = self._frames.get(key)
+        return None if found is None else found[0]
 
 
 def _size(frame: Frame) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,26 +20,37 @@ import pyarrow as pa
 from lakemq.model.errors import StoreUnwritable
 from lakemq.model.message import Placed
 from lakemq.settings import Storage
-from lakemq.storage.appends import BatchAppend, Key, OneAppend, RowsAppend, Stored, StoredOne, place, refuse
+from lakemq.storage.appends import (
+    BatchAppend,
+    Key,
+    OneAppend,
+    Receiver,
+    RowsAppend,
+    Stored,
+    StoredOne,
+    as_rows,
+    in_frames,
+    place,
+    refuse,
+)
 from lakemq.storage.cache import FrameCache
 from lakemq.storage.clock import Clock
 from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import FlushMark
 from lakemq.storage.flusher import Flusher
 from lakemq.storage.frame import KIND_MESSAGES, Meta, encode
+from lakemq.storage.log_state import LogState
 from lakemq.storage.recovery import recover
-from lakemq.storage.replay import apply_records
+from lakemq.storage.replay import apply
+from lakemq.storage.retention import Retention
+from lakemq.storage.routing_state import CAUSE_MASK, RoutingState
 from lakemq.storage.rows import PayloadCodec, Row, batch_mask, rows_to_batch
 from lakemq.storage.segment import Frame, Segment
 from lakemq.storage.segment_index import Note, SegmentIndex, notes_of
 from lakemq.storage.segment_store import FrameLeftTorn, SegmentStore, make_runs
-from lakemq.storage.topics import TOPICS_TOPIC, Queue, TopicTable
+from lakemq.storage.topics import Queue, TopicTable
 
 logger = logging.getLogger(__name__)
-
-ROW_BYTES = 64
-"""About what a row takes in a frame beside its body: in the payload, the runs and the notes."""
-
 
 A = TypeVar("A", OneAppend, RowsAppend, BatchAppend)
 
@@ -52,7 +63,7 @@ class CommitLog:
         self.settings = settings
         self.files = files
         self.directory: Path = settings.data_dir / "commitlog"
-        self.topics = TopicTable()
+        self.state = LogState()
         self._store = SegmentStore(files, self.directory)
         self.cache = FrameCache(settings.cache_bytes)
         self.compacted_position = 0
@@ -60,6 +71,7 @@ class CommitLog:
         self.full: str | None = None
         self.on_notes: Callable[[list[Note]], None] = lambda notes: None
         self._clock = clock
+        self._retention = Retention(settings, clock)
         self._codec = PayloadCodec(settings.compression, settings.compression_body_bytes_min)
         self._store_time_ms = 0
         self._ones: list[OneAppend] = []
@@ -78,9 +90,9 @@ class CommitLog:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.files.sync_dir(self.directory.parent)
         recovered = recover(self.files, self.directory, self.settings.verify_ms)
-        self._store.segments, self.topics, self.torn_bytes = recovered
+        self._store.segments, self.state, self.torn_bytes = recovered
         if not self.segments:
-            self._store.begin(0, self.topics, self.now_ms())
+            self._store.begin(0, self.state, self.now_ms())
         else:
             self._store_time_ms = self.active.last_store_time_ms
             # What a killed process wrote may still be in memory only, and is called flushed from here on.
@@ -99,7 +111,7 @@ class CommitLog:
             self._write_pending()
             await self._flush_or_fail()
         if await self._flush_or_fail():
-            self._store.snapshot(self.active, self._store.dump_index(self.topics))
+            self._store.snapshot(self.active, self._store.dump_index(self.state))
         self.release()
 
     def release(self) -> None:
@@ -119,6 +131,16 @@ class CommitLog:
         return True
 
     # What there is ---------------------------------------------------------------------------
+
+    @property
+    def topics(self) -> TopicTable:
+        """All topics."""
+        return self.state.topics
+
+    @property
+    def routing(self) -> RoutingState:
+        """What waits to be routed."""
+        return self.state.routing
 
     @property
     def segments(self) -> list[Segment]:
@@ -174,6 +196,13 @@ class CommitLog:
 
     # Appending -------------------------------------------------------------------------------
 
+    def append_for(self, rows: list[Row], queues: list[Queue], body_bytes: int, receiver: Receiver[Stored]) -> None:
+        """`append`, but `receiver` is told at once, by whoever writes the frame."""
+        self._rows.append(RowsAppend(rows, queues, body_bytes, receiver, None))
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._write_pending)
+
     def append(
         self, rows: list[Row], queues: list[Queue], body_bytes: int, key: Key | None = None
     ) -> asyncio.Future[Stored]:
@@ -191,11 +220,15 @@ class CommitLog:
     def append_one(self, row: Row, queue: Queue) -> asyncio.Future[StoredOne]:
         """`append` of one row, for the hot path."""
         future: asyncio.Future[StoredOne] = self._loop.create_future()
-        self._ones.append(OneAppend(row, queue, future))
+        self.append_one_for(row, queue, future)
+        return future
+
+    def append_one_for(self, row: Row, queue: Queue, receiver: Receiver[StoredOne]) -> None:
+        """`append_one`, but `receiver` is told."""
+        self._ones.append(OneAppend(row, queue, receiver))
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._write_pending)
-        return future
 
     def append_batch(
         self, batch: pa.RecordBatch, groups: list[tuple[Queue, int]], body_bytes: int, key: Key | None = None
@@ -225,33 +258,19 @@ class CommitLog:
         if self._rolling:
             return
         if self.active.size >= self.settings.segment_bytes and self.unwritable is None:
-            self._rolling = True
-            self.flushed().add_done_callback(self._roll)
+            self.begin_segment()
             return
         ones, self._ones = self._ones, []
         rows, self._rows = self._rows, []
         batches, self._batches = self._batches, []
         if ones and (rows or sum([len(one.row[1]) for one in ones]) > self.settings.frame_bytes_max // 4):
-            rows = [*map(self._as_rows, ones), *rows]
+            rows = [*map(as_rows, ones), *rows]
         elif ones:
             self._attempt(self._write_ones, ones)
-        for group in self._frames(rows):
+        for group in in_frames(rows, self.settings.frame_bytes_max // 2):
             self._attempt(self._write_rows, group)
         for batch in batches:
             self._attempt(self._write_batch, [batch])
-
-    def _frames(self, requests: list[RowsAppend]) -> Iterator[list[RowsAppend]]:
-        """The requests, in groups that fit a frame: nearly always all in one."""
-        size = 0
-        begin = 0
-        for number, request in enumerate(requests):
-            request_bytes = request.body_bytes + len(request.rows) * ROW_BYTES
-            if size and size + request_bytes > self.settings.frame_bytes_max // 2:
-                yield requests[begin:number]
-                begin, size = number, 0
-            size += request_bytes
-        if begin < len(requests):
-            yield requests[begin:]
 
     def _attempt(self, write: Callable[[list[A]], None], requests: list[A]) -> None:
         try:
@@ -266,26 +285,8 @@ class CommitLog:
             logger.exception("a frame could not be made")
             refuse(requests, error)
 
-    def _as_rows(self, one: OneAppend) -> RowsAppend:
-        """One message as a request like the others, so that all that is pending makes one frame."""
-        future: asyncio.Future[Stored] = self._loop.create_future()
-
-        def pass_on(done: asyncio.Future[Stored]) -> None:
-            error = done.exception()
-            if one.future.done():
-                return
-            if error is not None:
-                one.future.set_exception(error)
-            else:
-                stored = done.result()
-                queue_id, queue_offset, position = stored.placed[0]
-                one.future.set_result((queue_id, queue_offset, position, stored.store_time_ms))
-
-        future.add_done_callback(pass_on)
-        return RowsAppend([one.row], [one.queue], len(one.row[1]), future, None)
-
     def _write_ones(self, ones: list[OneAppend]) -> None:
-        groups: dict[Queue, tuple[list[Row], list[asyncio.Future[StoredOne]]]] = {}
+        groups: dict[Queue, tuple[list[Row], list[Receiver[StoredOne]]]] = {}
         for row, queue, future in ones:
             group = groups.get(queue)
             if group is None:
@@ -386,9 +387,9 @@ class CommitLog:
             queue.next_offset += count
             if queue.waiters:
                 queue.wake()
-        if any(queue.topic == TOPICS_TOPIC for queue, _ in groups):
-            # Before anything else can happen: a snapshot that covers the record must hold the change.
-            apply_records(self.topics, meta, batch)
+        if meta.columns & CAUSE_MASK or any(queue.says_something for queue, _ in groups):
+            # Before anything else can happen: a snapshot that covers the frame must hold the change.
+            apply(self.state, meta, batch)
         self.flusher.wrote(index.end_position, meta.frame_bytes)
         if meta.notes:
             self.on_notes(notes_of(meta))
@@ -399,22 +400,29 @@ class CommitLog:
         """Begin a new segment, now that the old one is on disk whole."""
         self._rolling = False
         if done.exception() is None:
-            old, dump = self.active, self._store.dump_index(self.topics)
+            old, dump = self.active, self._store.dump_index(self.state)
             old.end_position, old.last_store_time_ms = self.next_position, self.active_index.last_store_time_ms
             try:
-                self._store.begin(self.next_position, self.topics, self.now_ms())
+                self._store.begin(self.next_position, self.state, self.now_ms())
             except OSError as error:
                 self.full = f"a new segment can't be begun: {error}"
                 logger.error("%s", self.full)  # noqa: TRY400  a full disk needs no traceback
             else:
                 self._snapshot_bytes = self.active.size
+                old.sealing = True
                 self._loop.run_in_executor(None, self._store.seal, old, dump)
         self._write_pending()
+
+    def begin_segment(self) -> None:
+        """Begin a new segment once all that is written by now is on disk; nothing is written meanwhile."""
+        if not self._rolling:
+            self._rolling = True
+            self.flushed().add_done_callback(self._roll)
 
     def _prepare_flush(self) -> Callable[[], None]:
         segment = self.active
         descriptor, size = segment.open(), segment.size
-        dump = self._store.dump_index(self.topics) if self._snapshot_due() else None
+        dump = self._store.dump_index(self.state) if self._snapshot_due() else None
 
         def flush() -> None:
             self.files.sync(descriptor)
@@ -437,25 +445,30 @@ class CommitLog:
     # Retention -------------------------------------------------------------------------------
 
     def retain(self) -> int:
-        """Remove the old segments that may go; returns how many went.
-
-        One may go when it is compacted and past `retention_ms`, or when it is compacted and the
-        disk is nearly full. The segment that is written never goes.
-        """
-        free, total = self.files.free_bytes(self.directory)
-        self._check_room(free)
-        crowded = total - free > total * self.settings.disk_high_ratio
-        horizon = self._clock.now_ms() - self.settings.retention_ms
+        """Remove the old segments that may go; returns how many went. The one that is written never
+        goes, nor does one with a message that waits to be routed."""
+        self._check_room(self.files.free_bytes(self.directory)[0])
         removed = 0
-        while len(self.segments) > 1:
-            oldest = self.segments[0]
-            if oldest.end_position > self.compacted_position:
-                break
-            if oldest.last_store_time_ms >= horizon and not crowded:
+        while self._oldest_is_over():
+            end = self.segments[0].end_position
+            if self._retention.is_pinned(self.routing, end) or self._retention.has_delays(self.routing, end):
                 break
             self._store.remove_oldest(self.topics)
             removed += 1
+        self.routing.tidy(self.min_position)
         return removed
+
+    def held_by_delays(self) -> int | None:
+        """The end of the oldest segment, if it would leave but for scheduled messages that wait."""
+        if not self._oldest_is_over():
+            return None
+        end = self.segments[0].end_position
+        held = self._retention.has_delays(self.routing, end) and not self._retention.is_pinned(self.routing, end)
+        return end if held else None
+
+    def _oldest_is_over(self) -> bool:
+        room = self.files.free_bytes(self.directory)
+        return self._retention.is_over(self.segments, self.compacted_position, *room)
 
     def _check_room(self, free: int) -> None:
         if free < self.settings.free_bytes_min:

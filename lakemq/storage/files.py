@@ -93,6 +93,11 @@ class Files:
         """Remove the file; a missing one is no error."""
         path.unlink(missing_ok=True)
 
+    def rename(self, path: Path, other: Path) -> None:
+        """Let the file be named `other` only, in place of what had that name: the one or the other, also
+        over a crash. On disk once the directory is."""
+        path.replace(other)
+
     def keep(self, path: Path, other: Path) -> None:
         """Let `other` be another name of the same file, in place of what had it."""
         other.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from lakemq.model.errors import MessageNotFound, PositionGone
+from lakemq.storage.cache import FrameKey
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.frame import KIND_MESSAGES, Run
 from lakemq.storage.recovery import sealed_index
@@ -37,6 +38,10 @@ class Slice(NamedTuple):
     @property
     def first_queue_offset(self) -> int:
         return self.run.first_queue_offset + self.row - self.run.row
+
+    @property
+    def end_queue_offset(self) -> int:
+        return self.first_queue_offset + self.count
 
     @property
     def first_position(self) -> int:
@@ -79,6 +84,11 @@ class Reader:
         """The log's segments, ascending."""
         return self._log.segments
 
+    def forget(self, segment: Segment) -> None:
+        """Another file took the segment's place."""
+        self._indexes.pop(segment.identity, None)
+        self._log.cache.drop(segment.identity)
+
     # Planning --------------------------------------------------------------------------------
 
     def index(self, segment: Segment) -> SegmentIndex:
@@ -86,10 +96,10 @@ class Reader:
         index = segment.index  # read once: the thread that seals a segment clears it
         if index is not None:
             return index
-        index = self._indexes.pop(segment.base_position, None)
+        index = self._indexes.pop(segment.identity, None)
         if index is None:
             index = sealed_index(self._log.files, segment)
-        self._indexes[segment.base_position] = index
+        self._indexes[segment.identity] = index
         while len(self._indexes) > INDEXES_MAX:
             self._indexes.popitem(last=False)
         return index
@@ -142,7 +152,7 @@ class Reader:
         extents: list[Extent] = []
         size = 0
         at = begin
-        number = self._segment_of_position(begin)
+        number = self.segment_of_position(begin)
         while number < len(self._log.segments) and at < end and size < bytes_max:
             segment = self._log.segments[number]
             index = self.index(segment)
@@ -155,18 +165,25 @@ class Reader:
             number += 1
         return PositionPlan(extents, begin, min(at, end))
 
-    def _segment_of_position(self, position: int) -> int:
+    def segment_of_position(self, position: int) -> int:
+        """The number of the segment that holds, or held, the position."""
         bases = [segment.base_position for segment in self._log.segments]
         return max(bisect_right(bases, position) - 1, 0)
 
     def cached(self, plan: QueuePlan | PositionPlan) -> bool:
         """Whether carrying out the plan touches no file."""
-        get = self._log.cache.get
         return all(
-            get((extent.segment.base_position, offset)) is not None
+            self._in_memory((extent.segment.identity, offset)) is not None
             for extent in plan.extents
             for offset, _ in extent.frames
         )
+
+    def _in_memory(self, key: FrameKey) -> Frame | None:
+        """The frame, if no file has to be touched for it."""
+        return self._log.cache.get(key)
+
+    def _keep(self, key: FrameKey, frame: Frame) -> None:
+        """The frame was read, and will be again: only a part of it was wanted."""
 
     # Carrying out ----------------------------------------------------------------------------
 
@@ -179,7 +196,7 @@ class Reader:
         the offset to go on with: frames may be far larger in memory than on disk."""
         slices: list[Slice] = []
         size = 0
-        for frame in self._frames(plan.extents):
+        for key, frame in self._frames(plan.extents):
             if size > bytes_max and slices:
                 last = slices[-1]
                 return slices, last.first_queue_offset + last.count
@@ -190,6 +207,8 @@ class Reader:
                     count = min(plan.end, run.first_queue_offset + run.count) - begin
                     if count > 0:
                         slices.append(Slice(frame, run, run.row + begin - run.first_queue_offset, count))
+                        if plan.end < run.first_queue_offset + run.count:
+                            self._keep(key, frame)
         return slices, plan.end
 
     def read_positions(self, plan: PositionPlan, topics: set[str] | None) -> list[Slice]:
@@ -204,7 +223,7 @@ class Reader:
         position to go on with."""
         slices: list[Slice] = []
         size = 0
-        for frame in self._frames(plan.extents):
+        for _, frame in self._frames(plan.extents):
             first = frame.meta.first_position
             if size > bytes_max:
                 return slices, max(first, plan.begin)
@@ -216,22 +235,24 @@ class Reader:
                     slices.append(Slice(frame, run, begin, count))
         return slices, plan.end
 
-    def _frames(self, extents: list[Extent]) -> Iterable[Frame]:
+    def _frames(self, extents: list[Extent]) -> Iterable[tuple[FrameKey, Frame]]:
         for segment, frames in extents:
             number = 0
             while number < len(frames):
                 offset, _ = frames[number]
-                frame = self._log.cache.get((segment.base_position, offset))
+                key = segment.identity, offset
+                frame = self._in_memory(key)
                 if frame is not None:
-                    yield frame
+                    if frame.meta.kind == KIND_MESSAGES:
+                        yield key, frame
                     number += 1
                     continue
                 end = _adjacent(frames, number)
-                data = _read_bytes(segment, offset, frames[end - 1][0] + frames[end - 1][1] - offset)
+                data = read_bytes(segment, offset, frames[end - 1][0] + frames[end - 1][1] - offset)
                 for at, _ in frames[number:end]:
                     frame = segment.parse(data, at, at - offset)
                     if frame.meta.kind == KIND_MESSAGES:
-                        yield frame
+                        yield (segment.identity, at), frame
                 number = end
 
     # Looking up ------------------------------------------------------------------------------
@@ -263,7 +284,7 @@ class Reader:
     def offset_at_position(self, queue: Queue, position: int) -> int:
         """The offset of the queue's first message at or after `position`; its end if none."""
         segments = self._log.segments
-        for segment in segments[self._segment_of_position(position) :]:
+        for segment in segments[self.segment_of_position(position) :]:
             index = self.index(segment)
             runs = index.queues.get(queue.key)
             if runs is None or not runs.first_offsets or position >= index.end_position:
@@ -295,7 +316,7 @@ class Reader:
         wanted = {queue.key for queue in queues}
         left = messages_max
         reached = begin
-        for segment in self._log.segments[self._segment_of_position(begin) :]:
+        for segment in self._log.segments[self.segment_of_position(begin) :]:
             index = self.index(segment)
             runs = [runs for key, runs in index.queues.items() if key in wanted and runs.first_offsets]
             first = max(index.frame_at(begin), 0)
@@ -341,7 +362,8 @@ def _frames_that_fit(index: SegmentIndex, queues: list[QueueRuns], first: int, r
     return low
 
 
-def _read_bytes(segment: Segment, offset: int, size: int) -> memoryview:
+def read_bytes(segment: Segment, offset: int, size: int) -> memoryview:
+    """Bytes of a segment; raises `PositionGone` when it has left, `LogDamaged` when the disk fails."""
     try:
         return memoryview(segment.read(offset, size))
     except FileNotFoundError:

@@ -19,11 +19,11 @@ from lakemq.model.errors import LogDamaged
 from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import Mark, read_flush_mark
 from lakemq.storage.frame import Meta
+from lakemq.storage.log_state import LogState
 from lakemq.storage.replay import replay
 from lakemq.storage.scan import Broken, find_frame, read_salt, scan
 from lakemq.storage.segment import Segment, segment_path
 from lakemq.storage.segment_index import PREAMBLE_BYTES, BadIndex, Extent, SegmentIndex, load, load_extent
-from lakemq.storage.topics import TopicTable
 
 logger = logging.getLogger(__name__)
 SUFFIX = ".log"
@@ -36,7 +36,7 @@ class Recovered(NamedTuple):
     """
 
     segments: list[Segment]
-    topics: TopicTable
+    state: LogState
     torn_bytes: int
 
 
@@ -59,11 +59,11 @@ def recover(files: Files, directory: Path, verify_ms: int) -> Recovered:
     flushed = _flushed_bytes(directory, segments, mark)
     for segment, following in pairwise(segments):
         _check_sealed(files, segment, following.base_position)
-    topics = TopicTable()
+    state = LogState()
     if segments:
-        torn += _open_last(files, segments[-1], topics, flushed)
+        torn += _open_last(files, segments[-1], state, flushed)
         _verify_newest(segments, verify_ms)
-    return Recovered(segments, topics, torn)
+    return Recovered(segments, state, torn)
 
 
 def _drop_unborn(files: Files, segments: list[Segment], mark: Mark) -> int:
@@ -132,13 +132,13 @@ def _known_extent(segment: Segment) -> Extent | None:
 
 def _seal_again(files: Files, segment: Segment, size: int) -> SegmentIndex:
     """Make a sealed segment's index from its frames: all of them must be sound."""
-    topics, index = TopicTable(), SegmentIndex(segment.base_position)
+    state, index = LogState(), SegmentIndex(segment.base_position)
     try:
-        _read_frames(segment, index, topics, size)
+        _read_frames(segment, index, state, size)
     except Broken as broken:
         raise segment.damaged(broken.offset, broken.reason) from None
     try:
-        files.replace(segment.index_path, index.dump(topics.dump()))
+        files.replace(segment.index_path, index.dump(state.dump()))
     except OSError as error:
         logger.warning("can't write the index of segment %s: %s", segment.path.name, error)
     segment.end_position, segment.size = index.end_position, size
@@ -156,7 +156,7 @@ def _flushed_bytes(directory: Path, segments: list[Segment], mark: Mark) -> int:
     return mark.size if mark.base_position == last else 0
 
 
-def _open_last(files: Files, segment: Segment, topics: TopicTable, flushed: int) -> int:
+def _open_last(files: Files, segment: Segment, state: LogState, flushed: int) -> int:
     """Make the last segment, of which `flushed` bytes were on disk, ready to go on with; returns
     how many torn bytes were cut."""
     size = files.size(segment.open())
@@ -169,7 +169,7 @@ def _open_last(files: Files, segment: Segment, topics: TopicTable, flushed: int)
     index = _snapshot(segment, size) or SegmentIndex(segment.base_position)
     torn = 0
     try:
-        _read_frames(segment, index, topics, size)
+        _read_frames(segment, index, state, size)
     except Broken as broken:
         after = find_frame(segment, broken.offset + 1, size, index.end_position)
         if after is not None or broken.newer or broken.offset < max(flushed, 1):
@@ -207,24 +207,24 @@ def _snapshot(segment: Segment, size: int) -> SegmentIndex | None:
     return index
 
 
-def _read_frames(segment: Segment, index: SegmentIndex, topics: TopicTable, size: int) -> None:
-    """Bring `index` and `topics` from where the index ends up to `size`; when that raises `Broken`
+def _read_frames(segment: Segment, index: SegmentIndex, state: LogState, size: int) -> None:
+    """Bring `index` and `state` from where the index ends up to `size`; when that raises `Broken`
     they are as of its offset."""
     if index.covered_bytes:
-        topics.restore(index.state)
+        state.restore(index.state)
     for offset, meta, payload in scan(segment, index.covered_bytes, size):
         if meta.first_position != index.end_position:
             raise segment.damaged(offset, f"position {meta.first_position} where {index.end_position} is due")
         try:
-            _enter(index, topics, offset, meta, payload)
+            _enter(index, state, offset, meta, payload)
         except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise segment.damaged(offset, f"the frame is sound, but what it says is not: {error!r}") from None
 
 
-def _enter(index: SegmentIndex, topics: TopicTable, offset: int, meta: Meta, payload: memoryview) -> None:
-    replay(topics, meta, payload)
+def _enter(index: SegmentIndex, state: LogState, offset: int, meta: Meta, payload: memoryview) -> None:
+    replay(state, meta, payload)
     if offset == 0:
-        index.start({queue.key: queue.next_offset for queue in topics.all_queues()})
+        index.start({queue.key: queue.next_offset for queue in state.topics.all_queues()})
     index.add(offset, meta)
 
 

@@ -24,11 +24,11 @@ from lakemq.storage.frame import (
     encode_queue,
 )
 from lakemq.storage.lock import DirectoryLock
+from lakemq.storage.log_state import LogState
 from lakemq.storage.recovery import list_segments
 from lakemq.storage.replay import advance, encode_state, replay
 from lakemq.storage.segment import Segment
 from lakemq.storage.segment_index import SegmentIndex
-from lakemq.storage.topics import TopicTable
 from lakemq.storage.verify import Damage, Stretch, commit_log_dir, known_index, stretches
 
 
@@ -63,9 +63,9 @@ class _Rewriter:
             data = data[self._files.append(self._descriptor, (data,)) :]
         self.empty = False
 
-    def state(self, topics: list[dict[str, Any]]) -> None:
+    def state(self, state: dict[str, Any]) -> None:
         """Append a state frame."""
-        self.write(*encode_state(topics, self.position, self.store_time_ms, self._salt))
+        self.write(*encode_state(state, self.position, self.store_time_ms, self._salt))
 
     def hole(self, position: int) -> int:
         """Skip to `position`; returns how many positions are lost."""
@@ -102,7 +102,7 @@ class _Repair:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._topics = TopicTable()
+        self._state = LogState()
         self._store_time_ms = 0
         self.rewritten: list[str] = []
         self.frames = self.messages = self.bytes_lost = self.positions_lost = 0
@@ -155,7 +155,7 @@ class _Repair:
         self._store_time_ms = max(self._store_time_ms, meta.store_time_ms)
         if meta.kind != KIND_HOLE:
             self.messages += meta.count
-        replay(self._topics, meta, stretch.payload)
+        replay(self._state, meta, stretch.payload)
 
     def _lose(self, writer: _Rewriter, segment: Segment, stretch: Stretch) -> None:
         self.bytes_lost += stretch.size
@@ -167,12 +167,12 @@ class _Repair:
         if meta.kind == KIND_MESSAGES and meta.first_position >= writer.position:
             self._begin(writer)
             self.positions_lost += writer.hole_of(meta)
-            advance(self._topics, meta)
+            advance(self._state.topics, meta)
 
     def _begin(self, writer: _Rewriter) -> None:
         if writer.empty:
             # The segment's own state frame is lost: the one before tells how its queues stood.
-            writer.state(self._topics.dump())
+            writer.state(self._state.dump())
 
     def _copy(self, writer: _Rewriter, segment: Segment, stretch: Stretch) -> None:
         meta = stretch.meta
@@ -192,7 +192,7 @@ class _Repair:
             self.positions_lost += writer.hole(next_base)
         elif index is not None and index.end_position > writer.position:
             self.positions_lost += writer.hole(index.end_position)
-            self._topics.restore(index.state)
+            self._state.restore(index.state)
             writer.state(index.state)
 
 

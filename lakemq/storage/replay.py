@@ -8,26 +8,40 @@ from typing import Any
 import pyarrow as pa
 
 from lakemq.storage.frame import ALIGNMENT, KIND_MESSAGES, KIND_STATE, Meta, encode
+from lakemq.storage.log_state import LogState
+from lakemq.storage.routing_state import CAUSE_MASK
 from lakemq.storage.rows import decode_payload
-from lakemq.storage.topics import TOPICS_TOPIC, TopicTable
+from lakemq.storage.topics import TOPICS_TOPIC, TopicTable, says_something
 
 
-def encode_state(topics: list[dict[str, Any]], position: int, store_time_ms: int, salt: int) -> tuple[bytes, bytes]:
-    """A state frame with these topics (`TopicTable.dump()`), as what stands before its payload, and
-    the payload; `replay` reads it."""
-    payload = json.dumps({"topics": topics}, separators=(",", ":")).encode()
+def encode_state(state: dict[str, Any], position: int, store_time_ms: int, salt: int) -> tuple[bytes, bytes]:
+    """A state frame (`LogState.dump()`), as what stands before its payload, and the payload; `replay` reads it."""
+    payload = json.dumps(state, separators=(",", ":")).encode()
     payload += b" " * (-len(payload) % ALIGNMENT)
     return encode(KIND_STATE, position, store_time_ms, 0, 0, [], b"", payload, salt), payload
 
 
-def replay(topics: TopicTable, meta: Meta, payload: memoryview) -> None:
-    """Bring `topics` from before the frame to after it."""
+def replay(state: LogState, meta: Meta, payload: memoryview) -> None:
+    """Bring `state` from before the frame to after it."""
     if meta.kind == KIND_STATE:
-        topics.restore(json.loads(bytes(payload))["topics"])
+        state.restore(json.loads(bytes(payload)))
     # First the runs: a deleted topic hides what came in the frame of its deletion too.
-    advance(topics, meta)
-    if meta.kind == KIND_MESSAGES and any(run.topic == TOPICS_TOPIC for run in meta.runs):
-        apply_records(topics, meta, decode_payload(meta.columns, payload))
+    advance(state.topics, meta)
+    if meta.kind == KIND_MESSAGES and _says_something(meta):
+        apply(state, meta, decode_payload(meta.columns, payload))
+
+
+def _says_something(meta: Meta) -> bool:
+    return bool(meta.columns & CAUSE_MASK) or any(says_something(run.topic) for run in meta.runs)
+
+
+def apply(state: LogState, meta: Meta, batch: pa.RecordBatch) -> None:
+    """Carry out what the frame's rows say, beside being messages."""
+    for topic, queues in apply_records(state.topics, meta, batch):
+        state.groups.topic_changed(topic, queues)
+    state.routing.apply(meta, batch)
+    state.groups.apply(meta, batch)
+    state.sinks.apply(meta, batch)
 
 
 def advance(topics: TopicTable, meta: Meta) -> None:
@@ -36,9 +50,12 @@ def advance(topics: TopicTable, meta: Meta) -> None:
         topics.ensure_queue(run.topic, run.queue_id).next_offset = run.first_queue_offset + run.count
 
 
-def apply_records(topics: TopicTable, meta: Meta, batch: pa.RecordBatch) -> None:
-    """Carry out the topics' records among the frame's rows."""
+def apply_records(topics: TopicTable, meta: Meta, batch: pa.RecordBatch) -> list[tuple[str, int]]:
+    """Carry out the topics' records among the frame's rows; returns the topics that have another
+    number of queues now, each with it."""
+    changed: list[tuple[str, int]] = []
     for run in meta.runs:
         if run.topic == TOPICS_TOPIC:
-            for body in batch.column("body").slice(run.row, run.count).to_pylist():
-                topics.apply_body(body)
+            bodies = batch.column("body").slice(run.row, run.count).to_pylist()
+            changed += [change for change in map(topics.apply_body, bodies) if change is not None]
+    return changed

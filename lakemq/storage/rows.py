@@ -21,6 +21,8 @@ Row = tuple[Any, ...]
 _TYPES = tuple(field.type for field in STORED)
 _WIDTH = len(STORED)
 _BODY = STORED_BIT["body"]
+_KEYS = STORED_BIT["keys"]
+_BORN = STORED_BIT["born_time_ms"]
 _PROPERTIES = STORED_BIT["properties"]
 BODY_MASK = 1 << _BODY
 PROPERTIES_MASK = 1 << _PROPERTIES
@@ -47,6 +49,50 @@ def body_row(body: bytes, properties: dict[str, str]) -> Row:
 
 
 _NONES = (None,) * (_WIDTH - 4)
+
+
+def change_row(row: Row, **columns: object) -> Row:
+    """The row with other values in these columns; None makes one absent."""
+    values = list(row)
+    mask: int = row[0]
+    for name, value in columns.items():
+        bit = STORED_BIT[name]
+        values[bit + 1] = value
+        mask = mask & ~(1 << bit) if value is None else mask | 1 << bit
+    values[0] = mask
+    return tuple(values)
+
+
+def row_at(batch: pa.RecordBatch, number: int, store_time_ms: int) -> Row:
+    """`rows_at` of one row."""
+    return rows_at(batch, [number], store_time_ms)[0]
+
+
+def rows_at(batch: pa.RecordBatch, numbers: list[int], store_time_ms: int) -> list[Row]:
+    """Rows `numbers` of a frame that was stored then, as `make_row` makes them, for copies: a message
+    was born at the latest when it was stored."""
+    # By columns: a scalar at a time costs ten times as much.
+    batch = batch.take(pa.array(numbers, pa.int64()))
+    columns: list[list[Any]] = [[None] * len(numbers)] * _WIDTH
+    for name in batch.schema.names:
+        columns[STORED_BIT[name]] = batch.column(name).to_pylist()
+    columns[_PROPERTIES] = [dict(pairs) if pairs else None for pairs in columns[_PROPERTIES]]
+    columns[_KEYS] = [keys or None for keys in columns[_KEYS]]
+    columns[_BORN] = [store_time_ms if born is None else born for born in columns[_BORN]]
+    return [(_mask(values), *values) for values in zip(*columns, strict=True)]
+
+
+def _mask(values: tuple[Any, ...]) -> int:
+    mask = BODY_MASK
+    for bit, value in enumerate(values):
+        if value is not None:
+            mask |= 1 << bit
+    return mask
+
+
+def value_of(row: Row, name: str) -> Any:
+    """The row's value in a column, None where it has none."""
+    return row[STORED_BIT[name] + 1]
 
 
 def rows_to_batch(rows: list[Row]) -> tuple[int, pa.RecordBatch]:

@@ -14,6 +14,7 @@ from lakemq.storage.frame import KIND_MESSAGES, FrameError, Meta, check_payload,
 from lakemq.storage.rows import decode_payload
 from lakemq.storage.segment_index import Extent, SegmentIndex, load
 
+_GENERATION = 2**64
 _NO_MESSAGES = pa.RecordBatch.from_arrays([], names=[])
 
 
@@ -30,7 +31,8 @@ def segment_path(directory: Path, base_position: int) -> Path:
 
 
 class Segment:
-    """One segment. Reads are by `pread`: safe from any thread.
+    """One segment. Reads are by `pread`: safe from any thread. No two that this process has seen have
+    the same `identity`.
 
     `index` None: sealed, and its index isn't in memory now; `load_index` brings it.
     """
@@ -45,8 +47,19 @@ class Segment:
         self.salt = 0
         self.last_store_time_ms = 0
         self.index: SegmentIndex | None = None
+        self.identity = base_position
+        self.sealing = False
+        """Whether its index is being written for good."""
         self.descriptor: int | None = None
         self._closing = threading.Lock()
+
+    def rewritten(self, size: int, last_store_time_ms: int) -> Segment:
+        """This segment, sealed, with other frames in its file: `identity` tells the two apart."""
+        other = Segment(self._files, self.path, self.base_position)
+        other.end_position, other.size, other.salt = self.end_position, size, self.salt
+        other.last_store_time_ms = last_store_time_ms
+        other.identity = self.identity + _GENERATION
+        return other
 
     def extent(self) -> Extent:
         """What the segment holds, as an index of all of it says."""

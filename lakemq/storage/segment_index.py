@@ -94,7 +94,7 @@ class SegmentIndex:
         self.times = array("q")
         self.queues: dict[QueueKey, QueueRuns] = {}
         self.notes: list[Note] = []
-        self.state: list[dict[str, Any]] = []
+        self.state: dict[str, Any] = {}
 
     def start(self, next_offsets: dict[QueueKey, int]) -> None:
         """Set where the queues stood at the segment's beginning."""
@@ -147,8 +147,8 @@ class SegmentIndex:
         number = bisect_left(self.times, timestamp_ms)
         return self.positions[number] if number < len(self.positions) else self.end_position
 
-    def dump(self, state: list[dict[str, Any]]) -> list[bytes]:
-        """The index file's content, with `state` (`TopicTable.dump()`) as of `covered_bytes`."""
+    def dump(self, state: dict[str, Any]) -> list[bytes]:
+        """The index file's content, with `state` (`LogState.dump()`) as of `covered_bytes`."""
         directory: list[list[object]] = []
         arrays: list[bytes] = [self.positions.tobytes(), self.offsets.tobytes(), self.times.tobytes()]
         for (topic, queue_id), runs in self.queues.items():
@@ -202,7 +202,8 @@ def load(data: bytes) -> SegmentIndex:
     index.covered_bytes = extent.covered_bytes
     index.last_store_time_ms = extent.last_store_time_ms
     index.notes = [Note(*note) for note in fields["notes"]]
-    index.state = fields["state"]
+    state = fields["state"]
+    index.state = state if isinstance(state, dict) else {"topics": state}  # as version 0.1 wrote it
     cut = _Cutter(body)
     frames = fields["frames"]
     index.positions, index.offsets, index.times = cut.take(frames), cut.take(frames), cut.take(frames)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_STATE, Meta, Run
+from lakemq.storage.log_state import LogState
 from lakemq.storage.recovery import sealed_index
 from lakemq.storage.replay import encode_state
 from lakemq.storage.segment import Segment, segment_path
@@ -73,13 +74,13 @@ class SegmentStore:
                 f"a frame was written in part ({cause}) and can't be cut away ({error}); restart the gateway"
             ) from None
 
-    def begin(self, base_position: int, topics: TopicTable, store_time_ms: int) -> None:
+    def begin(self, base_position: int, state: LogState, store_time_ms: int) -> None:
         """Make the next segment: its first frame is the state of everything that the log made."""
         segment = Segment(self._files, segment_path(self._directory, base_position), base_position)
         index = segment.index = SegmentIndex(base_position)
-        index.start({queue.key: queue.next_offset for queue in topics.all_queues()})
+        index.start({queue.key: queue.next_offset for queue in state.topics.all_queues()})
         segment.salt = self._files.salt()
-        meta_part, payload = encode_state(topics.dump(), base_position, store_time_ms, segment.salt)
+        meta_part, payload = encode_state(state.dump(), base_position, store_time_ms, segment.salt)
         size = len(meta_part) + len(payload)
         try:
             descriptor = segment.open()
@@ -96,11 +97,11 @@ class SegmentStore:
         index.add(0, Meta(KIND_STATE, base_position, store_time_ms, 0, 0, (), b"", 0, len(meta_part), size))
         self.segments.append(segment)
 
-    def dump_index(self, topics: TopicTable) -> list[bytes]:
+    def dump_index(self, state: LogState) -> list[bytes]:
         """The active segment's index as of now, as its file's content."""
         index = self.active.index
         assert index is not None
-        return index.dump(topics.dump())
+        return index.dump(state.dump())
 
     def snapshot(self, segment: Segment, dump: list[bytes]) -> bool:
         """Write the segment's index file; returns whether that worked. Any thread may call it."""
@@ -113,9 +114,12 @@ class SegmentStore:
 
     def seal(self, segment: Segment, dump: list[bytes]) -> None:
         """Let go of what a segment that is written no more has in memory. Any thread may call it."""
-        if self.snapshot(segment, dump):
-            segment.index = None
-            segment.close()
+        try:
+            if self.snapshot(segment, dump):
+                segment.index = None
+                segment.close()
+        finally:
+            segment.sealing = False
 
     def set_min_offsets(self, topics: TopicTable) -> None:
         """Every queue begins where the first segment found it."""

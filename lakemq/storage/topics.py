@@ -13,10 +13,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypedDict
 
 from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
+from lakemq.model.names import GROUP_TOPIC, SINK_TOPIC
 from lakemq.storage.frame import encode_queue
+from lakemq.storage.routing_state import is_routed
 
 TOPICS_TOPIC = "RMQ_SYS_TOPICS"
 PERMISSIONS = ("rw", "r", "w")
+
+
+def says_something(topic: str) -> bool:
+    """Whether the topic's messages change the log's state beside being stored."""
+    return topic in (TOPICS_TOPIC, GROUP_TOPIC, SINK_TOPIC) or is_routed(topic)
 
 
 class TopicRecord(TypedDict):
@@ -40,12 +47,14 @@ class Queue:
         "min_offset",
         "next_offset",
         "queue_id",
+        "says_something",
         "topic",
         "waiters",
     )
 
     def __init__(self, topic: str, queue_id: int, next_offset: int = 0) -> None:
         self.topic = topic
+        self.says_something = says_something(topic)
         self.queue_id = queue_id
         self.key = (topic, queue_id)
         self.min_offset = next_offset
@@ -152,9 +161,18 @@ class TopicTable:
         else:
             self._put(record["topic"], record["queues"], record["permission"])
 
-    def apply_body(self, body: bytes) -> None:
-        """Carry out a record as it stands in the log: the body of a message of `TOPICS_TOPIC`."""
-        self.apply(json.loads(body))
+    def apply_body(self, body: bytes) -> tuple[str, int] | None:
+        """Carry out a record as it stands in the log: the body of a message of `TOPICS_TOPIC`. Returns
+        the topic and how many queues it has now, if it had not as many before."""
+        record = json.loads(body)
+        before = self._count(record["topic"])
+        self.apply(record)
+        after = self._count(record["topic"])
+        return None if before == after else (record["topic"], after)
+
+    def _count(self, name: str) -> int:
+        topic = self.find(name)
+        return len(topic.queues) if topic else 0
 
     def check_put(self, name: str, queues: int, permission: str, queues_max: int) -> None:
         """Raise `InvalidRequest` unless `apply` may make the topic so: queues only grow."""

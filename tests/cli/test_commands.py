@@ -3,82 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from lakemq import __version__
-from lakemq.cli import main
-from lakemq.testing import GatewayProcess, start_gateway
-
-
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    with start_gateway(tmp_path_factory.mktemp("log")) as started:
-        yield started
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command has left behind."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-
-class Run:
-    """Runs commands in this process: the same entry as the script's, a real stdin."""
-
-    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
-        self._stdin = folder / "stdin"
-        self._capture, self._patch = capture, patch
-        for name in [name for name in os.environ if name.startswith("LAKEMQ_")]:
-            patch.delenv(name)
-
-    def __call__(self, *arguments: str, stdin: str = "") -> Done:
-        self._stdin.write_text(stdin)
-        self._capture.readouterr()
-        self._patch.setattr(sys, "argv", ["lakemq", *arguments])
-        with self._stdin.open() as opened:
-            self._patch.setattr(sys, "stdin", opened)
-            with pytest.raises(SystemExit) as ended:
-                main()
-        captured = self._capture.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Done(ended.value.code, captured.out, captured.err)
-
-
-@pytest.fixture
-def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return Run(tmp_path, capsys, monkeypatch)
-
-
-class Shell:
-    """Commands to one gateway that are expected to succeed."""
-
-    def __init__(self, run: Run, url: str) -> None:
-        self._run = run
-        self.url = url
-
-    def __call__(self, *arguments: str, stdin: str = "") -> str:
-        done = self._run(*arguments, "--broker", self.url, stdin=stdin)
-        assert done.code == 0, done.stderr
-        return done.stdout
-
-    def pulled(self, topic: str, *options: str) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self("pull", topic, "--json", *options).splitlines()]
-
-
-@pytest.fixture
-def shell(run: Run, gateway: GatewayProcess) -> Shell:
-    return Shell(run, gateway.url)
+from lakemq.testing import start_gateway
+from tests.cli.shell import Run, Shell
 
 
 def test_a_message_comes_out_as_it_went_in(shell: Shell) -> None:
@@ -115,6 +49,28 @@ def test_a_topic_is_made_shown_and_deleted(run: Run, shell: Shell) -> None:
     shell("topic", "delete", "cli_topic", "--yes")
     done = run("topic", "show", "cli_topic", "--broker", shell.url)
     assert (done.code, done.stderr.count("\n")) == (1, 1)
+
+
+def test_a_message_is_delivered_later_or_recalled(run: Run, shell: Shell) -> None:
+    shell("topic", "create", "cli_later", "--queues", "1")
+    recalled = shell("produce", "cli_later", "never", "--delay", "1.5h").split()[0]
+    delivered = shell("produce", "cli_later", "soon", "--delay", "50ms").split()[0]
+    shell("produce", "cli_later", "past", "--deliver-at", "2013-01-01T05:15")
+    assert "will not be delivered" in run("message", "recall", recalled, "--broker", shell.url).stderr
+    assert json.loads(shell("message", "recall", recalled, "--json")) == {"message_id": recalled, "recalled": True}
+    assert len(shell.pulled("cli_later", "--queue", "0", "--offset", "1", "--wait-ms", "9000")) == 1
+    assert {each["body"] for each in shell.pulled("cli_later")} == {"soon", "past"}
+    late = run("message", "recall", delivered, "--broker", shell.url)
+    assert (late.code, late.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--delay", "5"], ["--delay", "x"], ["--deliver-at", "soon"], ["--delay", "1s", "--delay-level", "1"]],
+)
+def test_a_delay_that_is_none_is_refused(run: Run, options: list[str]) -> None:
+    done = run("produce", "cli_later", "x", *options)
+    assert (done.code, done.stderr.count("\n")) == (2, 1)
 
 
 def test_a_body_can_not_steer_the_terminal(shell: Shell) -> None:

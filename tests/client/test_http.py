@@ -8,7 +8,15 @@ import pyarrow as pa
 import pytest
 
 from lakemq.client.http import HttpClient
-from lakemq.model.errors import InvalidTopic, MessageNotFound, TopicNotFound
+from lakemq.client.message import Nack
+from lakemq.model.errors import (
+    AlreadyDelivered,
+    InvalidRequest,
+    InvalidTopic,
+    MessageNotFound,
+    TopicNotFound,
+    TransactionResolved,
+)
 from lakemq.model.message import Draft
 from lakemq.testing import start_gateway
 
@@ -97,3 +105,45 @@ def test_the_broker_tells_its_name_and_positions(client: HttpClient) -> None:
     broker = client.broker()
     assert broker["name"] == "broker-a"
     assert broker["min_position"] <= broker["flushed_position"] <= broker["max_position"]
+
+
+def test_a_scheduled_message_is_recalled_and_a_delivered_one_is_not(client: HttpClient) -> None:
+    client.create_topic("http_later", 1)
+    later, soon = client.produce("http_later", [Draft(b"later", delay_ms=3_600_000), Draft(b"soon", delay_ms=50)])
+    client.recall(later.message_id)
+    client.recall(later.message_id)
+    (delivered,) = client.pull("http_later", 0, 0, wait_ms=10_000).messages
+    assert (delivered.body, delivered.origin_message_id) == (b"soon", soon.message_id)
+    with pytest.raises(AlreadyDelivered):
+        client.recall(soon.message_id)
+    with pytest.raises(InvalidRequest):
+        client.recall(delivered.message_id)
+
+
+def test_of_transactions_only_the_committed_are_seen(client: HttpClient) -> None:
+    client.create_topic("http_transactions", 1)
+    begun = client.begin_transactions("http_transactions", "pg", [Draft(str(each).encode()) for each in range(4)])
+    first, second, third, fourth = (each.transaction_id for each in begun)
+    client.resolve(first, "pg", "commit")
+    assert client.resolve_many("pg", {second: "rollback", third: "commit", fourth: "unknown"}) == {
+        second: "ok",
+        third: "ok",
+        fourth: "ok",
+    }
+    with pytest.raises(TransactionResolved):
+        client.resolve(first, "pg", "rollback")
+    messages = client.pull("http_transactions", 0, 0).messages
+    assert [(each.body, each.transaction_id) for each in messages] == [(b"0", first), (b"2", third)]
+    assert client.checks("another", "c1") == []
+
+
+def test_a_nacked_message_comes_again_and_a_nack_counts_once(client: HttpClient) -> None:
+    (receipt,) = client.produce("http_nack", [Draft(b"x")])
+    nack = Nack(receipt.message_id, delay_level=1)
+    assert client.nack("http_group", [nack], "c1") == {receipt.message_id: "ok"}
+    assert client.nack("http_group", [nack]) == {receipt.message_id: "duplicate"}
+    (again,) = client.pull("%RETRY%http_group", 0, 0, wait_ms=10_000).messages
+    assert (again.body, again.reconsume_times, again.origin_message_id) == (b"x", 1, receipt.message_id)
+    client.nack("http_group", [Nack(again.message_id, delay_level=-1)])
+    (dead,) = client.pull("%DLQ%http_group", 0, 0, wait_ms=10_000).messages
+    assert (dead.real_topic, dead.origin_message_id) == ("http_nack", receipt.message_id)

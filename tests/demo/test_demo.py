@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-SETTINGS = {"LAKEMQ_LAKE__TRIGGER_MS": "500", "LAKEMQ_SPARK__DRIVER_MEMORY": "1g"}
+SETTINGS = {
+    "LAKEMQ_LAKE__TRIGGER_MS": "500",
+    "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",
+    "LAKEMQ_SPARK__NICENESS": "0",
+}
 
 
 @pytest.mark.timeout(900)
@@ -30,4 +34,8 @@ def test_the_first_flights_go_all_the_way_and_the_demo_cleans_up(tmp_path: Path)
     assert sum("2,000" in line for line in checks) == 4
     assert "\nJan  " in done.stdout
     assert "found by its key through message_index" in done.stdout
+    told = done.stdout.partition("Delays, transactions, dead letters")[2].splitlines()
+    held = [line for line in told if line.startswith("│")][:9]
+    assert all("│ ok" in line for line in held), held
+    assert "SELECT event, `by`, event_time" in done.stdout
     assert list(tmp_path.glob("lakemq-demo-*")) == []

@@ -48,8 +48,9 @@ def pull(http: httpx.Client, topic: str, queue_id: int = 0, offset: int = 0, **q
 
 
 def pull_all(http: httpx.Client, topic: str) -> list[dict[str, Any]]:
-    """All messages of all queues of a topic, by position."""
-    queues = http.get(f"/v1/topics/{topic}").json()["queues"]
+    """All messages of all queues of a topic, by position; none while there is no such topic."""
+    found = http.get(f"/v1/topics/{topic}")
+    queues = [] if found.status_code == 404 else found.json()["queues"]
     messages: list[dict[str, Any]] = []
     for queue in queues:
         offset = queue["min_offset"]

@@ -32,7 +32,6 @@ def test_an_id_is_safe_in_a_url(http: httpx.Client, topic: str) -> None:
         "broker-a.",
         "broker-b.0",
         "nonsense",
-        ".",
         "%00",
         "%ff",
         "broker-a.%D9%A3",
@@ -83,3 +82,39 @@ def test_the_offset_of_a_topic_or_queue_that_is_not_there_is_a_404(http: httpx.C
         response = http.get(f"/v1/topics/{topic}/queues/{queue}/offset?timestamp_ms=0")
         assert is_problem(response, 404, "queue_not_found")
     assert is_problem(http.get(f"/v1/topics/{topic}/queues/x/offset?timestamp_ms=0"), 400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "topic=t",
+        "key=k",
+        "topic=t&key=",
+        "topic=t&key=k&max=0",
+        "topic=t&key=k&max=1001",
+        "topic=t&key=k&begin_ms=-1",
+    ],
+)
+def test_a_search_by_key_that_makes_no_sense_is_refused(http: httpx.Client, query: str) -> None:
+    put_topic(http, "t")
+    assert is_problem(http.get(f"/v1/messages?{query}"), 400, "invalid_request")
+
+
+def test_a_search_by_key_in_a_topic_that_is_none_says_so(http: httpx.Client) -> None:
+    assert is_problem(http.get("/v1/messages?topic=no-such-topic&key=k"), 404, "topic_not_found")
+    assert is_problem(http.get("/v1/messages?topic=%20&key=k"), 400, "invalid_topic")
+
+
+def test_messages_in_the_log_are_found_by_key_and_not_those_of_a_topic_that_was_deleted(
+    http: httpx.Client, topic: str
+) -> None:
+    produce(http, topic, {"body": "old", "keys": ["k"]})
+    http.delete(f"/v1/topics/{topic}")
+    produce(
+        http, topic, {"body": "a", "keys": ["j", "k", "k"]}, {"body": "b", "keys": ["j"]}, {"body": "c", "keys": ["k"]}
+    )
+    produce(http, f"{topic}-other", {"body": "x", "keys": ["k"]})
+    found = http.get("/v1/messages", params={"topic": topic, "key": "k"}).json()
+    assert [message["body"] for message in found["messages"]] == ["c", "a"]
+    assert found["complete"]

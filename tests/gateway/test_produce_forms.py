@@ -266,18 +266,3 @@ def test_json_in_another_charset_is_not_taken(http: httpx.Client, topic: str) ->
 def test_json_that_is_none_of_the_contract_is_refused_whole(http: httpx.Client, topic: str, content: bytes) -> None:
     assert is_problem(post(http, topic, content, JSON), 400, "invalid_request")
     assert is_problem(http.get(f"/v1/topics/{topic}"), 404, "topic_not_found")
-
-
-@pytest.mark.parametrize("delay", [{"delay_level": 3}, {"delay_ms": 1500}, {"deliver_at_ms": 1_790_000_000_000}])
-def test_a_delay_is_refused_as_long_as_nothing_delivers_later(
-    http: httpx.Client, topic: str, delay: dict[str, int]
-) -> None:
-    content = orjson.dumps({"messages": [{"body": "now"}, {"body": "later", **delay}]})
-    assert is_problem(post(http, topic, content, JSON), 400, "invalid_request")
-    name, value = next(iter(delay.items()))
-    headers = {f"Lakemq-{name.replace('_', '-')}": str(value)}
-    assert is_problem(post(http, topic, b"later", "text/plain", **headers), 400, "invalid_request")
-    if name == "deliver_at_ms":
-        columns = {"body": pa.array([b"x"], pa.binary()), name: pa.array([value], pa.int64())}
-        assert is_problem(post(http, topic, write_arrow(columns), ARROW), 400, "invalid_request")
-    assert http.get(f"/v1/topics/{topic}").status_code == 404 or pull_all(http, topic) == []

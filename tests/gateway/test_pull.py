@@ -180,11 +180,6 @@ def test_a_tag_expression_that_is_none_is_an_invalid_filter(http: httpx.Client, 
     assert is_problem(get(http, topic, JSON, tags=tags), 400, "invalid_filter")
 
 
-def test_sql_is_refused_as_long_as_nothing_runs_it(http: httpx.Client, topic: str) -> None:
-    put_topic(http, topic)
-    assert is_problem(get(http, topic, JSON, sql="a > 1"), 400, "invalid_filter")
-
-
 @pytest.mark.parametrize(
     "query",
     [

@@ -17,7 +17,8 @@ def test_a_new_topic_is_201_and_the_same_again_is_200(http: httpx.Client, topic:
         assert response.json() == http.get(f"/v1/topics/{topic}").json()
     described = response.json()
     assert (described["topic"], described["permission"]) == (topic, "rw")
-    assert described["queues"] == [{"queue_id": number, "min_offset": 0, "max_offset": 0} for number in range(3)]
+    offsets = {"min_offset": 0, "max_offset": 0, "log_min_offset": 0}
+    assert described["queues"] == [{"queue_id": number, **offsets} for number in range(3)]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"null"])

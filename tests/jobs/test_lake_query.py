@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -13,11 +14,10 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakemq.jobs import maintenance
 from lakemq.jobs.delta_writer import DeltaWriter
 from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.jobs.lake_query import CHECKPOINTS, LakeQuery
-from lakemq.jobs.lake_tables import MESSAGE_INDEX, TABLES
+from lakemq.jobs.lake_tables import MESSAGE_INDEX, MESSAGES, TABLES
 from lakemq.settings import Lake, Settings
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import produce_to
@@ -110,19 +110,13 @@ def test_without_its_checkpoint_the_query_goes_on_from_the_tables(scene: Scene) 
     scene.check()
 
 
-def test_optimize_beside_the_query_loses_and_doubles_nothing(
-    scene: Scene, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(maintenance, "SMALL_FILES_MIN", 2)
-    for _ in range(3):
-        scene.produce(20)
-        scene.compact()
-    assert maintenance.small_files(spark, MESSAGE_INDEX.path(scene.lake)) >= 3
-    maintenance.Maintenance(spark, scene.settings).pass_over()
-    assert maintenance.small_files(spark, MESSAGE_INDEX.path(scene.lake)) == 1
-    scene.produce(10)
-    scene.compact()
-    scene.check()
+def test_a_table_of_an_earlier_version_gets_the_columns_that_it_lacks(spark: SparkSession, tmp_path: Path) -> None:
+    earlier = dataclasses.replace(MESSAGES, columns=dict(list(MESSAGES.columns.items())[:-4]))
+    earlier.create(spark, tmp_path)
+    spark.sql(f"INSERT INTO delta.`{MESSAGES.path(tmp_path)}` (broker, position) VALUES ('b', 0)")
+    MESSAGES.create(spark, tmp_path)
+    assert DeltaTable(str(tmp_path / "messages")).to_pyarrow_dataset().schema.names == list(MESSAGES.columns)
+    assert rows_of(tmp_path, "messages", ["position", "cause", "group"]) == [(0, None, None)]
 
 
 def test_a_lake_of_another_log_is_refused(scene: Scene, spark: SparkSession, tmp_path: Path) -> None:

@@ -19,6 +19,12 @@ def test_without_a_subscription_everything_is_read() -> None:
     assert parse_options(BROKER).subscription == Subscription()
 
 
+def test_a_timer_needs_ticks_and_has_them_by_default() -> None:
+    assert parse_options(BROKER).tick_ms is None
+    assert parse_options(BROKER | {"timer": "delay"}).tick_ms == 500
+    assert parse_options(BROKER | {"timer": "delay", "tickMs": "20"}).tick_ms == 20
+
+
 def test_queue_offsets_and_positions_are_told_apart() -> None:
     queues = parse_options(BROKER | {"startingOffsets": '{"a": {"0": 23, "1": -2}}'})
     assert queues.starting == QueueOffsets({"a": {0: 23, 1: -2}})
@@ -37,6 +43,9 @@ def test_queue_offsets_and_positions_are_told_apart() -> None:
         (BROKER | {"subscribe": "a", "subscribePattern": "a.*"}, "subscribePattern"),
         (BROKER | {"subscribePattern": "("}, "subscribePattern"),
         (BROKER | {"startingOffsets": "first"}, "startingOffsets"),
+        (BROKER | {"timer": "retry"}, "timer"),
+        (BROKER | {"tickMs": "0"}, "tickMs"),
+        (BROKER | {"waitMs": "30001"}, "waitMs"),
         (BROKER | {"startingOffsets": '{"a": {"0": -3}}'}, "startingOffsets"),
         (BROKER | {"startingOffsets": '{"a": {"x": 1}}'}, "startingOffsets"),
         (BROKER | {"startingOffsets": '{"a": 1}'}, "startingOffsets"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from lakemq.model.columns import COMPUTED, MESSAGE, REQUEST, STORED_BIT, STORED_NAMES, stored_schema
+from lakemq.model.columns import COMPUTED, CONTROL, MESSAGE, REQUEST, STORED_BIT, STORED_NAMES, stored_schema
 
 
 def test_a_column_keeps_its_bit_for_good() -> None:
-    assert STORED_NAMES[:12] == (
+    assert STORED_NAMES[:16] == (
         "body", "tag", "keys", "properties", "ordering_key", "born_time_ms", "deliver_at_ms", "reconsume_times",
         "real_topic", "real_queue_id", "origin_message_id", "transaction_id",
+        "cause", "group", "check_times", "retry_topic",
     )  # fmt: skip
 
 
@@ -19,7 +20,8 @@ def test_a_mask_names_the_columns_of_a_frame() -> None:
 
 
 def test_a_message_is_its_place_and_what_was_stored() -> None:
-    assert MESSAGE.names == [field.name for field in COMPUTED] + list(STORED_NAMES)
+    stored = [name for name in STORED_NAMES if name not in CONTROL]
+    assert MESSAGE.names == [field.name for field in COMPUTED] + stored
 
 
 def test_a_request_has_the_types_of_what_is_stored() -> None:

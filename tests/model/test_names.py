@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from lakemq.model.errors import InvalidTopic, ReadOnlyTopic
-from lakemq.model.names import check_readable, check_writable, is_system
+from lakemq.model.errors import InvalidRequest, InvalidTopic, ReadOnlyTopic
+from lakemq.model.names import (
+    check_group,
+    check_readable,
+    check_writable,
+    dead_letter_topic,
+    is_system,
+    retry_topic,
+)
 
 MALFORMED = ["", "a b", "a/b", "a.b", "ä", "a\n", "x" * 128]
 SYSTEM = ["%RETRY%group", "%DLQ%group", "RMQ_SYS_TOPICS", "SCHEDULE_TOPIC_XXXX"]
@@ -40,3 +47,15 @@ def test_a_percent_sign_alone_opens_no_door(topic: str) -> None:
         check_readable(topic)
     with pytest.raises(ReadOnlyTopic):
         check_writable(topic)
+
+
+@pytest.mark.parametrize("group", ["", "a b", "%RETRY%g", "é", "g" * 128])
+def test_a_group_that_cannot_be_is_refused(group: str) -> None:
+    with pytest.raises(InvalidRequest):
+        check_group(group)
+
+
+def test_a_group_has_a_topic_for_retries_and_one_for_dead_letters() -> None:
+    assert check_group("orders-1") == "orders-1"
+    assert retry_topic("orders-1") == "%RETRY%orders-1"
+    assert dead_letter_topic("orders-1") == "%DLQ%orders-1"

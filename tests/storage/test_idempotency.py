@@ -8,7 +8,7 @@ import pytest
 
 from lakemq.model.errors import IdempotencyMismatch
 from lakemq.storage.appends import Stored
-from lakemq.storage.idempotency import IdempotencyTable, make_key
+from lakemq.storage.idempotency import LARGE_BYTES, IdempotencyTable, make_key
 from lakemq.storage.rows import make_row
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness
@@ -31,6 +31,13 @@ def test_same_request_is_answered_with_the_first_result(harness: LogHarness) -> 
     stored = harness.append("a", 1, b"1", b"2", key=key)
     harness.append("a", 1, b"3")
     assert table.find(key, harness.reader, harness.clock.now_ms()) == stored
+
+
+@pytest.mark.parametrize("size", [1, LARGE_BYTES - 1, LARGE_BYTES, 10 * LARGE_BYTES])
+def test_payloads_that_differ_in_a_byte_have_different_digests(size: int) -> None:
+    digests = {make_key("a", "k", b"x" * at + b"y" + b"x" * (size - at - 1)).payload for at in {0, size // 2, size - 1}}
+    assert len(digests) == len({0, size // 2, size - 1})
+    assert make_key("a", "k", b"x" * size).payload not in digests
 
 
 def test_key_with_another_payload_is_a_mismatch(harness: LogHarness) -> None:

@@ -38,7 +38,9 @@ def demo(
 
     336,776 messages are produced, consumed with long polls by a second process, and compacted
     into Delta tables, all at once; then they are counted, their order is checked, and SQL asks
-    the history. Exit code 1 if any check fails.
+    the history. Boarding calls are scheduled for their departures on a clock that is sped up, a
+    booking's producer dies and its transaction is checked, and a consumer fails on some flights
+    until they are dead letters, of which a predicate redrives some. Exit code 1 if any check fails.
 
     \b
     lakemq demo
@@ -87,11 +89,12 @@ def _run(context: typer.Context, root: Path, limit: int | None, *, keep: bool) -
 
 
 def _show(context: typer.Context, broker: Broker, limit: int | None) -> bool:
-    from lakemq.cli.demo import report
+    from lakemq.cli.demo import report, scene_report
     from lakemq.cli.demo.flights import read_flights
     from lakemq.cli.demo.history import History
     from lakemq.cli.demo.queries import TOPIC
     from lakemq.cli.demo.replay import replay
+    from lakemq.cli.demo.scenes import play
     from lakemq.client.http import HttpClient
 
     flights = read_flights(limit)
@@ -103,8 +106,15 @@ def _show(context: typer.Context, broker: Broker, limit: int | None) -> bool:
         client.create_topic(TOPIC, QUEUES)
         replayed = replay(broker, client, flights)
     note(f"produced in {replayed.produce_s:.1f} s; all consumed and in the lake after {replayed.lake_s:.1f} s")
-    note("asking the lake (Spark starts)")
+    note("boarding calls, a booking and a consumer that fails; some seconds")
+    scenes = play(broker, flights)
+    note("asking the lake, in the Spark that the jobs have started")
     with History(settings_of(context), broker.places.lake) as history:
         holds = report.show_checks(report.checks(replayed, history.stored(), count))
         report.show_history(history)
+        scene_report.show_scenes(scenes)
+        events = [each.event for each in history.transaction(scenes.booking.transaction_id)]
+        found = scene_report.scene_checks(scenes, history.scheduled(), events)
+        holds = report.show_checks(found, "Delays, transactions, dead letters") and holds
+        scene_report.show_tables(history, scenes)
     return holds

@@ -1,19 +1,17 @@
-"""The demo's second process: consumes the flights with long polls, and checks their order.
+"""The demo's second process: a `PushConsumer` of the flights, which checks their order.
 
 `python -m lakemq.cli.demo.consumer URL TOPIC PARENT_PID`. It says how many it has consumed, a
 JSON object a line. The line on its stdin is the number of flights produced, said when that is
-over; it goes on to the end of each queue, says the `Outcome` and ends.
+over; it goes on until it has consumed as many, says the `Outcome` and ends.
 """
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-# (pyarrow carries no types)
 
 from __future__ import annotations
 
 import dataclasses
 import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor, wait
+import time
+from collections import defaultdict
 from threading import Event, Thread
 
 import orjson
@@ -21,34 +19,35 @@ import orjson
 from lakemq.cli.demo.tally import Tally, total
 from lakemq.cli.lifeline import end_with_parent
 from lakemq.cli.output import fail, write_line
-from lakemq.client.http import HttpClient
+from lakemq.client import MessageView, PushConsumer
 from lakemq.model.errors import LakemqError
 
-WAIT_MS = 1_000
-ROWS_PER_PULL_MAX = 5_000
+GROUP = "demo"
 REPORT_S = 0.1
+QUIET_S_MAX = 30.0
+"""What has not come so long after production ended is missing."""
 
 
 def consume(url: str, topic: str) -> None:
-    """Consume all queues of the topic at once, until all that was produced is consumed."""
-    with HttpClient(url) as client:
-        queues = [queue["queue_id"] for queue in client.topic(topic)["queues"]]
-    tallies = [Tally() for _ in queues]
+    """Consume the topic until all that was produced is consumed."""
+    tallies: defaultdict[int, Tally] = defaultdict(Tally)
+
+    def listen(message: MessageView) -> None:
+        tallies[message.queue_id].add(orjson.loads(message.body)["sequence"], message.ordering_key)
+
     produced = _Produced()
-    with ThreadPoolExecutor(len(queues)) as pool:
-        readers = [
-            pool.submit(_consume_queue, url, topic, queue, tally, produced.is_known)
-            for queue, tally in zip(queues, tallies, strict=True)
-        ]
-        pending = set(readers)
-        while pending:
-            done, pending = wait(readers, timeout=REPORT_S)
-            _report({"consumed": sum(tally.consumed for tally in tallies)})
-            if any(reader.exception() for reader in done):
-                produced.is_known.set()  # one queue failed: the others need not wait for more
-    for reader in readers:
-        reader.result()
-    _report(dataclasses.asdict(total(tallies, produced.count)))
+    with PushConsumer(GROUP, listen, brokers=url, orderly=True, consume_from="first") as consumer:
+        consumer.subscribe(topic)
+        consumed, moved_s = 0, time.monotonic()
+        while not produced.is_known.is_set() or consumed < produced.count:
+            time.sleep(REPORT_S)
+            before, consumed = consumed, sum(tally.consumed for tally in list(tallies.values()))
+            if consumed != before or not produced.is_known.is_set():
+                moved_s = time.monotonic()
+            elif time.monotonic() - moved_s > QUIET_S_MAX:
+                break
+            _report({"consumed": consumed})
+    _report(dataclasses.asdict(total(tallies.values(), produced.count)))
 
 
 class _Produced:
@@ -63,21 +62,6 @@ class _Produced:
         line = sys.stdin.readline().strip()
         self.count = int(line) if line else 0
         self.is_known.set()
-
-
-def _consume_queue(url: str, topic: str, queue: int, tally: Tally, is_over: Event) -> None:
-    offset = 0
-    with HttpClient(url) as client:
-        while True:
-            was_over = is_over.is_set()
-            pulled = client.pull_table(topic, queue, offset, ROWS_PER_PULL_MAX, WAIT_MS)
-            if pulled.table.num_rows == 0 and was_over and pulled.next_offset >= pulled.max_offset:
-                return
-            bodies = pulled.table["body"].to_pylist()
-            tails = pulled.table["ordering_key"].to_pylist()
-            for body, tail in zip(bodies, tails, strict=True):
-                tally.add(orjson.loads(body)["sequence"], tail)
-            offset = pulled.next_offset
 
 
 def _report(content: dict[str, int]) -> None:

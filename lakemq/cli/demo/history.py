@@ -1,19 +1,19 @@
 """The demo's questions to the lake, in Spark SQL."""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow carries no types)
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from lakemq.cli.demo import queries
 from lakemq.cli.demo.queries import Leg
-from lakemq.cli.quiet import quiet_stderr
+from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,28 @@ class Stored:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """Scheduled messages of one topic, kind and state, and how late they were delivered at most."""
+
+    topic: str
+    kind: str
+    state: str
+    count: int
+    late_ms_max: int | None
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of a transaction."""
+
+    event: str
+    by: str
+    event_time: datetime
+    state: str | None
+    check_times: int | None
+
+
+@dataclass(frozen=True)
 class Day:
     """One aircraft's day of 2013."""
 
@@ -37,15 +59,20 @@ class Day:
 
 
 class History:
-    """A Spark session over the lake; a context manager, because the session holds a JVM."""
+    """A session at the Spark of the demo's jobs; a context manager, as the server keeps its session.
+
+    Raises `LakemqError` when no jobs run for that lake.
+    """
 
     def __init__(self, settings: Settings, lake: Path) -> None:
-        from lakemq.jobs.sql import open_lake
+        from lakemq.jobs.connect_client import ConnectClient
+        from lakemq.jobs.discovery import find_server
 
-        there = settings.model_copy(update={"lake": settings.lake.model_copy(update={"dir": lake})})
-        with quiet_stderr():
-            self._session = open_lake(there)
-        self._ask(queries.VIEW)
+        server = find_server(lake)
+        if server is None:
+            raise LakemqError(f"no Spark server runs for the lake in {lake}")
+        self._client = ConnectClient(server, settings.sql.token)
+        self._rows(queries.VIEW)
 
     def __enter__(self) -> Self:
         return self
@@ -56,7 +83,7 @@ class History:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._session.stop()
+        self._client.close()
 
     def stored(self) -> Stored:
         """How many rows, and whether they are in order."""
@@ -80,8 +107,13 @@ class History:
         legs = self._rows(queries.aircraft_day(tail, month, day))
         return Day(tail, month, day, [Leg(**row) for row in legs])
 
-    def _rows(self, query: str) -> list[dict[str, Any]]:
-        return [row.asDict() for row in self._ask(query).collect()]
+    def scheduled(self) -> list[Counted]:
+        """The scheduled messages, counted by topic, kind and state."""
+        return [Counted(**row) for row in self._rows(queries.SCHEDULED)]
 
-    def _ask(self, query: str) -> DataFrame:
-        return self._session.sql(query)  # pyright: ignore[reportUnknownMemberType]  (Spark's own gap)
+    def transaction(self, transaction_id: str) -> list[Event]:
+        """A transaction's events, in their order."""
+        return [Event(**row) for row in self._rows(queries.transaction_history(transaction_id))]
+
+    def _rows(self, query: str) -> list[dict[str, Any]]:
+        return [row for batch in self._client.run(query).batches for row in batch.to_pylist()]

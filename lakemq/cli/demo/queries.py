@@ -54,7 +54,26 @@ WHERE tail IS NOT NULL GROUP BY tail, month, day ORDER BY legs DESC, month, day,
 """
 
 
-EXAMPLE = "SELECT tag, count(*) FROM messages GROUP BY tag"
+SCHEDULED = """
+SELECT topic, kind, state, count(*) AS count,
+       max(CASE WHEN state = 'delivered' THEN unix_millis(ended_at) - unix_millis(due) END) AS late_ms_max
+FROM scheduled GROUP BY topic, kind, state ORDER BY kind, topic, state
+"""
+
+EXAMPLE = (
+    "SELECT tag AS carrier, count(*) AS flights, avg(body_json(body):dep_delay::double) AS minutes"
+    " FROM messages WHERE topic = 'flights' GROUP BY tag ORDER BY minutes DESC"
+)
+
+
+def transaction_history(transaction_id: str) -> str:
+    """What happened to one transaction, in the order of the log."""
+    if not transaction_id.replace(".", "").replace("-", "").replace("_", "").isalnum():
+        raise ValueError(f"{transaction_id!r} is no transaction id")
+    return f"""
+SELECT event, `by`, event_time, state, check_times
+FROM transactions WHERE transaction_id = '{transaction_id}' ORDER BY position
+"""  # noqa: S608  (checked above)
 
 
 @dataclass(frozen=True)
@@ -84,7 +103,7 @@ SELECT leg.sched_dep_time, carrier, leg.flight, leg.origin, leg.dest, leg.dep_de
                    'month INT, day INT, flight INT, origin STRING, dest STRING,
                     sched_dep_time INT, dep_delay DOUBLE') AS leg
   FROM message_index i JOIN messages m ON m.broker = i.broker AND m.position = i.position
-  WHERE i.topic = '{TOPIC}' AND i.key = '{tail}'
+  WHERE i.topic = '{TOPIC}' AND i.key = '{tail}' AND m.topic = '{TOPIC}'
 )
 WHERE leg.month = {month} AND leg.day = {day}
 ORDER BY queue_offset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,9 +47,9 @@ def checks(replayed: Replayed, stored: Stored, expected: int) -> list[Check]:
     ]
 
 
-def show_checks(found: list[Check]) -> bool:
+def show_checks(found: list[Check], title: str = "Checks") -> bool:
     """Print the checks; whether all hold."""
-    table = Table("check", "found", "", title="Checks", title_justify="left")
+    table = Table("check", "found", "", title=title, title_justify="left")
     for check in found:
         table.add_row(check.claim, check.found, "ok" if check.holds else "WRONG")
     stdout().print(table)
@@ -81,9 +82,11 @@ def show_how_to_go_on(url: str, root: Path, pid: int) -> None:
 def show_next(root: Path | None) -> None:
     """Print what to do after a demo that stopped all; `root` is where it left its files."""
     left = "cleaned up" if root is None else f"its files are in {root}"
+    ask = [] if root is None else [f'  {_command()} sql --lake {shlex.quote(_short(root / "lake"))} "{EXAMPLE}"']
     _write(
         [
             f"\nAll stopped, {left}. Go on with:",
+            *ask,
             f"  {_command()} demo --keep       the same, and leaves the broker running",
             f"  {_command()} up                a broker of your own",
             f"  {_command()} produce --help    how to put messages into it",
@@ -100,6 +103,12 @@ def _show_day(day: Day) -> None:
         delay = "cancelled" if leg.dep_delay is None else f"{leg.dep_delay:+.0f} min"
         table.add_row(f"{hour:02}:{minute:02}", f"{leg.carrier}{leg.flight}", leg.origin, leg.dest, delay)
     stdout().print(table)
+
+
+def _short(path: Path) -> str:
+    """The path as it can be typed here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _command() -> str:

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from lakemq.gateway.decode import cloud_events
 from lakemq.gateway.decode.arrow_form import ArrowRows, decode_arrow
 from lakemq.gateway.decode.inflate import inflate
-from lakemq.gateway.decode.json_form import decode_json, decode_ndjson
+from lakemq.gateway.decode.json_form import decode_json, decode_json_message, decode_ndjson
 from lakemq.gateway.decode.limits import Limits
 from lakemq.gateway.decode.media_type import check_utf8, media_type
 from lakemq.gateway.decode.raw_form import decode_raw
-from lakemq.model.errors import MessageTooLarge, UnsupportedMediaType
+from lakemq.model.errors import InvalidRequest, MessageTooLarge, UnsupportedMediaType
 from lakemq.model.message import Draft
 
-__all__ = ["ArrowRows", "Limits", "decode", "inflate"]
+__all__ = ["ArrowRows", "Limits", "decode", "decode_one", "inflate"]
 
 _OCTETS = "application/octet-stream"
 
@@ -43,6 +43,21 @@ def decode(content_type: str, headers: Mapping[str, str], body: bytes, limits: L
         check_utf8(content_type)
         return decode_ndjson(body, limits)
     return decode_raw(content_type or _OCTETS, headers, body, limits)
+
+
+def decode_one(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> Draft:
+    """The message of a request that holds just one, in any form but Arrow; as JSON it may stand alone.
+    Raises what `decode` does."""
+    media = media_type(content_type)
+    if media == "application/json" and not cloud_events.is_binary_event(headers):
+        check_utf8(content_type)
+        return decode_json_message(body, limits)
+    drafts = decode(content_type, headers, body, limits)
+    if isinstance(drafts, ArrowRows):
+        raise UnsupportedMediaType("one message is taken as JSON, as an event or as it is, not as Arrow")
+    if len(drafts) > 1:
+        raise InvalidRequest(f"there are {len(drafts)} messages; it must be one")
+    return drafts[0]
 
 
 def _decode_event_format(

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute
 
+from lakemq.gateway.decode.arrow_schema import unknown_column
 from lakemq.gateway.decode.arrow_stream import Measured, measure_stream
 from lakemq.gateway.decode.arrow_values import check_values
 from lakemq.gateway.decode.flatbuffer import Malformed
 from lakemq.gateway.decode.limits import Limits
-from lakemq.model.columns import REQUEST
+from lakemq.model.columns import REQUEST, SINK
 from lakemq.model.errors import InvalidArrow, MessageTooLarge
 
 # Its functions are made as it is imported: no type checker sees them.
@@ -32,17 +33,21 @@ _FAULTS = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, MemoryEr
 class ArrowRows(NamedTuple):
     """The messages of an Arrow stream, fully validated.
 
-    `batch` has exactly the columns of `lakemq.model.columns.REQUEST` that were present, in its
-    order and types; `body` is never null. Where one batch came in, it shares the request's bytes.
+    `batch` has exactly the columns of `lakemq.model.columns.REQUEST` (a sink's: `SINK`) that were present,
+    in its order and types; `body` is never null. Where one batch came in, it shares the request's bytes.
     """
 
     batch: pa.RecordBatch
 
 
-def decode_arrow(body: bytes, limits: Limits) -> ArrowRows:
-    """The rows of a stream, 1 to 1,000,000; raises `InvalidArrow` or `MessageTooLarge`."""
+def decode_arrow(body: bytes, limits: Limits, known: pa.Schema = REQUEST) -> ArrowRows:
+    """The rows of a stream, 1 to 1,000,000, with columns of `known`; raises `InvalidArrow` or
+    `MessageTooLarge`."""
     try:
         measured = measure_stream(body, limits.request_bytes_max)
+        for name in measured.layout.columns:
+            if name not in known.names:
+                raise unknown_column(name, known.names)
     except Malformed as fault:
         raise InvalidArrow(str(fault)) from None
     try:
@@ -112,7 +117,7 @@ def _viewed_lengths(column: Any) -> int:
 
 
 def _cast(batch: Any) -> Any:
-    """The batch with its columns in the order and types of `REQUEST`."""
+    """The batch with its columns in the order and types of `SINK`, which begins with `REQUEST`."""
     schema = _request_schema(frozenset(batch.schema.names))
     columns: list[Any] = []
     for field in schema:
@@ -133,7 +138,7 @@ def _cast_column(field: Any, column: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _request_schema(names: frozenset[str]) -> pa.Schema:
-    return pa.schema([field for field in REQUEST if field.name in names])
+    return pa.schema([field for field in SINK if field.name in names])
 
 
 def _one_line(fault: object) -> str:

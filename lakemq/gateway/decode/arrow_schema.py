@@ -6,14 +6,14 @@ the rest never matters: no dictionaries, unions, run-end encoding or extension t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
 from lakemq.gateway.decode.flatbuffer import Malformed, Table
-from lakemq.model.columns import REQUEST
+from lakemq.model.columns import SINK
 
 U8 = Struct("<B")
 I16 = Struct("<h")
@@ -102,7 +102,7 @@ def _read_layout(metadata: bytes, header_at: int) -> Layout:
     for field in schema.tables(1, 64):
         name = field.string(0)
         if name not in _COLUMNS:
-            raise Malformed(f"unknown column {name[:100]!r}; known are {', '.join(_COLUMNS)}")
+            raise unknown_column(name, _COLUMNS)
         if name in columns:
             raise Malformed(f"column {name!r} is there twice")
         columns.append(name)
@@ -110,6 +110,11 @@ def _read_layout(metadata: bytes, header_at: int) -> Layout:
     if "body" not in columns:
         raise Malformed("column 'body' is missing")
     return Layout(tuple(columns), tuple(nodes))
+
+
+def unknown_column(name: str, known: Iterable[str]) -> Malformed:
+    """A request's stream has a column that isn't one of those that are known there."""
+    return Malformed(f"unknown column {name[:100]!r}; known are {', '.join(known)}")
 
 
 def _type_of(field: Table, column: str, allowed: dict[int, _Type]) -> _Type:
@@ -195,6 +200,7 @@ _COLUMNS: dict[str, _Visit] = {
     "queue_id": _integer,
     "deliver_at_ms": _integer,
     "born_time_ms": _integer,
+    "origin_message_id": _flat(_STRING, _NULLS),
 }
-if list(_COLUMNS) != REQUEST.names:
+if list(_COLUMNS) != SINK.names:
     raise AssertionError("the columns of a request have changed")

@@ -1,6 +1,6 @@
 """The rules of a message's fields, for whole columns: the same as those of `fields.py`.
 
-Columns are those of `lakemq.model.columns.REQUEST`, in those types, and validated in full. Each
+Columns are those of `lakemq.model.columns.SINK`, in those types, and validated in full. Each
 check raises with the column and the row, counted from 0 over the request.
 """
 
@@ -19,6 +19,7 @@ from lakemq.model.errors import InvalidArrow, MessageTooLarge
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
 
+_MESSAGE_ID = r"\A[A-Za-z0-9_-]{1,63}\.(0|[1-9][0-9]{0,17})\z"
 _BAD_TAG = r"\|\||\A[ \t\r\n\v\f]|[ \t\r\n\v\f]\z|\A\*\z"
 
 
@@ -56,6 +57,12 @@ def _check_tag(column: Any) -> None:
 
 def _check_ordering_key(column: Any) -> None:
     _check_text("ordering_key", column, bounds.ORDERING_KEY_BYTES_MAX, int)
+
+
+def _check_origin(column: Any) -> None:
+    bad = pc.invert(pc.fill_null(pc.match_substring_regex(column, _MESSAGE_ID), True))
+    if pc.any(bad).as_py():
+        raise InvalidArrow(f"column 'origin_message_id', row {_first(bad)}: no message id")
 
 
 def _check_keys(column: Any) -> None:
@@ -161,4 +168,5 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "queue_id": _check_range("queue_id", bounds.QUEUE_ID_MAX),
     "deliver_at_ms": _check_range("deliver_at_ms", bounds.TIME_MS_MAX),
     "born_time_ms": _check_range("born_time_ms", bounds.TIME_MS_MAX),
+    "origin_message_id": _check_origin,
 }

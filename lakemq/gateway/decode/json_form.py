@@ -53,6 +53,17 @@ def decode_json(body: bytes, limits: Limits) -> list[Draft]:
     return drafts
 
 
+def decode_json_message(body: bytes, limits: Limits) -> Draft:
+    """The one message that stands alone, or in `{"messages": [message]}`."""
+    document = read_json(body)
+    if isinstance(document, dict) and "messages" in document:
+        drafts = decode_json(body, limits)
+        if len(drafts) > 1:
+            raise InvalidRequest(f"there are {len(drafts)} messages; it must be one")
+        return drafts[0]
+    return _draft(document, limits)
+
+
 def decode_ndjson(body: bytes, limits: Limits) -> list[Draft]:
     """The messages of one JSON object a line, at least one; blank lines don't count."""
     drafts: list[Draft] = []

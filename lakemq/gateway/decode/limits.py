@@ -33,4 +33,4 @@ PROPERTIES_BYTES_MAX = 65_536
 QUEUE_ID_MAX = 65_534
 TIME_MS_MAX = 2**53
 """Beyond it a time is no longer exact in JSON."""
-DELAY_LEVEL_MAX = 18
+DELAY_LEVEL_MAX = 2**31 - 1

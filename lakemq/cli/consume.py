@@ -1,0 +1,99 @@
+"""`lakemq consume`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from lakemq.cli.delay import moment_ms
+from lakemq.cli.options import AsJson, Broker, Filter, Tags, broker_url
+from lakemq.cli.output import note, stdout
+from lakemq.cli.shown import message_line, write_json
+
+if TYPE_CHECKING:
+    from lakemq.client import PullConsumer
+    from lakemq.client.consume.message_batch import MessageBatch
+
+POLL_S = 1.0
+POLL_MAX = 500
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(help="What to consume.")],
+    context: typer.Context,
+    group: Annotated[str, typer.Option("--group", help="As whom: each message goes to one member of a group.")],
+    tags: Tags = "*",
+    sql: Filter = None,
+    begin: Annotated[
+        str, typer.Option("--from", metavar="last|first|TIME", help="Where a group begins that is new to the topic.")
+    ] = "last",
+    count_max: Annotated[
+        int | None, typer.Option("--max", min=1, help="End after so many messages.", show_default="at Ctrl-C")
+    ] = None,
+    as_json: AsJson = False,
+    broker: Broker = None,
+) -> None:
+    """Show the messages of a topic as they come, for a group: what was shown is consumed.
+
+    It ends with Ctrl-C. The same group again goes on where it ended; several at once share the queues.
+
+    \b
+    lakemq consume orders --group console
+    lakemq consume orders --group audit --from first --filter "amount > 100" --json
+    lakemq consume orders --group audit --max 10
+    """
+    from lakemq.client import PullConsumer
+
+    if sql is not None and tags != "*":
+        raise typer.BadParameter("a group subscribes by one of them; in a filter TAGS is the tag", param_hint="--tags")
+    url = broker_url(context, broker)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: it leaves the group
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        PullConsumer(group, brokers=url, consume_from=_begin(begin), auto_commit=False) as consumer,
+    ):
+        consumer.subscribe(topic, tags, sql)
+        consumer.start()
+        note(f"lakemq: consuming {topic} as {consumer.client_id} of group {group}; Ctrl-C ends it")
+        _show_all(consumer, count_max, as_json)
+    signal.signal(signal.SIGTERM, before)
+
+
+def _begin(text: str) -> Literal["first", "last"] | datetime:
+    if text == "first":
+        return "first"
+    if text == "last":
+        return "last"
+    return datetime.fromtimestamp(moment_ms(text, "--from") / 1000, UTC)
+
+
+def _show_all(consumer: PullConsumer, count_max: int | None, as_json: bool) -> None:
+    left = count_max
+    while left is None or left > 0:
+        batch = consumer.poll(POLL_MAX if left is None else min(left, POLL_MAX), POLL_S)
+        if not batch:
+            continue
+        try:
+            _show(batch, as_json)
+        except BrokenPipeError:  # whoever reads has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return
+        consumer.commit()  # of what was shown, and of no more
+        if left is not None:
+            left -= len(batch)
+
+
+def _show(batch: MessageBatch, as_json: bool) -> None:
+    console = stdout()
+    for message in batch:
+        if as_json:
+            write_json(message)
+        else:
+            console.print(message_line(message), soft_wrap=True)
+    sys.stdout.flush()

@@ -1,0 +1,142 @@
+"""`lakemq maintenance list | run | history`."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+from rich.table import Table
+
+from lakemq.cli.options import AsJson, Broker, LakeDir, broker_url, settings_of
+from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.quiet import STDERR, quiet_stderr
+
+if TYPE_CHECKING:
+    from lakemq.jobs.maintenance.runs import Run
+    from lakemq.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="What keeps the lake in shape: see the jobs, and run one.")
+
+
+@app.command("list")
+def list_jobs(context: typer.Context, lake: LakeDir = None, as_json: AsJson = False) -> None:
+    """List the jobs: when each is due, and how its last run ended.
+
+    \b
+    lakemq maintenance list
+    """
+    settings = settings_of(context, lake__dir=lake)
+    from lakemq.jobs.maintenance.overview import overview
+
+    jobs = overview(settings)
+    if as_json:
+        for job in jobs:
+            write_line(orjson.dumps(job).decode())
+        return
+    table = Table("job", "what it does", "schedule", "next", "last run", "result")
+    for job in jobs:
+        last: dict[str, Any] = job["last"] or {}
+        table.add_row(
+            job["job"],
+            job["about"],
+            job["schedule"] or "on demand",
+            _moment(job["next_ms"]),
+            _moment(last.get("started_at")),
+            last.get("result", ""),
+        )
+    stdout().print(table)
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The job.")],
+    table: Annotated[str | None, typer.Option("--table", metavar="TABLE", help="index-rebuild: only this one.")] = None,
+    lake: LakeDir = None,
+    broker: Broker = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a job now, and wait for its end. Exit code 1 when it fails, or verify finds differences.
+
+    The running jobs (lakemq up, lakemq jobs) do it; where there are none, Spark is started here.
+
+    \b
+    lakemq maintenance run optimize
+    lakemq maintenance run verify --json
+    lakemq maintenance run index-rebuild --table message_index
+    """
+    settings = settings_of(context, lake__dir=lake)
+    url = broker_url(context, broker)
+    show_run(run_quietly(settings, url, name, {} if table is None else {"table": table}), as_json)
+
+
+@app.command()
+def history(
+    context: typer.Context,
+    job: Annotated[str | None, typer.Option("--job", metavar="NAME", help="Only this job.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many runs.")] = 20,
+    lake: LakeDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the last runs, the newest first.
+
+    \b
+    lakemq maintenance history --job optimize --limit 5
+    """
+    settings = settings_of(context, lake__dir=lake)
+    from lakemq.jobs.maintenance.runs import read_runs
+
+    runs = read_runs(settings.lake.dir, job, limit)
+    if as_json:
+        for each in runs:
+            write_line(orjson.dumps(each.as_json()).decode())
+        return
+    table = Table("started", "job", "by", "seconds", "tries", "result", "files", "MiB", "what")
+    for each in runs:
+        table.add_row(
+            _moment(each.started_at),
+            each.job,
+            each.started_by,
+            f"{(each.ended_at - each.started_at) / 1000:.1f}",
+            str(each.attempts),
+            each.result,
+            f"{each.files_before:,} → {each.files_after:,}",
+            f"{each.bytes_after / 1024**2:,.1f}",
+            each.error or orjson.dumps(each.detail).decode(),
+        )
+    stdout().print(table)
+
+
+def run_quietly(settings: Settings, url: str, name: str, parameters: dict[str, Any]) -> Run:
+    """Runs the job; what it says goes to stderr at once, what a JVM says there does not."""
+    with os.fdopen(os.dup(STDERR), "w") as terminal, quiet_stderr():
+        from lakemq.jobs.maintenance.command import run_job
+
+        def say(line: str) -> None:
+            terminal.write(f"lakemq: {line}\n")
+            terminal.flush()
+
+        return run_job(settings, url, name, parameters, say)
+
+
+def show_run(done: Run, as_json: bool) -> None:
+    """Writes what the run did; ends the command with 1 when it failed or found differences."""
+    if as_json:
+        write_line(orjson.dumps(done.as_json()).decode())
+    else:
+        seconds = (done.ended_at - done.started_at) / 1000
+        write_line(f"{done.job}: {done.result} in {seconds:.1f} s, {done.attempts} attempt(s)")
+        write_line(f"files: {done.files_before:,} before, {done.files_after:,} after")
+        for name, value in done.detail.items():
+            write_line(f"{name}: {orjson.dumps(value).decode()}")
+        if done.error is not None:
+            note(f"lakemq: {done.error}")
+    if done.result != "done":
+        raise typer.Exit(1)
+
+
+def _moment(ms: int | None) -> str:
+    return "" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,107 @@
+"""`lakemq replay`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+from rich.table import Table
+
+from lakemq.cli.options import AsJson, Broker, LakeDir, broker_url, settings_of
+from lakemq.cli.output import note, progress, stdout, write_line
+from lakemq.cli.quiet import quiet_stderr
+
+if TYPE_CHECKING:
+    from lakemq.jobs.replay import Replayed
+
+_RATE_MAX = 1_000_000
+
+
+def replay(
+    context: typer.Context,
+    where: Annotated[
+        str, typer.Option("--where", metavar="CONDITION", help="SQL over the columns of messages, and key.")
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="Where the messages go.")],
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="GROUP", help="Only this consumer group gets them.")
+    ] = None,
+    rate: Annotated[
+        int | None, typer.Option("--rate", min=1, max=_RATE_MAX, help="At most about so many a second.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which messages that is.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Even if the same was replayed before.")] = False,
+    lake: LakeDir = None,
+    broker: Broker = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send messages of the lake again, to a topic or to one group of it.
+
+    Each has its old keys, tag, properties and body, and origin_message_id says of which it is a copy.
+    A replay that was ended half-way goes on when the same command is given again: no message is sent twice.
+
+    \b
+    lakemq replay --where "topic = 'flights' AND store_time > '2026-01-01'" --to flights-again --dry-run
+    lakemq replay --where "topic = 'orders' AND key = 'user-17'" --to orders --group billing
+    lakemq replay --where "topic = 'orders' AND tag = 'paid'" --to audit --rate 1000
+    """
+    settings = settings_of(context, lake__dir=lake)
+    url = broker_url(context, broker)
+    said: list[str] = []
+    with progress() as bar:
+        task = bar.add_task("replaying", total=None, visible=False)
+
+        def report(sent: int, matched: int) -> None:
+            bar.update(task, completed=sent, total=matched, visible=True)
+
+        with quiet_stderr():
+            from lakemq.jobs.replay import lake_session, look
+            from lakemq.jobs.replay import replay as send
+            from lakemq.jobs.replay_plan import Wanted
+
+            with lake_session(settings, said.append) as session:
+                if dry_run:
+                    found, done = look(session, settings.lake.dir, where), None
+                else:
+                    found = []
+                    wanted = Wanted(where, to, group)
+                    done = send(session, settings.lake.dir, url, wanted, rate, again, report)
+    for line in said:
+        note(f"lakemq: {line}")
+    if done is None:
+        _show_found(found, as_json)
+    else:
+        _show_done(done, to, as_json)
+
+
+def _show_found(found: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        for topic in found:
+            write_line(orjson.dumps(topic).decode())
+        return
+    table = Table("topic", "messages", "first", "last")
+    for topic in found:
+        table.add_row(topic["topic"], f"{topic['messages']:,}", _moment(topic["first_ms"]), _moment(topic["last_ms"]))
+    stdout().print(table)
+    write_line(f"{sum(topic['messages'] for topic in found):,} messages would be sent; nothing was")
+
+
+def _show_done(done: Replayed, topic: str, as_json: bool) -> None:
+    if as_json:
+        write_line(orjson.dumps(asdict(done)).decode())
+        return
+    if done.finished_before:
+        write_line(f"the same was replayed before: {done.sent:,} messages; --again sends them once more")
+        return
+    write_line(f"{done.sent:,} of {done.matched:,} messages are in {topic} again")
+    if done.resumed:
+        note("lakemq: an earlier run had begun this; it was gone on with")
+    if done.gone or done.dropped:
+        note(f"lakemq: {done.gone:,} were erased or let go of meanwhile, {done.dropped:,} the topic no longer took")
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,83 @@
+"""How messages and numbers look on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, cast
+
+import orjson
+from rich.table import Table
+from rich.text import Text
+
+from lakemq.cli.output import write_line
+from lakemq.client.message import encode_body, encode_message
+
+if TYPE_CHECKING:
+    from lakemq.client import MessageView
+    from lakemq.client.message import Message
+
+NOWHERE, HERE, NAME, LABEL = "red", "green", "cyan", "yellow"
+"""Colours: what is behind or missing, what is well, names, what a message is labelled with."""
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """A table with these headings."""
+    return Table(*columns, title=title, header_style="bold", title_style="bold cyan")
+
+
+def name(text: str) -> Text:
+    """A name."""
+    return Text(text, NAME)
+
+
+def lag(count: int) -> Text:
+    """How many messages somebody is behind."""
+    return Text(f"{count:,}", NOWHERE if count else HERE, justify="right")
+
+
+def plain(text: str) -> str:
+    """Text that can't steer the terminal."""
+    return "".join(letter if letter.isprintable() else "·" for letter in text)
+
+
+def body_of(body: bytes) -> str:
+    """A body in one line."""
+    encoded = encode_body(body)
+    return plain(encoded["body"]) if "body_encoding" not in encoded else f"({len(body):,} bytes)"
+
+
+def time_of(time_ms: int) -> str:
+    """A time, local, to the millisecond."""
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", "milliseconds")[:23]
+
+
+def message_table(messages: Iterable[Message]) -> Table:
+    """Messages, one a row."""
+    made = table("queue", "offset", "tag", "keys", "body", "message id")
+    for message in messages:
+        labels = (Text(plain(message.tag or ""), LABEL), Text(plain(" ".join(message.keys)), LABEL))
+        place = (str(message.queue_id), str(message.queue_offset))
+        made.add_row(*place, *labels, Text(body_of(message.body)), Text(message.message_id, NAME))
+    return made
+
+
+def message_line(message: MessageView) -> Text:
+    """A message in one line, as it arrives."""
+    line = Text.assemble(
+        (time_of(message.store_time_ms), "dim"),
+        " ",
+        (f"{message.topic}/{message.queue_id}@{message.queue_offset}", NAME),
+    )
+    labels = [message.tag, *message.keys]
+    if any(labels):
+        line.append(" " + plain(" ".join(label for label in labels if label)), LABEL)
+    if message.reconsume_times:
+        line.append(f" again {message.reconsume_times}", NOWHERE)
+    return line.append(" " + body_of(message.body))
+
+
+def write_json(message: Message | MessageView) -> None:
+    """A message as a line of JSON, with the gateway's names."""
+    # A view has all that a message has.
+    write_line(orjson.dumps(encode_message(cast("Message", message))).decode())

@@ -1,0 +1,166 @@
+"""`Producer` for programs with asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Generator, Sequence
+from types import TracebackType
+from typing import Self, Unpack
+
+from lakemq.client.errors import SendFailed
+from lakemq.client.outgoing import Message, MessageFields, SendReceipt, parts_of
+from lakemq.client.produce.batch import Batch
+from lakemq.client.produce.batch_send import send_whole
+from lakemq.client.produce.call import call
+from lakemq.client.produce.core import Core, receipt_of, until_ended
+from lakemq.client.produce.options import ProducerOptions, core_options
+from lakemq.client.routes import Cluster
+from lakemq.client.trace_option import tracing_of
+from lakemq.client.view import MessageView
+from lakemq.model.errors import FlowControl
+
+logger = logging.getLogger(__name__)
+
+
+class SendFuture:
+    """A message on its way: await it for its receipt. It needn't be awaited, and several may."""
+
+    __slots__ = ("_batch", "_number")
+
+    def __init__(self, batch: Batch, number: int) -> None:
+        self._batch = batch
+        self._number = number
+
+    def done(self) -> bool:
+        """Whether it is known what became of the message."""
+        return self._batch.outcome is not None
+
+    def __await__(self) -> Generator[None, None, SendReceipt]:
+        if self._batch.outcome is None:
+            yield from until_ended(self._batch).__await__()
+        return receipt_of(self._batch.result(self._number))
+
+
+class Producer:
+    """Sends messages. It lives on the event loop of its first call; close it there, or use it as an
+    asynchronous context manager. Options: `ProducerOptions`.
+
+    `brokers`: addresses, as a list or with commas between; by default the environment's LAKEMQ_BROKER,
+    else http://127.0.0.1:8080. What was sent is retried, with one idempotency key, and never stored
+    twice. Messages with one ordering key keep their order.
+    """
+
+    def __init__(self, brokers: str | Sequence[str] | None = None, **options: Unpack[ProducerOptions]) -> None:
+        self._options = core_options(options)
+        self._cluster = Cluster(brokers, options.get("routes"))
+        given = options.get("tracing", False)
+        self._tracing = tracing_of(given)
+        self._started: Core | None = None
+        self._filled = 0
+
+    @property
+    def _core(self) -> Core:
+        core = self._started
+        if core is None:
+            loop = asyncio.get_running_loop()
+            core = self._started = Core(
+                self._cluster, self._options, loop, lambda pump, lane: loop.call_soon(pump, lane)
+            )
+        return core
+
+    async def send(self, topic: str, body: bytes | str | Message, **fields: Unpack[MessageFields]) -> SendReceipt:
+        """Send a message and wait until it is stored. Raises what keeps it from being stored."""
+        return await (await self.send_async(topic, body, **fields))
+
+    async def send_async(self, topic: str, body: bytes | str | Message, **fields: Unpack[MessageFields]) -> SendFuture:
+        """Send a message; returns as soon as there is room for it, with what to await for its receipt.
+
+        Raises `FlowControl` when there is no room within `timeout_s` and one attempt more.
+        """
+        core = self._core
+        if not core.has_room():
+            await self._wait_for_room(core)
+        if isinstance(body, bytes) and not fields and self._tracing is None:
+            future = SendFuture(*core.append_plain(topic, body))
+            if core.filled != self._filled:
+                self._filled = core.filled
+                await asyncio.sleep(0)  # who sends in a loop never lets the batches go otherwise
+            return future
+        return SendFuture(*await self._append(core, topic, body, fields, oneway=False))
+
+    async def send_oneway(self, topic: str, body: bytes | str | Message, **fields: Unpack[MessageFields]) -> None:
+        """Send a message and never learn what became of it: quick, and it may be lost."""
+        core = self._core
+        if not core.has_room():
+            await self._wait_for_room(core)
+        await self._append(core, topic, body, fields, oneway=True)
+
+    async def send_batch(self, topic: str, messages: Sequence[Message | bytes | str]) -> list[SendReceipt]:
+        """Send messages in one request, which is stored as a whole or not at all; their receipts.
+
+        Raises `InvalidRequest` for delayed messages, and for ordering keys whose queues lie on several
+        brokers.
+        """
+        return await send_whole(self._core, topic, messages, self._tracing)
+
+    async def request(
+        self, topic: str, body: bytes | str | Message, timeout_s: float = 3.0, **fields: Unpack[MessageFields]
+    ) -> MessageView:
+        """Send a message and wait for the reply that a consumer gives to it, `timeout_s` at most.
+
+        Raises `RequestTimeout` when none comes. Not tried again once it may have been stored.
+        """
+        return await call(self._core, topic, *parts_of(body, fields), timeout_s, self._tracing)
+
+    async def flush(self) -> None:
+        """Send all that waits, and return when it is known what became of it."""
+        await self._core.flush()
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Send all that waits, and end; what isn't stored after `timeout_s` is given up (None: after
+        all its retries). Raises `SendFailed` with the messages that weren't stored: of those that failed
+        before, the first 1,000 (16 MiB) whose futures nobody awaited, not those sent one way. Twice is fine."""
+        failures = await self._core.close(timeout_s)
+        if failures:
+            raise SendFailed(f"{len(failures)} messages could not be sent: {failures[0][1]}", failures)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except SendFailed as failed:
+            if error is None:
+                raise
+            logger.warning("while another error ends the producer: %s", failed)
+
+    async def _append(
+        self, core: Core, topic: str, given: bytes | str | Message, given_fields: MessageFields, oneway: bool
+    ) -> tuple[Batch, int]:
+        body, fields = parts_of(given, given_fields)
+        kind = core.lane_of(topic, fields, oneway)
+        if kind is None:
+            await core.learn(topic)
+            kind = core.lane_of(topic, fields, oneway)
+            assert kind is not None
+        if core.filled != self._filled:
+            self._filled = core.filled
+            await asyncio.sleep(0)
+        return core.append(kind, body, fields, self._tracing)
+
+    async def _wait_for_room(self, core: Core) -> None:
+        try:
+            async with asyncio.timeout(self._options.room_timeout_s):
+                while not core.has_room():
+                    await core.wait_for_room()
+        except TimeoutError:
+            raise no_room(self._options.buffer_bytes) from None
+
+
+def no_room(buffer_bytes: int) -> FlowControl:
+    """The error of a message that there is no place for."""
+    return FlowControl(f"the producer holds {buffer_bytes} bytes that aren't stored yet (buffer_bytes)")

@@ -1,0 +1,323 @@
+"""The pull consumer: who has it asks for messages, and says where to read."""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (pyarrow carries no types)
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Self, TypedDict, Unpack
+
+from lakemq.client.consume.fetch import Bounds, bounds_of, offset_at
+from lakemq.client.consume.member import COMMIT_S, Member, MemberOptions
+from lakemq.client.consume.message_batch import MessageBatch
+from lakemq.client.consume.pull_stream import PullStream
+from lakemq.client.consume.push_engine import HANDOVER_S
+from lakemq.client.consume.rebalancer import Holder
+from lakemq.client.consume.reply import ReplyFields, reply
+from lakemq.client.consume.subscription import ConsumeFrom, Subscription, make_subscription, to_ms
+from lakemq.client.errors import Closed
+from lakemq.client.routes import RouteSource
+from lakemq.client.view import MessageView
+from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.message_queue import MessageQueue
+from lakemq.model.rebalance import Strategy
+
+logger = logging.getLogger("lakemq.client")
+
+POLL_MAX = 500
+POLL_S = 1.0
+
+
+class PullOptions(TypedDict, total=False):
+    """Options of pull consumers, with asyncio and without."""
+
+    brokers: str | Sequence[str] | None
+    """Addresses, by default those of the environment's LAKEMQ_BROKER, or this machine's port 8080."""
+    routes: RouteSource | None
+    """Where routes come from instead."""
+    consume_from: ConsumeFrom
+    """Where a group begins that has consumed nothing yet: `last` (default), `first`, or at a time."""
+    strategy: str | Strategy
+    """How the queues of subscribed topics are shared out, as in `PushOptions`."""
+    client_id: str | None
+    """This member's name, different from all others'. By default one that nobody has."""
+    auto_commit: bool
+    """Whether polls commit, every 5 s, what earlier polls have returned, and `close` what all have.
+    Default True."""
+
+
+class PullConsumer:
+    """Reads queues for a group: those that it is assigned, or its share of the topics it subscribes to.
+
+    What a poll returned counts as processed when the next one is called. With `auto_commit` False only
+    `commit` commits. Options: `PullOptions`. Use it as an async context manager, or `close` it.
+    """
+
+    def __init__(self, group: str, **options: Unpack[PullOptions]) -> None:
+        own = dict(options)
+        self._auto_commit = bool(own.pop("auto_commit", True))
+        holder = Holder(self._gain, self._lose)
+        self._member = Member(group, MemberOptions(**own), holder, retries=False)  # pyright: ignore[reportArgumentType]
+        self._streams: dict[MessageQueue, PullStream] = {}
+        self._assigned: dict[MessageQueue, Subscription] | None = None
+        self._arrived = asyncio.Event()
+        self._starting = asyncio.Lock()
+        self._committed_s = float("-inf")
+        self._turn = 0
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close(commit=error is None)
+
+    @property
+    def client_id(self) -> str:
+        """This member's name."""
+        return self._member.client_id
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that it reads, sorted."""
+        return sorted(self._streams)
+
+    async def queues_of(self, topic: str) -> list[MessageQueue]:
+        """All queues of a topic, to `assign` some of them. Raises `TopicNotFound`."""
+        self._check_open()
+        return await self._member.cluster.queues(topic)
+
+    async def subscribe(self, topic: str, tags: str = "*", sql: str | None = None) -> None:
+        """Read this member's share of a topic; filters as those of `PushConsumer`. The group is joined by
+        the first poll, or `start`; but what is produced from now on is polled, whatever `consume_from`
+        is. Raises `Unreachable` when no broker answers."""
+        self._check_open()
+        if self._assigned is not None:
+            raise InvalidRequest("this consumer has queues assigned: it can't subscribe too")
+        await self._member.subscribe(topic, tags, sql)
+        if not self._member.started:
+            await self._member.settle(topic)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Read a topic no more."""
+        self._check_open()
+        await self._member.unsubscribe(topic)
+
+    async def assign(self, queues: Iterable[MessageQueue], tags: str = "*", sql: str | None = None) -> None:
+        """Read just these queues, whoever else does; those that were assigned before no more. When the
+        group's offsets are reset afterwards, what is read doesn't change, and nothing more is committed.
+        Raises `QueueNotFound`, `TopicNotFound`, `Unreachable`, and leaves all as it was then."""
+        self._check_open()
+        if self._member.subscriptions:
+            raise InvalidRequest("this consumer subscribes to topics: it can't have queues assigned too")
+        wanted = {queue: make_subscription(queue.topic, tags, sql) for queue in queues}
+        await self._member.follow_resets({queue.broker for queue in wanted})
+        await asyncio.gather(*map(self._member.offsets.load, wanted))
+        before = self._assigned or {}
+        await self._lose([queue for queue in before if wanted.get(queue) != before[queue]], commit=True)
+        self._assigned = wanted
+        await self._gain([queue for queue in wanted if queue not in self._streams], shared=False)
+
+    async def start(self) -> None:
+        """Join the group, if topics are subscribed to. Raises `Unreachable` when no broker answers."""
+        self._check_open()
+        async with self._starting:
+            if not self._member.started and self._member.subscriptions:
+                try:
+                    await self._member.start()
+                except BaseException:
+                    await self.close(commit=False)
+                    raise
+
+    async def poll(self, max_messages: int = POLL_MAX, wait_s: float = POLL_S) -> MessageBatch:
+        """The next messages, of all queues in turn; waits for the first, and then returns what is there.
+        Empty when none came in time. Raises `LakemqError` when a queue can't be read."""
+        await self.start()
+        if max_messages < 1:
+            raise InvalidRequest("max_messages is at least 1")
+        clock = asyncio.get_running_loop().time
+        end_s = clock() + wait_s
+        for stream in self._streams.values():
+            stream.processed = stream.position
+            stream.count_max = min(max_messages, 10_000)
+        if self._auto_commit and clock() - self._committed_s >= COMMIT_S:
+            self._committed_s = clock()
+            await self._try_commit(list(self._streams.values()))
+        while True:
+            self._arrived.clear()
+            self._raise_error()
+            batch = self._take(max_messages)
+            left_s = end_s - clock()
+            if batch is not None or left_s <= 0:
+                return batch or _empty()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._arrived.wait()
+
+    async def commit(self) -> None:
+        """Commit all that polls have returned. Raises `LakemqError`: some may be committed then."""
+        self._check_open()
+        for stream in self._streams.values():
+            stream.processed = stream.position
+        await self._commit(list(self._streams.values()))
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The group's offset of a queue at its broker; None where it has none."""
+        self._check_open()
+        return (await self._member.api.offsets(queue.broker, queue.topic)).get(queue)
+
+    async def position(self, queue: MessageQueue) -> int:
+        """The offset of the next message of a queue that it reads."""
+        return await self._stream(queue).known_position()
+
+    async def bounds(self, queue: MessageQueue) -> Bounds:
+        """The first offset of a queue, and the one that its next message gets."""
+        return await bounds_of(self._member.cluster, queue)
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at that offset of a queue that it reads."""
+        if offset < 0:
+            raise InvalidRequest(f"offset is {offset}; offsets begin with 0")
+        await self._stream(queue).seek(offset)
+
+    async def seek_to_begin(self, *queues: MessageQueue) -> None:
+        """Go on with the first message of these queues; of all that it reads when none is named."""
+        for queue in await self._chosen(queues):
+            await self.seek(queue, (await self.bounds(queue)).begin)
+
+    async def seek_to_end(self, *queues: MessageQueue) -> None:
+        """Go on with the messages that come from now on; queues as for `seek_to_begin`."""
+        for queue in await self._chosen(queues):
+            await self.seek(queue, (await self.bounds(queue)).end)
+
+    async def seek_to_time(self, time: datetime, *queues: MessageQueue) -> None:
+        """Go on with the first message stored at that time or after; queues as for `seek_to_begin`."""
+        timestamp_ms = to_ms(time)
+        for queue in await self._chosen(queues):
+            await self.seek(queue, await offset_at(self._member.cluster, queue, timestamp_ms))
+
+    async def pause(self, *queues: MessageQueue) -> None:
+        """Leave these queues out of polls, until `resume`; their positions stay."""
+        for queue in queues:
+            self._stream(queue).pause(True)
+
+    async def resume(self, *queues: MessageQueue) -> None:
+        """Have polls return messages of these queues again."""
+        for queue in queues:
+            self._stream(queue).pause(False)
+        self._arrived.set()
+
+    async def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
+        """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
+        when it is no request, and `RequestNotFound` when nobody waits any more."""
+        await reply(self._member.cluster, message, body, fields)
+
+    async def close(self, commit: bool = True) -> None:
+        """Commit what polls have returned (with `auto_commit`, and unless `commit` is False: then what
+        the last one returned is not), and leave the group."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._member.rebalancer.close()
+        streams = list(self._streams.values())
+        await asyncio.gather(*(stream.close() for stream in streams))
+        if self._auto_commit:
+            if commit:
+                for stream in streams:
+                    stream.processed = stream.position
+            await self._try_commit(streams)
+        with contextlib.suppress(TimeoutError):
+            await self._member.leave()
+        await self._member.cluster.close()
+
+    # Queues ------------------------------------------------------------------------------------
+
+    async def _gain(self, queues: Sequence[MessageQueue], shared: bool) -> None:
+        """Read these too."""
+        for queue in queues:
+            subscription = (self._assigned or {}).get(queue) or self._member.subscription_of(queue)
+            params = {**subscription.params(), "group": self._member.group}
+            begin = self._beginner(queue, shared)
+            self._streams[queue] = PullStream(self._member.cluster, queue, params, begin, self._arrived.set)
+
+    async def _lose(self, queues: Sequence[MessageQueue], commit: bool) -> None:
+        """Read these no more."""
+        streams = [self._streams.pop(queue) for queue in queues]
+        await asyncio.gather(*(stream.close() for stream in streams))
+        if commit and self._auto_commit:
+            await self._try_commit(streams)
+
+    def _beginner(self, queue: MessageQueue, shared: bool):
+        async def begin() -> int:
+            if shared:
+                await asyncio.sleep(HANDOVER_S)
+            return await self._member.offsets.load(queue)
+
+        return begin
+
+    def _stream(self, queue: MessageQueue) -> PullStream:
+        self._check_open()
+        stream = self._streams.get(queue)
+        if stream is None:
+            raise InvalidRequest(f"this consumer doesn't read {queue}")
+        return stream
+
+    async def _chosen(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
+        await self.start()
+        return list(queues) or self.queues
+
+    def _raise_error(self) -> None:
+        for stream in self._streams.values():
+            error, stream.error = stream.error, None
+            if error is not None and self._assigned is None:
+                self._member.rebalancer.trigger()
+            elif error is not None:
+                raise error
+
+    def _take(self, count_max: int) -> MessageBatch | None:
+        import pyarrow as pa
+
+        streams = list(self._streams.values())
+        self._turn += 1
+        parts: list[pa.Table] = []
+        for number in range(len(streams)):
+            stream = streams[(self._turn + number) % len(streams)]
+            if stream.waiting and count_max:
+                parts.append(stream.take(count_max))
+                count_max -= parts[-1].num_rows
+        return MessageBatch(pa.concat_tables(parts)) if parts else None
+
+    async def _try_commit(self, streams: Sequence[PullStream]) -> None:
+        try:
+            await self._commit(streams)
+        except LakemqError as error:
+            logger.warning("offsets could not be committed: %s", error)
+
+    async def _commit(self, streams: Sequence[PullStream]) -> None:
+        offsets = {
+            each: each.processed
+            for each in streams
+            if each.processed not in (None, each.committed) and self._member.may_commit(each.queue)
+        }
+        if offsets:
+            await self._member.offsets.store({each.queue: offset for each, offset in offsets.items()})
+        for each, offset in offsets.items():
+            each.committed = offset
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed(f"the consumer {self.client_id} is closed")
+
+
+def _empty() -> MessageBatch:
+    from lakemq.model.columns import MESSAGE
+
+    return MessageBatch(MESSAGE.empty_table())

@@ -1,0 +1,101 @@
+"""The push consumer: a listener is called with each message of its group's topics."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self, Unpack
+
+from lakemq.client.consume.listener import (
+    AsyncBatchListener,
+    AsyncListener,
+    Outcome,
+    Terms,
+    run_async_batch_listener,
+    run_async_listener,
+)
+from lakemq.client.consume.process_queue import Work
+from lakemq.client.consume.push_engine import Invoke
+from lakemq.client.consume.push_options import PushOptions, make_engine
+from lakemq.client.consume.reply import ReplyFields
+from lakemq.client.view import MessageView
+from lakemq.model.errors import InvalidRequest
+from lakemq.model.message_queue import MessageQueue
+
+
+class PushConsumer:
+    """Calls a listener with the messages of the topics that its group subscribes to.
+
+    `listener` gets one message, `batch_listener` a list of them; give one of the two. It returns a
+    `ConsumeResult`, or None for success; what it raises makes the message come again later. Every
+    message is processed at least once: again when a member is lost, or hands a queue over while it is
+    in work. Members of a group must subscribe alike. Options: `PushOptions`.
+
+    Use it as an async context manager, or `start` and `close` it.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        listener: AsyncListener | None = None,
+        *,
+        batch_listener: AsyncBatchListener | None = None,
+        **options: Unpack[PushOptions],
+    ) -> None:
+        self._engine = make_engine(group, _invoke(listener, batch_listener), batch_listener is not None, options)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> str:
+        """This member's name."""
+        return self._engine.client_id
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that this member has now, sorted."""
+        return self._engine.queues
+
+    async def subscribe(self, topic: str, tags: str = "*", sql: str | None = None) -> None:
+        """Consume a topic, or those of its messages that have one of the tags (`A || B`), or whose
+        properties fulfil an SQL92 expression. Before `start` or after; what the broker has against it,
+        such as `InvalidFilter`, is raised by the later of the two."""
+        await self._engine.subscribe(topic, tags, sql)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Consume a topic no more."""
+        await self._engine.unsubscribe(topic)
+
+    async def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
+        """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
+        when it is no request, and `RequestNotFound` when nobody waits any more."""
+        await self._engine.reply(message, body, fields)
+
+    async def start(self) -> None:
+        """Join the group and begin. Raises `Unreachable` when no broker answers."""
+        await self._engine.start()
+
+    async def close(self) -> None:
+        """Finish the messages that are being processed, waiting 5 s at most, commit, and leave the
+        group: the others have the queues at once."""
+        await self._engine.close()
+
+
+def _invoke(listener: AsyncListener | None, batch_listener: AsyncBatchListener | None) -> Invoke:
+    async def one_by_one(work: Work[MessageView], terms: Terms) -> Outcome:
+        assert listener is not None
+        return await run_async_listener(listener, work, terms)
+
+    async def together(work: Work[MessageView], terms: Terms) -> Outcome:
+        assert batch_listener is not None
+        return await run_async_batch_listener(batch_listener, work, terms)
+
+    if (listener is None) == (batch_listener is None):
+        raise InvalidRequest("give a listener, or a batch_listener")
+    return together if listener is None else one_by_one

@@ -1,0 +1,162 @@
+"""The simple consumer: it receives messages and acknowledges them, and knows nothing of queues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self, TypedDict, Unpack
+
+from lakemq.client.consume.reply import ReplyFields, reply
+from lakemq.client.errors import Closed
+from lakemq.client.routes import Cluster, RouteSource
+from lakemq.client.transport import ANSWER_TIMEOUT_S, segment
+from lakemq.client.view import MessageView, Rows
+from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
+from lakemq.model.names import check_group, check_readable
+
+SLICE_S = 1.0
+"""With several brokers: how long one is asked to wait before the next one's turn."""
+
+
+class SimpleOptions(TypedDict, total=False):
+    """Options of simple consumers, with asyncio and without."""
+
+    brokers: str | Sequence[str] | None
+    """Addresses, by default those of the environment's LAKEMQ_BROKER, or this machine's port 8080."""
+    routes: RouteSource | None
+    """Where routes come from instead."""
+    max_reconsume_times: int | None
+    """A message that was handed out so often again, and never acknowledged, goes to the group's dead
+    letters. Default: as the broker is set (16)."""
+    ordered: bool
+    """Of one ordering key (or queue, where there is none) nothing more is handed out to the group while
+    something is out. Default False."""
+
+
+class SimpleConsumer:
+    """Receives messages of any queue for a group. Each is invisible to the group's others until it is
+    acknowledged, or its time is over: then it is handed out again, with `reconsume_times` one higher.
+
+    Options: `SimpleOptions`. Use it as an async context manager, or `close` it.
+    """
+
+    def __init__(self, group: str, **options: Unpack[SimpleOptions]) -> None:
+        self.group = check_group(group)
+        self._cluster = Cluster(options.get("brokers"), options.get("routes"))
+        self._more: dict[str, Any] = {"ordered": options.get("ordered", False)}
+        if options.get("max_reconsume_times") is not None:
+            self._more["max_reconsume_times"] = options.get("max_reconsume_times")
+        self._path = f"/v1/groups/{segment(group)}"
+        self._turn = 0
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def receive(
+        self,
+        topic: str,
+        max_messages: int = 32,
+        *,
+        wait_s: float = 15.0,
+        invisible_s: float = 30.0,
+        tags: str = "*",
+        sql: str | None = None,
+    ) -> list[MessageView]:
+        """Messages of a topic; waits for the first. Empty when none came in time.
+
+        They are this caller's for `invisible_s`; `ack` those that are done. All receives of a group and
+        topic should filter alike. Raises `TopicNotFound`, `InvalidFilter`, `FlowControl` when too many
+        are out, `Unreachable`.
+        """
+        if self._closed:
+            raise Closed("the consumer is closed")
+        if wait_s < 0 or invisible_s <= 0:
+            raise InvalidRequest("wait_s is at least 0, and invisible_s more than 0")
+        check_readable(topic)
+        content = {"topic": topic, "max": max_messages, "invisible_ms": max(int(invisible_s * 1000), 1), **self._more}
+        content |= {"tags": tags} if sql is None else {"sql": sql}
+        names = [broker.name for broker in await self._cluster.brokers()]
+        self._turn += 1
+        names = names[self._turn % len(names) :] + names[: self._turn % len(names)]
+        if len(names) == 1:
+            return await self._receive(names[0], content, wait_s)
+        return await self._receive_in_turn(names, content, wait_s)
+
+    async def ack(self, messages: MessageView | Sequence[MessageView]) -> list[str]:
+        """These are done. Of each: `ok`, also when that was said before, or `receipt_expired`: its time
+        was over, and the message is handed out again."""
+        given = [messages] if isinstance(messages, MessageView) else list(messages)
+        by_broker: dict[str, list[str]] = {}
+        for message in given:
+            by_broker.setdefault(message.broker, []).append(_receipt(message))
+        statuses: dict[str, str] = {}
+        for broker, receipts in by_broker.items():
+            transport = await self._cluster.transport(broker)
+            answer = await transport.send("POST", f"{self._path}/acks", {"receipts": receipts})
+            statuses |= {entry["receipt"]: entry["status"] for entry in answer["receipts"]}
+        return [statuses[_receipt(message)] for message in given]
+
+    async def change_invisible(self, message: MessageView, invisible_s: float) -> None:
+        """Have a message invisible for so long from now on; 0: it is handed out again at once. The
+        message has its new receipt then. Raises `ReceiptExpired` when its time was over."""
+        if invisible_s < 0:
+            raise InvalidRequest("invisible_s is at least 0")
+        content = {"receipt": _receipt(message), "invisible_ms": int(invisible_s * 1000)}
+        transport = await self._cluster.transport(message.broker)
+        answer = await transport.send("POST", f"{self._path}/invisibility", content)
+        message.replace_receipt(answer["receipt"], answer["invisible_until_ms"])
+
+    async def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
+        """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
+        when it is no request, and `RequestNotFound` when nobody waits any more."""
+        await reply(self._cluster, message, body, fields)
+
+    async def close(self) -> None:
+        """Close the connections. What is out and not acknowledged comes again."""
+        self._closed = True
+        await self._cluster.close()
+
+    async def _receive(self, broker: str, content: dict[str, Any], wait_s: float) -> list[MessageView]:
+        transport = await self._cluster.transport(broker)
+        wait_ms = int(wait_s * 1000)
+        answer = await transport.send(
+            "POST",
+            f"{self._path}/receive",
+            {**content, "wait_ms": wait_ms},
+            timeout_s=wait_s + ANSWER_TIMEOUT_S,
+        )
+        return list(Rows.of_json(answer["messages"]))
+
+    async def _receive_in_turn(self, names: list[str], content: dict[str, Any], wait_s: float) -> list[MessageView]:
+        """Ask one broker after the other, first without waiting, until one has messages."""
+        clock = asyncio.get_running_loop().time
+        end_s = clock() + wait_s
+        slice_s = 0.0
+        while True:
+            errors: list[LakemqError] = []
+            for name in names:
+                try:
+                    messages = await self._receive(name, content, min(slice_s, max(end_s - clock(), 0.0)))
+                except LakemqError as error:
+                    errors.append(error)
+                    continue
+                if messages:
+                    return messages
+            if len(errors) == len(names):
+                raise next((error for error in errors if not isinstance(error, TopicNotFound)), errors[0])
+            if clock() >= end_s:
+                return []
+            slice_s = SLICE_S
+
+
+def _receipt(message: MessageView) -> str:
+    if message.receipt is None:
+        raise InvalidRequest(f"message {message.message_id} was not received: it has no receipt")
+    return message.receipt

@@ -1,0 +1,88 @@
+"""`TransactionProducer` for programs with asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, Self, Unpack
+
+from lakemq.client.aio.producer import Producer
+from lakemq.client.outgoing import Message, MessageFields, message_of
+from lakemq.client.produce.options import ProducerOptions
+from lakemq.client.produce.transactions import Resolution, TransactionReceipt, Transactions
+from lakemq.client.view import MessageView
+
+
+class TransactionListener(Protocol):
+    """What a program does for its transactions."""
+
+    async def execute_local_transaction(self, message: Message, transaction_id: str, argument: Any) -> Resolution:
+        """Do what belongs to the message, which is stored but seen by nobody. `argument` is what
+        `send_in_transaction` was given. An error counts as UNKNOWN, and is raised to the sender."""
+        ...
+
+    async def check_local_transaction(self, message: MessageView) -> Resolution:
+        """How the transaction of `message.transaction_id` ended, which any producer of the group may have
+        begun. An error counts as UNKNOWN: the broker asks again."""
+        ...
+
+
+class TransactionProducer(Producer):
+    """A producer that also sends messages that are seen only if a local transaction commits.
+
+    It answers the broker's checks for its whole group from its first call, or `start`, on.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        listener: TransactionListener,
+        brokers: str | Sequence[str] | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        super().__init__(brokers, **options)
+        self._group = group
+        self._listener = listener
+        self._transactions: Transactions | None = None
+
+    async def start(self) -> None:
+        """Answer the group's checks from now on. Twice is fine."""
+        self._begun()
+
+    async def send_in_transaction(
+        self, topic: str, body: bytes | str | Message, argument: Any = None, **fields: Unpack[MessageFields]
+    ) -> TransactionReceipt:
+        """Store a message that nobody sees, have the listener execute the local transaction, and tell the
+        broker how it ended.
+
+        Raises what keeps the message from being stored, what the listener raised, and
+        `TransactionResolved` where it ended otherwise meanwhile. That the broker couldn't be told is no
+        error: it will ask.
+        """
+        transactions = self._begun()
+        message = message_of(body, fields)
+        half = await transactions.begin(topic, message)
+        resolution = Resolution.UNKNOWN
+        try:
+            resolution = Resolution(
+                await self._listener.execute_local_transaction(message, half.transaction_id, argument)
+            )
+        finally:
+            await transactions.tell(half, resolution)
+        return half.ended(resolution)
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """As `Producer.close`; and answer no more checks."""
+        if self._transactions is not None:
+            await self._transactions.stop()
+        await super().close(timeout_s)
+
+    async def __aenter__(self) -> Self:
+        self._begun()
+        return self
+
+    def _begun(self) -> Transactions:
+        if self._transactions is None:
+            check = self._listener.check_local_transaction
+            self._transactions = Transactions(self._core, self._group, check, self._tracing)
+            self._transactions.start()
+        return self._transactions

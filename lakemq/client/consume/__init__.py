@@ -1,0 +1,1 @@
+"""Consumers: what pushes, what is polled, what receives and acknowledges; asyncio throughout."""

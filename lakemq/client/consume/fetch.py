@@ -1,0 +1,136 @@
+"""Pulling from one queue, and what a queue has."""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (pyarrow carries no types)
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lakemq.client.routes import Cluster
+from lakemq.client.transport import ANSWER_TIMEOUT_S, ARROW, Answer, segment
+from lakemq.client.view import MessageView, Rows
+from lakemq.model.errors import QueueNotFound
+from lakemq.model.message_queue import MessageQueue
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ACCEPT = {"Accept": ARROW}
+FEW = 32
+"""So many messages as JSON cost no more than as Arrow; fewer cost less: a tenth for one."""
+
+
+class Fetched(NamedTuple):
+    """What a pull answered. `bytes`: what its messages hold of memory."""
+
+    status: str
+    next_offset: int
+    table: pa.Table
+    bytes: int
+
+
+class FetchedViews(NamedTuple):
+    """What a pull answered, as messages and their offsets."""
+
+    status: str
+    next_offset: int
+    messages: list[MessageView]
+    offsets: Sequence[int]
+    bytes: int
+
+
+async def fetch(
+    cluster: Cluster, queue: MessageQueue, offset: int, count_max: int, wait_s: float, params: Mapping[str, str | int]
+) -> Fetched:
+    """Messages of a queue from `offset` on, waiting for the first; `params` say what else to ask for.
+
+    Raises `Unreachable`, or the answer's own error.
+    """
+    import pyarrow as pa  # here: who only produces need not load it
+
+    answer = await _pull(cluster, queue, {"offset": offset, "max": count_max, **params}, wait_s, _ACCEPT)
+    headers = answer.headers
+    with pa.ipc.open_stream(answer.body) as stream:
+        table = stream.read_all()
+    return Fetched(headers["Lakemq-Status"], int(headers["Lakemq-Next-Offset"]), table, len(answer.body))
+
+
+async def fetch_views(
+    cluster: Cluster, queue: MessageQueue, offset: int, count_max: int, wait_s: float, params: Mapping[str, str | int]
+) -> FetchedViews:
+    """As `fetch`, as Arrow."""
+    found = await fetch(cluster, queue, offset, count_max, wait_s, params)
+    views = list(Rows.of_table(found.table))
+    return FetchedViews(found.status, found.next_offset, views, _offsets(found.table), found.bytes)
+
+
+async def fetch_few(
+    cluster: Cluster, queue: MessageQueue, offset: int, count_max: int, wait_s: float, params: Mapping[str, str | int]
+) -> FetchedViews:
+    """As `fetch`, as JSON, and `FEW` at most: for queues whose messages come one by one."""
+    query = {"offset": offset, "max": min(count_max, FEW), **params}
+    answer = await _pull(cluster, queue, query, wait_s, None)
+    content = answer.json()
+    messages = list(Rows.of_json(content["messages"]))
+    offsets = [message.queue_offset for message in messages]
+    return FetchedViews(content["status"], content["next_offset"], messages, offsets, len(answer.body))
+
+
+async def _pull(
+    cluster: Cluster,
+    queue: MessageQueue,
+    query: Mapping[str, str | int],
+    wait_s: float,
+    headers: Mapping[str, str] | None,
+) -> Answer:
+    transport = await cluster.transport(queue.broker)
+    return await transport.request(
+        "GET",
+        f"/v1/topics/{segment(queue.topic)}/queues/{queue.queue_id}/messages",
+        params={"wait_ms": int(wait_s * 1000), **query},
+        headers=headers,
+        timeout_s=wait_s + ANSWER_TIMEOUT_S,
+    )
+
+
+def _offsets(table: pa.Table) -> Sequence[int]:
+    count = table.num_rows
+    if not count:
+        return ()
+    column = table.column("queue_offset")
+    first, last = column[0].as_py(), column[count - 1].as_py()
+    return range(first, last + 1) if last - first + 1 == count else column.to_pylist()
+
+
+class Bounds(NamedTuple):
+    """The first offset of a queue, and the one that its next message gets."""
+
+    begin: int
+    end: int
+
+
+async def bounds_of_topic(cluster: Cluster, broker: str, topic: str) -> dict[MessageQueue, Bounds]:
+    """The bounds of the topic's queues at a broker."""
+    transport = await cluster.transport(broker)
+    answer: Any = await transport.get(f"/v1/topics/{segment(topic)}")
+    return {
+        MessageQueue(topic, broker, entry["queue_id"]): Bounds(entry["min_offset"], entry["max_offset"])
+        for entry in answer["queues"]
+    }
+
+
+async def bounds_of(cluster: Cluster, queue: MessageQueue) -> Bounds:
+    """The bounds of one queue. Raises `QueueNotFound` too."""
+    found = (await bounds_of_topic(cluster, queue.broker, queue.topic)).get(queue)
+    if found is None:
+        raise QueueNotFound(f"broker {queue.broker!r} has no queue {queue.queue_id} of {queue.topic!r}")
+    return found
+
+
+async def offset_at(cluster: Cluster, queue: MessageQueue, timestamp_ms: int) -> int:
+    """The offset of the first message stored at that time or after."""
+    transport = await cluster.transport(queue.broker)
+    path = f"/v1/topics/{segment(queue.topic)}/queues/{queue.queue_id}/offset"
+    return (await transport.get(path, {"timestamp_ms": timestamp_ms}))["offset"]

@@ -1,0 +1,186 @@
+"""What a listener answers about a message, and the running of listeners over messages in work."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from enum import Enum
+from typing import NamedTuple
+
+from lakemq.client.consume.process_queue import Work
+from lakemq.client.view import MessageView
+
+logger = logging.getLogger("lakemq.client")
+
+
+class ConsumeResult(Enum):
+    """What becomes of a message. None from a listener is `SUCCESS`, an exception is `LATER`."""
+
+    SUCCESS = "success"
+    LATER = "later"
+    """It comes again after a while, and after `max_reconsume_times` goes to the dead letters. In an
+    orderly consumer the same as `SUSPEND`."""
+    SUSPEND = "suspend"
+    """Its queue is held up, and the same message is tried again. Only an orderly consumer does that:
+    in a concurrent one it is the same as `LATER`."""
+
+
+class ConsumeLater(Exception):
+    """Raised by a listener: like `LATER`, with a delay level of its own choice. 0: the broker's choice,
+    which grows with each time; < 0: to the dead letters at once."""
+
+    def __init__(self, delay_level: int = 0) -> None:
+        super().__init__(f"consume later, delay level {delay_level}")
+        self.delay_level = delay_level
+
+
+Listener = Callable[[MessageView], ConsumeResult | None]
+BatchListener = Callable[[list[MessageView]], ConsumeResult | None]
+AsyncListener = Callable[[MessageView], Awaitable[ConsumeResult | None]]
+AsyncBatchListener = Callable[[list[MessageView]], Awaitable[ConsumeResult | None]]
+
+Span = Callable[[Sequence[MessageView]], AbstractContextManager[object]]
+"""Makes the span in which messages are processed together."""
+
+
+class Failed(NamedTuple):
+    """The message of that number in its work wants to be consumed later."""
+
+    number: int
+    delay_level: int
+
+
+class Outcome(NamedTuple):
+    """How a worker fared. `reached`: it processed the messages before that number, well but for those
+    that `failed`; the rest it left, as it was told to stop or, in order, could not go on. `seconds`:
+    from the first message's begin on."""
+
+    reached: int
+    failed: list[Failed]
+    seconds: float
+
+
+class Terms(NamedTuple):
+    """How messages are processed. `stop` is asked before each message. `in_order`: none after one
+    that failed."""
+
+    stop: Callable[[], bool]
+    in_order: bool
+    span: Span | None
+
+
+def _level_of(error: BaseException, message: MessageView) -> int:
+    if isinstance(error, ConsumeLater):
+        return error.delay_level
+    logger.error("the listener failed on message %s of %s", message.message_id, message.topic, exc_info=error)
+    return 0
+
+
+def _level_of_result(result: object, message: MessageView) -> int:
+    if not isinstance(result, ConsumeResult):
+        error = TypeError(f"it returned {result!r:.100}, no ConsumeResult and not None")
+        return _level_of(error, message)
+    return 0
+
+
+def _is_cancelled() -> bool:
+    """Whether it is the worker that is cancelled, and not something that the listener waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def run_listener(listener: Listener, work: Work[MessageView], terms: Terms) -> Outcome:
+    """Process messages one by one, in the thread that calls."""
+    failed: list[Failed] = []
+    messages, stop, span, number = work.messages, terms.stop, terms.span, work.done
+    success, begin_s = ConsumeResult.SUCCESS, time.perf_counter()
+    while number < len(messages) and not stop():
+        message = messages[number]
+        try:
+            if span is None:
+                result = listener(message)
+            else:
+                with span([message]):
+                    result = listener(message)
+            if result is not None and result is not success:
+                failed.append(Failed(number, _level_of_result(result, message)))
+        except BaseException as error:  # noqa: BLE001  whatever it raises, SystemExit too, is about its message
+            failed.append(Failed(number, _level_of(error, message)))
+        number += 1
+        if not failed:
+            work.done = number
+        elif terms.in_order:
+            break
+    return Outcome(number, failed, time.perf_counter() - begin_s)
+
+
+async def run_async_listener(listener: AsyncListener, work: Work[MessageView], terms: Terms) -> Outcome:
+    """Process messages one by one."""
+    failed: list[Failed] = []
+    messages, number, begin_s = work.messages, work.done, time.perf_counter()
+    while number < len(messages) and not terms.stop():
+        message = messages[number]
+        try:
+            if terms.span is None:
+                result = await listener(message)
+            else:
+                with terms.span([message]):
+                    result = await listener(message)
+            if result is not None and result is not ConsumeResult.SUCCESS:
+                failed.append(Failed(number, _level_of_result(result, message)))
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            failed.append(Failed(number, _level_of(error, message)))
+        except Exception as error:  # noqa: BLE001
+            failed.append(Failed(number, _level_of(error, message)))
+        number += 1
+        if not failed:
+            work.done = number
+        elif terms.in_order:
+            break
+    return Outcome(number, failed, time.perf_counter() - begin_s)
+
+
+def run_batch_listener(listener: BatchListener, work: Work[MessageView], terms: Terms) -> Outcome:
+    """Process the messages together, in the thread that calls: all fail, or none."""
+    if terms.stop():
+        return Outcome(work.done, [], 0.0)
+    messages, begin_s = work.messages[work.done :], time.perf_counter()
+    try:
+        with terms.span(messages) if terms.span else nullcontext():
+            return _of_batch(work, listener(messages), begin_s)
+    except BaseException as error:  # noqa: BLE001
+        return _all_failed(work, _level_of(error, messages[0]), begin_s)
+
+
+async def run_async_batch_listener(listener: AsyncBatchListener, work: Work[MessageView], terms: Terms) -> Outcome:
+    """Process the messages together: all fail, or none."""
+    if terms.stop():
+        return Outcome(work.done, [], 0.0)
+    messages, begin_s = work.messages[work.done :], time.perf_counter()
+    try:
+        with terms.span(messages) if terms.span else nullcontext():
+            return _of_batch(work, await listener(messages), begin_s)
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        return _all_failed(work, _level_of(error, messages[0]), begin_s)
+    except Exception as error:  # noqa: BLE001
+        return _all_failed(work, _level_of(error, messages[0]), begin_s)
+
+
+def _of_batch(work: Work[MessageView], result: ConsumeResult | None, begin_s: float) -> Outcome:
+    if result is not None and result is not ConsumeResult.SUCCESS:
+        return _all_failed(work, _level_of_result(result, work.messages[work.done]), begin_s)
+    work.done = len(work.messages)
+    return Outcome(work.done, [], time.perf_counter() - begin_s)
+
+
+def _all_failed(work: Work[MessageView], delay_level: int, begin_s: float) -> Outcome:
+    count = len(work.messages)
+    failed = [Failed(number, delay_level) for number in range(work.done, count)]
+    return Outcome(count, failed, time.perf_counter() - begin_s)

@@ -1,0 +1,178 @@
+"""A client's membership of its group: heartbeats to every broker, and who else is in the group."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lakemq.client.consume.group_api import EXPIRY_S, GroupApi, View
+from lakemq.client.errors import Unreachable
+from lakemq.model.errors import GroupNotFound, LakemqError
+
+logger = logging.getLogger("lakemq.client")
+
+HEARTBEAT_S = 30.0
+BEATS_AN_EXPIRY = 4
+"""A member that is slow, or loses one heartbeat, doesn't expire."""
+WATCH_S = 30.0
+"""How long one long poll of the members takes."""
+AGAIN_S = 1.0
+LEAVE_S = 5.0
+DIFFERENT_S = 3.0
+
+
+class Membership:
+    """`describe` says what a heartbeat carries. `changed` is called, on the event loop, whenever the
+    group may have: members, subscriptions, queues, or offsets that were reset."""
+
+    def __init__(self, api: GroupApi, describe: Callable[[], Mapping[str, Any]], changed: Callable[[], None]) -> None:
+        self._api = api
+        self._describe = describe
+        self._changed = changed
+        self._views: dict[str, View] = {}
+        self._away: set[str] = set()
+        self._heard_s: dict[str, float] = {}
+        self._expired: set[str] = set()
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        self._beats: asyncio.Task[None] | None = None
+        self._differ_since_s: float | None = None
+        self._warned = False
+
+    @property
+    def members(self) -> list[str]:
+        """The client ids of all members that some broker knows, sorted; this one is among them. Brokers
+        that don't answer have no say: they don't hear of who leaves."""
+        heard = [view for broker, view in self._views.items() if broker not in self._away] or self._views.values()
+        return sorted({self._api.client_id, *(name for view in heard for name in view.members)})
+
+    def resets(self) -> dict[str, int]:
+        """How often each broker had the group's offsets reset, as far as it says so."""
+        return {broker: view.resets for broker, view in self._views.items() if view.resets is not None}
+
+    def is_sure(self, broker: str) -> bool:
+        """Whether this client can't have expired at the broker, as that heard of it lately: if it may
+        have, others may have its queues."""
+        view = self._views.get(broker)
+        if view is None or broker in self._expired:
+            return False
+        return _now_s() - self._heard_s[broker] < view.expiry_s
+
+    def take_expired(self) -> set[str]:
+        """The brokers where this client had expired, since this was asked last."""
+        expired, self._expired = self._expired, set()
+        return expired
+
+    async def start(self) -> None:
+        """Join. Raises what a broker has against it, `InvalidFilter` with the place above all, and
+        `Unreachable` when none answers."""
+        await self.beat()
+        self._beats = asyncio.create_task(self._beat_on())
+
+    async def beat(self) -> None:
+        """Send a heartbeat to all brokers now; raises as `start`."""
+        names = [broker.name for broker in await self._api.cluster.brokers()]
+        results = await asyncio.gather(*map(self._beat_one, names), return_exceptions=True)
+        errors = [result for result in results if isinstance(result, BaseException)]
+        refused = [error for error in errors if not isinstance(error, Unreachable)]
+        if refused or len(errors) == len(names):
+            raise (refused or errors)[0]
+
+    async def stop(self) -> None:
+        """Be heard of no more: the membership expires."""
+        tasks = [task for task in (self._beats, *self._watches.values()) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Leave: the others share out this member's queues at once."""
+        await self.stop()
+        async with asyncio.timeout(LEAVE_S):
+            results = await asyncio.gather(*map(self._api.leave, self._views), return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                logger.warning("a broker could not be told that %s leaves: %s", self._api.client_id, result)
+
+    async def _beat_one(self, broker: str) -> None:
+        if broker in self._views and not self.is_sure(broker) and not await self._is_member(broker):
+            self._expired.add(broker)
+        begin_s = _now_s()
+        self._note(broker, await self._api.heartbeat(broker, self._describe()), begin_s)
+        if broker not in self._watches:
+            self._watches[broker] = asyncio.create_task(self._watch(broker))
+
+    async def _is_member(self, broker: str) -> bool:
+        try:
+            return self._api.client_id in (await self._api.wait_members(broker, 0, 0.0)).members
+        except GroupNotFound:
+            return False
+
+    async def _beat_on(self) -> None:
+        while True:
+            expiry_s = min((view.expiry_s for view in self._views.values()), default=EXPIRY_S)
+            await asyncio.sleep(min(HEARTBEAT_S, expiry_s / BEATS_AN_EXPIRY))
+            try:
+                await self.beat()
+            except LakemqError as error:
+                logger.warning("the heartbeat of %s failed: %s", self._api.client_id, error)
+
+    async def _watch(self, broker: str) -> None:
+        while True:
+            begin_s = _now_s()
+            try:
+                view = await self._api.wait_members(broker, self._views[broker].generation, WATCH_S)
+                known = self._api.client_id in view.members
+                if not known:
+                    self._expired.add(broker)
+                self._note(broker, view, begin_s)
+            except LakemqError as error:
+                logger.info("the members of %s can't be asked for: %s", self._api.group, error)
+                known = isinstance(error, Unreachable)
+                if known and broker not in self._away:
+                    self._away.add(broker)
+                    self._changed()
+                await asyncio.sleep(AGAIN_S)
+            if not known:  # it expired there, for it was too slow, or away for too long
+                await self._beat_again(broker)
+
+    async def _beat_again(self, broker: str) -> None:
+        try:
+            await self._beat_one(broker)
+        except LakemqError as error:
+            logger.warning("the heartbeat of %s failed: %s", self._api.client_id, error)
+            await asyncio.sleep(AGAIN_S)
+
+    def _note(self, broker: str, view: View, begin_s: float) -> None:
+        # The broker heard of this client when it was asked at the earliest. The answer may be old: a
+        # process that was stopped finds it when it goes on.
+        before = self._views.get(broker)
+        self._views[broker] = view
+        if self._api.client_id in view.members:
+            self._heard_s[broker] = max(begin_s, self._heard_s.get(broker, begin_s))
+        back = broker in self._away
+        self._away.discard(broker)
+        if back or before is None or view.generation != before.generation or view.members != before.members:
+            self._changed()
+        self._note_differences(view.subscriptions_differ)
+
+    def _note_differences(self, differ: bool | None) -> None:
+        """Warn once of differences that stay: members that start don't subscribe all at the same time."""
+        now_s = _now_s()
+        if differ is False:
+            self._differ_since_s, self._warned = None, False
+        elif differ and self._differ_since_s is None:
+            self._differ_since_s = now_s
+        elif differ and not self._warned and now_s - (self._differ_since_s or now_s) > DIFFERENT_S:
+            self._warned = True
+            logger.warning(
+                "the members of group %s subscribe to different things: some messages are consumed by nobody. "
+                "`lakemq group show %s` says who differs",
+                self._api.group,
+                self._api.group,
+            )
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

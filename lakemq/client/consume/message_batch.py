@@ -1,0 +1,65 @@
+"""Messages that were polled together: a sequence, and a table for those who compute on columns."""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (pyarrow carries no types)
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from lakemq.client.view import MessageView, Rows
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+
+class MessageBatch(Sequence[MessageView]):
+    """The messages of a poll: each queue's in their order. Not copied until a value is looked at."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._rows = Rows.of_table(table)
+
+    def to_arrow(self) -> pa.Table:
+        """All of them as a table: a column a field, as in `lakemq.model.columns.MESSAGE`."""
+        return self._table
+
+    def to_polars(self) -> pl.DataFrame:
+        """All of them as a Polars frame; `properties` is a list of name and value. Needs Polars."""
+        import polars as pl  # here: it is the caller's, not a dependency of lakemq
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {}
+        for field in self._table.schema:
+            column = self._table.column(field.name)
+            if pa.types.is_map(field.type):
+                entry = pa.struct([("name", field.type.key_type), ("value", field.type.item_type)])
+                column = pa.chunked_array([_entries(chunk, entry) for chunk in column.chunks], pa.list_(entry))
+            columns[field.name] = column
+        return pl.DataFrame(pl.from_arrow(pa.table(columns)))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, at: int) -> MessageView: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[MessageView]: ...
+    def __getitem__(self, at: Any) -> Any:
+        return self._rows[at]
+
+    def __iter__(self) -> Iterator[MessageView]:
+        return iter(self._rows)
+
+    def __repr__(self) -> str:
+        return f"<MessageBatch of {len(self)} messages>"
+
+
+def _entries(maps: pa.MapArray, entry: pa.DataType) -> pa.ListArray:
+    """A column of maps as lists of their entries, which Polars has a type for."""
+    import pyarrow as pa
+
+    entries = pa.StructArray.from_arrays([maps.keys, maps.items], fields=list(entry))
+    return pa.ListArray.from_arrays(maps.offsets, entries, mask=maps.is_null())

@@ -1,0 +1,217 @@
+"""Where a consumer keeps how far it has come: at the broker, or in a file of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, cast
+
+import orjson
+
+from lakemq.client.consume.group_api import GroupApi
+from lakemq.client.consume.start_offset import Beginnings
+from lakemq.model.errors import InvalidRequest, LakemqError, QueueNotFound, TopicNotFound
+from lakemq.model.message_queue import MessageQueue
+
+SHARED_S = 0.005
+"""Queues that are asked for within so long share one request."""
+
+
+class OffsetStore(Protocol):
+    """Offsets of queues; of each the next one to consume."""
+
+    async def load(self, queue: MessageQueue) -> int:
+        """The queue's offset; where it has none, one is chosen and stored before it is answered, so
+        that nobody begins elsewhere after a crash. Raises `LakemqError`."""
+        ...
+
+    async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Store these, and leave all others as they are. What returned survives a crash of this
+        process. Raises `LakemqError`: any of them may be stored then, or not."""
+        ...
+
+    def open(self) -> None:
+        """Before anything else. Raises `InvalidRequest` when another consumer uses the same."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more is loaded or stored."""
+        ...
+
+
+class BrokerOffsets:
+    """The group's offsets, each at its queue's broker: every member finds what another stored."""
+
+    def __init__(self, api: GroupApi, beginnings: Beginnings) -> None:
+        self._api = api
+        self._beginnings = beginnings
+        self._loading: dict[tuple[str, str], asyncio.Task[dict[MessageQueue, int]]] = {}
+        self._resets: dict[str, int] = {}
+
+    def open(self) -> None:
+        """Members share them."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def note_resets(self, broker: str, resets: int | None) -> None:
+        """How often the group's offsets were reset there, as far as this client has followed: what it
+        stores counts only while there are no more."""
+        if resets is not None:
+            self._resets[broker] = resets
+
+    async def load(self, queue: MessageQueue) -> int:
+        """The group's offset."""
+        key = (queue.broker, queue.topic)
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = asyncio.ensure_future(self._load(*key))
+            loading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return _of(queue, await asyncio.shield(loading))
+
+    async def _load(self, broker: str, topic: str) -> dict[MessageQueue, int]:
+        try:
+            await asyncio.sleep(SHARED_S)
+        finally:
+            del self._loading[broker, topic]
+        found = await self._api.offsets(broker, topic)
+        begin = await self._beginnings.of(broker, topic, bool(found))
+        missing = {queue: offset for queue, offset in begin.items() if queue not in found}
+        if missing:
+            # Another member may be doing the same: the first one's count.
+            found |= await self._api.commit(broker, missing, if_absent=True)
+        return found
+
+    async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Commit them: each broker's together."""
+        by_broker: dict[str, dict[MessageQueue, int]] = {}
+        for queue, offset in offsets.items():
+            by_broker.setdefault(queue.broker, {})[queue] = offset
+        answers = await asyncio.gather(
+            *(self._store(broker, part) for broker, part in by_broker.items()), return_exceptions=True
+        )
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+
+    async def _store(self, broker: str, offsets: Mapping[MessageQueue, int]) -> None:
+        resets = self._resets.get(broker)
+        try:
+            await self._api.commit(broker, offsets, resets=resets)
+        except (TopicNotFound, QueueNotFound):
+            if len(offsets) == 1:
+                raise
+            # A topic was deleted: that keeps no other queue's offset from being stored.
+            for queue, offset in offsets.items():
+                await self._store(broker, {queue: offset})
+
+
+class LocalOffsets:
+    """Offsets in a JSON file, for broadcasting. Written whole to another file that then takes its
+    place, so a crash leaves the old or the new one."""
+
+    def __init__(self, path: Path, beginnings: Beginnings) -> None:
+        self._path = path
+        self._beginnings = beginnings
+        self._offsets: dict[MessageQueue, int] | None = None
+        self._writing = asyncio.Lock()
+        self._locked: BinaryIO | None = None
+
+    def open(self) -> None:
+        """Lock it: with two that write it, one's offsets would be the other's, and messages be lost."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        locked = self._path.with_name(self._path.name + ".lock").open("ab")
+        try:
+            lock_file(locked)
+        except OSError:
+            locked.close()
+            raise InvalidRequest(
+                f"another consumer keeps its offsets in {self._path}: give each its own offset_file"
+            ) from None
+        self._locked = locked
+
+    def close(self) -> None:
+        """Let another have it."""
+        if self._locked is not None:
+            self._locked.close()
+
+    async def load(self, queue: MessageQueue) -> int:
+        """The file's offset."""
+        async with self._writing:
+            offsets = await self._read()
+            if queue not in offsets:
+                known = any((each.broker, each.topic) == (queue.broker, queue.topic) for each in offsets)
+                begin = await self._beginnings.of(queue.broker, queue.topic, known)
+                await self._write({each: offset for each, offset in begin.items() if each not in offsets})
+            return _of(queue, offsets)
+
+    async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Write the file."""
+        async with self._writing:
+            await self._write(offsets)
+
+    async def _read(self) -> dict[MessageQueue, int]:
+        if self._offsets is None:
+            self._offsets = await asyncio.to_thread(read_offsets, self._path)
+        return self._offsets
+
+    async def _write(self, offsets: Mapping[MessageQueue, int]) -> None:
+        every = await self._read()
+        every.update(offsets)
+        await asyncio.to_thread(write_offsets, self._path, dict(every))
+
+
+def lock_file(file: BinaryIO) -> None:
+    """Lock it until it is closed, or the process ends. Raises `OSError` when another has it. Where the
+    system can't lock files nothing is done."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _of(queue: MessageQueue, offsets: Mapping[MessageQueue, int]) -> int:
+    if queue not in offsets:
+        raise QueueNotFound(f"broker {queue.broker!r} has no queue {queue.queue_id} of {queue.topic!r}")
+    return offsets[queue]
+
+
+def read_offsets(path: Path) -> dict[MessageQueue, int]:
+    """The offsets of a file; none where there is none. Raises `LakemqError` for what is no such file."""
+    try:
+        content = orjson.loads(path.read_bytes())
+        entries = cast("list[dict[str, Any]]", content["offsets"])
+        return {MessageQueue(each["topic"], each["broker"], each["queue_id"]): int(each["offset"]) for each in entries}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise LakemqError(f"{path} is no file of offsets: {error!r}") from error
+
+
+def write_offsets(path: Path, offsets: Mapping[MessageQueue, int]) -> None:
+    """Write the file, on disk when it returns. Raises `OSError`, and leaves the old file then."""
+    content = orjson.dumps({"offsets": [{**queue._asdict(), "offset": each} for queue, each in _sorted(offsets)]})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _sorted(offsets: Mapping[MessageQueue, int]) -> Iterable[tuple[MessageQueue, int]]:
+    return sorted(offsets.items())

@@ -1,0 +1,92 @@
+"""The options of push consumers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from lakemq.client.consume.listener import Span
+from lakemq.client.consume.member import MemberOptions, Model
+from lakemq.client.consume.process_queue import Limits
+from lakemq.client.consume.push_engine import Invoke, Processing, PushEngine
+from lakemq.client.consume.subscription import ConsumeFrom
+from lakemq.client.routes import RouteSource
+from lakemq.model.errors import InvalidRequest
+from lakemq.model.rebalance import Strategy
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+CONCURRENCY = 20
+BATCH_SIZE = 32
+
+
+class PushOptions(TypedDict, total=False):
+    """Options of push consumers, with asyncio and without."""
+
+    brokers: str | Sequence[str] | None
+    """Addresses, by default those of the environment's LAKEMQ_BROKER, or this machine's port 8080."""
+    routes: RouteSource | None
+    """Where routes come from instead."""
+    model: Model
+    """`clustering` (default): each message goes to one member. `broadcasting`: to every one; offsets
+    are in a file then, and a message that fails does not come again."""
+    orderly: bool
+    """Each queue's messages one after the other, at one member at a time: the queue is locked at its
+    broker. A message that fails is tried again in place, and holds up its queue. Default False."""
+    consume_from: ConsumeFrom
+    """Where a group begins that has consumed nothing yet: `last` (default), `first`, or at a time."""
+    concurrency: int
+    """So many calls of the listener at a time; default 20."""
+    batch_size: int
+    """So many messages at most for one call of a batch listener; default 32."""
+    max_reconsume_times: int | None
+    """After so many retries a message goes to the group's dead letters. Default: as the broker is set
+    (16); an orderly consumer tries without end."""
+    suspend_s: float
+    """How long an orderly consumer waits before it tries a message again; default 1."""
+    limits: Limits
+    """How much of each queue is held here; default 1,000 messages, 100 MiB, a span of 2,000."""
+    strategy: str | Strategy
+    """How queues are shared out: `averagely` (default), `averagely_by_circle`, `consistent_hash`, or a
+    function such as `by_configuration(…)` and `by_machine_room(…)` make. The same in all members."""
+    client_id: str | None
+    """This member's name, different from all others'. By default one that nobody has."""
+    offset_file: str | os.PathLike[str] | None
+    """Where broadcasting keeps its offsets; by default `~/.lakemq/offsets/{group}.json`. Of two
+    consumers with the same one the second isn't started."""
+    tracing: bool | TracerProvider
+    """A span for each call of the listener, by the process's OpenTelemetry provider, or another."""
+
+
+def make_engine(group: str, invoke: Invoke, batch: bool, options: PushOptions) -> PushEngine:
+    """Raises `InvalidRequest` and `ValueError` for options that don't fit, and `TypeError` for others."""
+    own: dict[str, Any] = dict(options)
+    tracing = own.pop("tracing", False)
+    batch_size = own.pop("batch_size", BATCH_SIZE)
+    processing = Processing(
+        invoke=invoke,
+        concurrency=own.pop("concurrency", CONCURRENCY),
+        take_max=batch_size if batch else None,
+        orderly=own.pop("orderly", False),
+        max_reconsume_times=own.pop("max_reconsume_times", None),
+        suspend_s=own.pop("suspend_s", 1.0),
+        limits=own.pop("limits", Limits()),
+        span=span_of(tracing, group),
+    )
+    if processing.concurrency < 1 or batch_size < 1:
+        raise InvalidRequest("concurrency and batch_size are at least 1")
+    if (processing.max_reconsume_times or 0) < 0 or processing.suspend_s < 0:
+        raise InvalidRequest("max_reconsume_times and suspend_s are at least 0")
+    return PushEngine(group, MemberOptions(**own), processing)
+
+
+def span_of(tracing: bool | TracerProvider, group: str) -> Span | None:
+    """What makes the spans of a listener's calls; None for none."""
+    if tracing is False:
+        return None
+    from lakemq.client.tracing import Tracing  # here: who doesn't trace need not load it
+
+    made = Tracing() if tracing is True else Tracing(tracing)
+    return lambda messages: made.process(messages, group)

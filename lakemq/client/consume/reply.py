@@ -1,0 +1,32 @@
+"""Answering a message whose producer waits for a reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from lakemq.client.message import encode_body
+from lakemq.client.routes import Cluster
+from lakemq.client.transport import segment
+from lakemq.client.view import MessageView
+from lakemq.model.errors import InvalidRequest
+
+
+class ReplyFields(TypedDict, total=False):
+    """The fields of a reply beside its body."""
+
+    tag: str | None
+    keys: Sequence[str] | None
+    properties: Mapping[str, str] | None
+
+
+async def reply(cluster: Cluster, message: MessageView, body: bytes | str, fields: ReplyFields) -> None:
+    """Answer the message, at its broker. Raises `InvalidRequest` when it is no request, and
+    `RequestNotFound` when nobody waits for the reply any more."""
+    correlation_id = message.properties.get("correlation_id")
+    if correlation_id is None:
+        raise InvalidRequest(f"message {message.message_id} is no request: it has no correlation_id")
+    content: dict[str, Any] = {"body": body} if isinstance(body, str) else encode_body(body)
+    content |= {name: value for name, value in fields.items() if value is not None}
+    transport = await cluster.transport(message.broker)
+    await transport.send("POST", f"/v1/replies/{segment(correlation_id)}", content)

@@ -1,0 +1,94 @@
+"""The event loop behind the synchronous clients: one thread for all of a process.
+
+Clients are written once, for asyncio. The synchronous ones hand their calls to this loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import selectors
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from lakemq.client.errors import Closed
+
+Result = TypeVar("Result")
+FORKED = "the client was made before this process was forked: make one after the fork"
+WRONG_THREAD = "a synchronous client's callback may not wait for the client: use lakemq.client.aio for that"
+
+
+class BackgroundLoop:
+    """An event loop on a daemon thread. It runs until the process ends; in a forked child it doesn't."""
+
+    def __init__(self) -> None:
+        self.forked = False
+        self._selector = selectors.DefaultSelector()
+        self.loop = asyncio.SelectorEventLoop(self._selector)
+        self._thread = threading.Thread(target=self.loop.run_forever, name="lakemq-client", daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
+        """Run it there and wait for its result. What interrupts the wait, such as Ctrl-C or
+        `TimeoutError` when the time is over, cancels it. Raises `Closed` in a forked child."""
+        if self.is_here():
+            coroutine.close()
+            raise RuntimeError(WRONG_THREAD)
+        future = self.submit(coroutine)
+        try:
+            return future.result(timeout_s)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def is_here(self) -> bool:
+        """Whether the caller is on the loop's own thread: it must not wait for what the loop does."""
+        return threading.current_thread() is self._thread
+
+    def submit(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Start it there; the future is of use in any thread. Raises `Closed` in a forked child."""
+        if self.forked:
+            coroutine.close()
+            raise Closed(FORKED)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Have a function called there soon. Raises `Closed` in a forked child."""
+        if self.forked:
+            raise Closed(FORKED)
+        self.loop.call_soon_threadsafe(function, *arguments)
+
+    def leave(self) -> None:
+        """This is a forked child: the loop is the parent's. The selector is closed, as the child's copy
+        would still take connections out of the parent's."""
+        self.forked = True
+        self._selector.close()
+
+
+_lock = threading.Lock()
+_background: BackgroundLoop | None = None
+_of_parents: list[BackgroundLoop] = []
+
+
+def background() -> BackgroundLoop:
+    """The process's loop, started when it is first asked for."""
+    global _background
+    with _lock:
+        if _background is None:
+            _background = BackgroundLoop()
+        return _background
+
+
+def _forget() -> None:
+    """A forked child has none of its parent's threads: it starts a loop of its own."""
+    global _background, _lock
+    if _background is not None:
+        _background.leave()
+        _of_parents.append(_background)  # one that is deleted would be closed
+    _background, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

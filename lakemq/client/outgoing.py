@@ -1,0 +1,134 @@
+"""A message to be sent, and where it went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple, TypedDict, cast
+
+from lakemq.model.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message to be sent; only `body` is needed, and text is sent as UTF-8.
+
+    `keys` are what it can be looked up by, `tag` and `properties` what subscriptions filter by.
+    `ordering_key`: messages with the same one go to the same queue, in order; `queue_id` names the
+    queue. At most one of `delay_level` (from 1), `delay` (seconds, or a timedelta) and `deliver_at`
+    (with a time zone). Raises `InvalidRequest` for what can't be sent.
+    """
+
+    body: bytes | str
+    tag: str | None = None
+    keys: Sequence[str] | str | None = None
+    properties: Mapping[str, str] | None = None
+    ordering_key: str | None = None
+    queue_id: int | None = None
+    delay_level: int | None = None
+    delay: float | timedelta | None = None
+    deliver_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self.fields())
+
+    def fields(self) -> MessageFields:
+        """What it has beside its body."""
+        given = {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
+        return cast("MessageFields", given)
+
+
+class MessageFields(TypedDict, total=False):
+    """The fields of `Message` beside the body, as keywords of a producer's methods."""
+
+    tag: str | None
+    keys: Sequence[str] | str | None
+    properties: Mapping[str, str] | None
+    ordering_key: str | None
+    queue_id: int | None
+    delay_level: int | None
+    delay: float | timedelta | None
+    deliver_at: datetime | None
+
+
+class SendReceipt(NamedTuple):
+    """Where one message was stored. Of a delayed one: where it waits."""
+
+    message_id: str
+    broker: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    position: int
+    store_time_ms: int
+
+
+_NAMES = frozenset(MessageFields.__annotations__)
+_DELAYS = frozenset({"delay_level", "delay", "deliver_at"})
+
+
+def parts_of(body: bytes | str | Message, fields: MessageFields) -> tuple[bytes, MessageFields]:
+    """The bytes and the fields of what a producer's method was given; they share nothing with it that can
+    be changed later. Raises `InvalidRequest`, and `TypeError` for what no message has."""
+    if isinstance(body, Message):
+        if fields:
+            raise InvalidRequest(f"a Message says everything itself: {', '.join(fields)} belongs in it")
+        return body_of(body.body), _own(body.fields())
+    return body_of(body), _own(check_fields(fields))
+
+
+def _own(fields: MessageFields) -> MessageFields:
+    """The fields with copies of what whoever sends may change before the message goes."""
+    properties = fields.get("properties")
+    if properties is not None:
+        fields["properties"] = dict(properties)
+    keys = fields.get("keys")
+    if keys is not None and not isinstance(keys, str):
+        fields["keys"] = tuple(keys)
+    return fields
+
+
+def message_of(body: bytes | str | Message, fields: MessageFields) -> Message:
+    """What a producer's method was given, as a message. Raises as `parts_of`."""
+    if isinstance(body, Message):
+        parts_of(body, fields)
+        return body
+    return Message(body=body, **fields)
+
+
+def check_fields(fields: MessageFields) -> MessageFields:
+    """The fields without those that are None. Raises `InvalidRequest`, and `TypeError` for a name that
+    there isn't."""
+    if not fields.keys() <= _NAMES:
+        raise TypeError(f"a message has no {sorted(fields.keys() - _NAMES)[0]!r}")
+    if None in fields.values():
+        fields = cast("MessageFields", {name: value for name, value in fields.items() if value is not None})
+    if len(fields.keys() & _DELAYS) > 1:
+        raise InvalidRequest("a message has at most one of delay_level, delay and deliver_at")
+    deliver_at = fields.get("deliver_at")
+    if deliver_at is not None and deliver_at.tzinfo is None:
+        raise InvalidRequest("deliver_at needs a time zone, such as datetime.timezone.utc")
+    queue_id = fields.get("queue_id")
+    if queue_id is not None and queue_id < 0:
+        raise InvalidRequest(f"queue_id is {queue_id}; ids begin with 0")
+    return fields
+
+
+def is_delayed(fields: MessageFields) -> bool:
+    """Whether the message is not to be delivered at once."""
+    return not fields.keys().isdisjoint(_DELAYS)
+
+
+def body_of(body: object) -> bytes:
+    """A body's bytes; text is UTF-8. Raises `InvalidRequest` for text that can't be, and `TypeError`."""
+    if isinstance(body, bytes):
+        return body
+    if isinstance(body, str):
+        try:
+            return body.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(f"the body is no text that UTF-8 can say: {error}") from None
+    if isinstance(body, bytearray):
+        return bytes(body)
+    raise TypeError(f"a body is bytes or text, not {type(body).__name__}")

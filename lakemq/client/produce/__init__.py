@@ -1,0 +1,1 @@
+"""What all producers share: batching, delivery with retries, back-pressure."""

@@ -1,0 +1,188 @@
+"""Messages that are sent in one request, and what became of each."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from lakemq.client.errors import Closed
+from lakemq.client.loop import FORKED
+from lakemq.client.outgoing import Message, MessageFields, SendReceipt
+from lakemq.model.errors import LakemqError
+
+if TYPE_CHECKING:
+    from lakemq.client.produce.untold import Untold
+
+logger = logging.getLogger(__name__)
+
+Outcome = Callable[[int], SendReceipt | LakemqError]
+"""What became of a batch's message, by its number in the batch."""
+
+MESSAGE_OVERHEAD_BYTES = 100
+"""About what a message takes in memory beside its body: in a list, and a future."""
+
+_lock = threading.Lock()
+"""Guards the ends of all batches. It is held for a few instructions, a few times a batch."""
+
+_forks = 0
+"""How many forks this process has come by."""
+
+
+class Batch:
+    """Messages of one topic, filled by any thread under its producer's lock, sent by the event loop.
+
+    `columns`: each field that a message of it has, with its values by the message's number.
+    """
+
+    __slots__ = ("_callbacks", "_ended", "_forks", "begun_s", "bodies", "columns", "outcome", "size", "topic", "untold")
+
+    def __init__(self, topic: str, begun_s: float) -> None:
+        self.topic = topic
+        self.begun_s = begun_s
+        self.bodies: list[bytes] = []
+        self.columns: dict[str, dict[int, Any]] = {}
+        self.size = 0
+        self.outcome: Outcome | None = None
+        self.untold: Untold | None = None
+        self._forks = _forks
+        self._ended: threading.Event | None = None
+        self._callbacks: list[tuple[Callable[[Any], object], Any]] = []
+
+    def add(self, body: bytes, fields: MessageFields) -> int:
+        """Add a message; its number. Its size is the caller's to count."""
+        number = len(self.bodies)
+        self.bodies.append(body)
+        columns = self.columns
+        for name, value in fields.items():
+            column = columns.get(name)
+            if column is None:
+                column = columns[name] = {}
+            column[number] = value
+        return number
+
+    def put(self, name: str, number: int, value: object) -> None:
+        """Give a message's field another value."""
+        self.columns.setdefault(name, {})[number] = value
+
+    def fields(self, number: int) -> MessageFields:
+        """What a message has beside its body."""
+        return cast(
+            "MessageFields", {name: column[number] for name, column in self.columns.items() if number in column}
+        )
+
+    def part(self, begin: int, end: int) -> Batch:
+        """A batch of some of these messages."""
+        made = Batch(self.topic, self.begun_s)
+        for number in range(begin, end):
+            made.add(self.bodies[number], self.fields(number))
+        return made
+
+    def messages(self) -> list[Message]:
+        """What is in it, as who sent it might have written it; nothing once it has ended."""
+        return [Message(body=body, **self.fields(number)) for number, body in enumerate(self.bodies)]
+
+    def end(self, outcome: Outcome) -> None:
+        """Say what became of it: the first word counts. Lets go of the messages and tells all who wait."""
+        with _lock:
+            if self.outcome is not None:
+                return
+            self.outcome = outcome
+            callbacks, self._callbacks = self._callbacks, []
+            ended = self._ended
+        self.bodies = []
+        self.columns = {}
+        if ended is not None:
+            ended.set()
+        for callback, argument in callbacks:
+            _call(callback, argument)
+
+    def result(self, number: int) -> SendReceipt | LakemqError:
+        """What became of a message of a batch that has ended, as its sender is told it."""
+        assert self.outcome is not None
+        result = self.outcome(number)
+        if self.untold is not None and isinstance(result, LakemqError):
+            self.untold.forget(self, number)
+        return result
+
+    def when_ended(self, callback: Callable[[Any], object], argument: Any) -> None:
+        """Have `callback(argument)` called at the end, by the event loop's thread; at once, here, when it
+        has ended."""
+        with _lock:
+            if self.outcome is None:
+                self._callbacks.append((callback, argument))
+                return
+        _call(callback, argument)
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Wait for the end in a thread that isn't the event loop's; raises `TimeoutError`, and
+        `Closed` in a forked child, where nothing ends."""
+        with _lock:
+            if self.outcome is not None:
+                return
+            if self._forks != _forks:
+                raise Closed(FORKED)
+            ended = self._ended
+            if ended is None:
+                ended = self._ended = threading.Event()
+        if not ended.wait(timeout_s):
+            raise TimeoutError("the message is still on its way")
+
+
+def _leave() -> None:
+    """A forked child: whoever held the lock isn't here."""
+    global _forks, _lock
+    _forks += 1
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave)
+
+
+class Failed:
+    """The outcome of a batch that failed as a whole."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: LakemqError) -> None:
+        self._error = error
+
+    def __call__(self, number: int) -> LakemqError:
+        return self._error
+
+
+class Halves:
+    """The outcome of a batch that was sent in two, as something in it failed."""
+
+    __slots__ = ("_first", "_half", "_second")
+
+    def __init__(self, first: Outcome, half: int, second: Outcome) -> None:
+        self._first = first
+        self._half = half
+        self._second = second
+
+    def __call__(self, number: int) -> SendReceipt | LakemqError:
+        return self._first(number) if number < self._half else self._second(number - self._half)
+
+
+def _call(callback: Callable[[Any], object], argument: Any) -> None:
+    try:
+        callback(argument)
+    except Exception:  # as with asyncio's futures and those of threads: others are still to be told
+        logger.exception("a callback of a sent message failed")
+
+
+def delay_fields(fields: MessageFields) -> dict[str, int]:
+    """A message's delay as the contract's field of its JSON."""
+    level, delay, deliver_at = fields.get("delay_level"), fields.get("delay"), fields.get("deliver_at")
+    if level is not None:
+        return {"delay_level": level}
+    if deliver_at is not None:
+        return {"deliver_at_ms": round(deliver_at.timestamp() * 1000)}
+    if delay is not None:
+        seconds = delay if isinstance(delay, int | float) else delay.total_seconds()
+        return {"delay_ms": round(seconds * 1000)}
+    return {}

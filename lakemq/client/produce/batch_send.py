@@ -1,0 +1,83 @@
+"""A batch that a program made itself: one request, stored as a whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lakemq.client.outgoing import Message, SendReceipt, is_delayed, parts_of
+from lakemq.client.produce.batch import Batch
+from lakemq.client.produce.choice import chooses, queue_of
+from lakemq.client.produce.core import Core, messages_path, read_answer, receipt_of
+from lakemq.client.produce.deliver import Request
+from lakemq.client.produce.encode import encode
+from lakemq.client.produce.lane import LaneKind
+from lakemq.client.produce.traced import spans_of
+from lakemq.client.routes import MessageQueue
+from lakemq.model.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from lakemq.client.tracing import Tracing
+
+
+async def send_whole(
+    core: Core, topic: str, messages: Sequence[Message | bytes | str], tracing: Tracing | None
+) -> list[SendReceipt]:
+    """Store the messages, all or none; receipts in their order.
+
+    What was sent before to the queues that ordering keys choose is stored first. Raises
+    `InvalidRequest` for what no batch may hold: delays, and queues of several brokers.
+    """
+    batch = Batch(topic, 0.0)
+    for message in messages:
+        batch.add(*parts_of(message, {}))
+    if any(is_delayed(batch.fields(number)) for number in range(len(messages))):
+        raise InvalidRequest("a batch is delivered at once: send delayed messages one by one")
+    if not messages:
+        return []
+    with spans_of(tracing, batch) as spans:
+        spans.stored = receipts = await _store(core, batch)
+    return receipts
+
+
+async def _store(core: Core, batch: Batch) -> list[SendReceipt]:
+    topic, count = batch.topic, len(batch.bodies)
+    if any(chooses(batch.fields(number)) for number in range(count)):
+        await core.flush({LaneKind(topic, keyed=True)})  # what was sent while the topic was being made
+    queues = await choose_queues(core, batch)
+    brokers = {queue.broker for queue in queues}
+    if len(brokers) > 1:
+        raise InvalidRequest(f"the batch's ordering keys lie on several brokers: {', '.join(sorted(brokers))}")
+    all_choose = all(chooses(batch.fields(number)) for number in range(count))
+    whole = next(iter(queues)) if len(queues) == 1 and all_choose else None
+    if queues:
+        await core.flush({LaneKind(topic, queue=queue) for queue in queues})
+    # Where it goes to several queues, only an answer in JSON says where each message went.
+    as_json = whole is None and not batch.columns.keys().isdisjoint({"ordering_key", "queue_id"})
+    encoded = encode(batch, whole.queue_id if whole else None, as_json, core.options.compression)
+    request = Request(
+        topic=topic,
+        path=messages_path(topic),
+        pieces=encoded.pieces,
+        content_type=encoded.content_type,
+        params=core.ack_params(),
+        headers=encoded.headers,
+        broker=next(iter(brokers), None),
+        anywhere=core.options.anywhere and not queues,
+    )
+    outcome = read_answer(as_json, topic, count, await core.deliverer.deliver(request))
+    return [receipt_of(outcome(number)) for number in range(count)]
+
+
+async def choose_queues(core: Core, batch: Batch) -> set[MessageQueue]:
+    """Put the messages in the queues that they themselves choose, and say which; none while the topic
+    doesn't exist: then the gateway does it as it makes the topic."""
+    choosing = [number for number in range(len(batch.bodies)) if chooses(batch.fields(number))]
+    known = await core.learn(batch.topic) if choosing else []
+    chosen: set[MessageQueue] = set()
+    for number in choosing:
+        queue = queue_of(known, batch.fields(number))
+        if queue is not None:
+            batch.put("queue_id", number, queue.queue_id)
+            chosen.add(queue)
+    return chosen

@@ -1,0 +1,218 @@
+"""The lake as the gateway's event loop sees it: everything is read in threads of its own, which give
+way to all others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from lakemq.model.errors import LakeUnreadable
+from lakemq.settings import Settings
+from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.lake.bounds import Between
+from lakemq.storage.lake.cold_rows import ColdSlice, as_parts, as_slice
+from lakemq.storage.lake.history import History, Wanted
+from lakemq.storage.reader import Reader
+from lakemq.storage.row_reader import FrameRows
+from lakemq.storage.segment_index import QueueKey
+from lakemq.storage.topics import Queue
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+THREADS = 2
+NICENESS = 10
+BEGINNINGS_MAX = 10_000
+BEGINNING_FRESH_S = 30.0
+"""Where a queue begins in the lake is looked at again after so long: retention may have moved it."""
+
+
+FAILED_S = 5.0
+"""A lake that can't be read isn't looked at again so soon by who can do without."""
+
+
+class _Beginning(NamedTuple):
+    """Where a queue began in the lake (None: not there), when that was looked at (the loop's time), and
+    where queue and log began then."""
+
+    offset: int | None
+    looked_s: float
+    floor: int
+    min_position: int
+
+
+class ColdReader:
+    """What has left one broker's log. Lives on the event loop."""
+
+    def __init__(self, settings: Settings, log: CommitLog, reader: Reader) -> None:
+        self._log = log
+        self._reader = reader
+        self._history = History(settings.lake.dir, settings.broker.name, settings.lake.cache_bytes)
+        self._threads = ThreadPoolExecutor(THREADS, "cold", _give_way)
+        self._beginnings: OrderedDict[QueueKey, _Beginning] = OrderedDict()
+        self._looking: dict[QueueKey, asyncio.Task[int]] = {}
+        self._failed_s = -FAILED_S
+        self.messages_read = 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do what takes long beside reading, in one of the threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def forget(self) -> None:
+        """Keep nothing of the lake in memory: messages were erased."""
+        self._history.forget()
+        self._beginnings.clear()
+
+    def close(self) -> None:
+        """Read no more. What is under way ends by itself."""
+        for task in self._looking.values():
+            task.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    # Where queues begin ----------------------------------------------------------------------
+
+    async def min_offset(self, queue: Queue) -> int:
+        """The queue's first offset that can be read, in the lake or the log. Raises `LakeUnreadable`."""
+        if not self._may_be_cold(queue):
+            return queue.min_offset
+        known = self._known(queue)
+        if known is not None:
+            return queue.min_offset if known.offset is None else known.offset
+        return await asyncio.shield(self._look(queue))
+
+    async def min_offset_or_logs(self, queue: Queue) -> int:
+        """`min_offset`, but where the log begins when the lake can't be read: who asks for a topic may
+        want nothing else of it."""
+        try:
+            return await self.min_offset(queue)
+        except LakeUnreadable:
+            return queue.min_offset
+
+    def known_min_offset(self, queue: Queue) -> int:
+        """`min_offset` as far as it is known without a wait; it is looked for meanwhile."""
+        if not self._may_be_cold(queue):
+            return queue.min_offset
+        if self._known(queue) is None and asyncio.get_running_loop().time() - self._failed_s > FAILED_S:
+            self._look(queue)
+        known = self._beginnings.get(queue.key)
+        if known is None or known.offset is None or known.floor != queue.floor:
+            return queue.min_offset
+        return known.offset
+
+    def _may_be_cold(self, queue: Queue) -> bool:
+        return self._log.min_position > 0 and queue.floor < queue.min_offset
+
+    def _known(self, queue: Queue) -> _Beginning | None:
+        known = self._beginnings.get(queue.key)
+        if known is None or known.floor != queue.floor:
+            return None
+        if known.offset is None and known.min_position != self._log.min_position:
+            return None
+        fresh = asyncio.get_running_loop().time() - known.looked_s < BEGINNING_FRESH_S
+        return known if fresh else None
+
+    def _look(self, queue: Queue) -> asyncio.Task[int]:
+        looking = self._looking.get(queue.key)
+        if looking is None:
+            looking = asyncio.get_running_loop().create_task(self._look_now(queue))
+            self._looking[queue.key] = looking
+            looking.add_done_callback(lambda done: self._looked(queue, done))
+        return looking
+
+    async def _look_now(self, queue: Queue) -> int:
+        floor, held = queue.floor, self._log.min_position
+        between = Between(floor, queue.min_offset - 1)
+        offset = await self.run(lambda: self._history.first_offset(queue.topic, queue.queue_id, between, held))
+        now_s = asyncio.get_running_loop().time()
+        self._beginnings[queue.key] = _Beginning(offset, now_s, floor, held)
+        while len(self._beginnings) > BEGINNINGS_MAX:
+            self._beginnings.popitem(last=False)
+        return queue.min_offset if offset is None else offset
+
+    def _looked(self, queue: Queue, done: asyncio.Task[int]) -> None:
+        self._looking.pop(queue.key, None)
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self._failed_s = asyncio.get_running_loop().time()
+            logger.warning("can't see where %s queue %d begins in the lake: %s", queue.topic, queue.queue_id, error)
+
+    # Reading ---------------------------------------------------------------------------------
+
+    async def pull(
+        self,
+        queue: Queue,
+        offset: int,
+        messages_max: int,
+        bytes_max: int,
+        finish: Callable[[list[ColdSlice], int], T],
+    ) -> T | None:
+        """What `finish` makes, in the thread that read them, of the queue's next messages from `offset` on, as
+        far as they have left the log, and of the offset to go on with; None: there is no lake. Raises
+        `LakeUnreadable`."""
+        wanted = Wanted(queue.topic, queue.queue_id, offset, queue.min_offset, messages_max, bytes_max)
+        held = self._log.min_position
+
+        def read() -> tuple[int, T] | None:
+            found = self._history.pull(wanted, held)
+            return None if found is None else (sum([part.count for part in found[0]]), finish(*found))
+
+        done = await self.run(read)
+        if done is None:
+            return None
+        self.messages_read += done[0]
+        return done[1]
+
+    async def messages(self, positions: Sequence[int]) -> pa.RecordBatch | None:
+        """The messages at these positions, which have left the log, ascending and not none, as
+        `cold_rows.COLD`; None: there is no lake that holds them. Raises `LakeUnreadable`."""
+        held = self._log.min_position
+        found = await self.run(lambda: self._history.messages(positions, held))
+        self.messages_read += 0 if found is None else found.num_rows
+        return found
+
+    async def message(self, position: int) -> ColdSlice | None:
+        """The message at that position, which has left the log; None: it isn't in the lake either.
+        Raises `LakeUnreadable`."""
+        found = await self.messages([position])
+        return None if found is None or not found.num_rows else as_slice(found)
+
+    async def parts(self, positions: Sequence[int]) -> list[FrameRows]:
+        """`messages`, for who makes copies of the log's rows."""
+        batch = await self.messages(positions)
+        return [] if batch is None else as_parts(batch)
+
+    async def offset_at_time(self, queue: Queue, timestamp_ms: int) -> int:
+        """The first offset of the queue that was stored at or after that time, in the lake or the log;
+        its end if none was. Raises `LakeUnreadable`."""
+        position = self._reader.position_at_time(timestamp_ms)
+        if position <= self._log.min_position and self._may_be_cold(queue):
+            between, held = Between(queue.floor, queue.min_offset - 1), self._log.min_position
+            offset = await self.run(
+                lambda: self._history.first_offset(queue.topic, queue.queue_id, between, held, timestamp_ms)
+            )
+            if offset is not None:
+                return offset
+        return self._reader.offset_at_position(queue, position)
+
+    async def positions_of_key(
+        self, topic: str, key: str, times: tuple[int, int], messages_max: int
+    ) -> tuple[list[int], int]:
+        """The positions of the newest messages with that key by the lake's index, descending, and the
+        position up to which it goes: 0 when there is none. Raises `LakeUnreadable`."""
+        held = self._log.min_position
+        found = await self.run(lambda: self._history.positions_of_key(topic, key, times, messages_max, held))
+        return ([], 0) if found is None else found
+
+
+def _give_way() -> None:
+    """Let this thread wait while the event loop has work, on a machine where threads have priorities."""
+    with suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

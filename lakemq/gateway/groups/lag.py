@@ -1,0 +1,90 @@
+"""How far groups are behind, queue by queue."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import NamedTuple
+
+from lakemq.gateway.cold import ColdReader
+from lakemq.model.names import RETRY_PREFIX, is_system, retry_topic
+from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.group_state import Group, Member
+from lakemq.storage.reader import Reader
+from lakemq.storage.topics import Queue
+
+
+class QueueLag(NamedTuple):
+    """How far a group is behind in one queue. `offset`: the committed one, or of what it receives the
+    first that is not finished; None when there is neither."""
+
+    topic: str
+    queue_id: int
+    offset: int | None
+    min_offset: int
+    max_offset: int
+    lag: int
+
+
+class Lags:
+    """Looks up lags: `max_offset` less the offset where the group goes on."""
+
+    def __init__(self, log: CommitLog, reader: Reader, cold: ColdReader) -> None:
+        self._log = log
+        self._reader = reader
+        self._cold = cold
+
+    def received(self) -> dict[str, set[str]]:
+        """By group, the topics of which it receives and acknowledges messages."""
+        found: dict[str, set[str]] = {}
+        for group, topic in self._log.routing.receipts.subscriptions:
+            found.setdefault(group, set()).add(topic)
+        return found
+
+    def of(self, group: Group, received: Set[str]) -> list[QueueLag]:
+        """The group's lag in all queues that it consumes or has consumed, the system's topics last;
+        `received`: those of its topics that it receives."""
+        topics = sorted(group.topics | group.offsets.keys() | received, key=lambda name: (is_system(name), name))
+        return [each for topic in topics for each in self._of_topic(group, topic)]
+
+    def _of_topic(self, group: Group, name: str) -> list[QueueLag]:
+        topic = self._log.topics.find(name)
+        if topic is None:
+            return []
+        found: list[QueueLag] = []
+        for queue in topic.queues:
+            received, first = self._received(group, queue), self._cold.known_min_offset(queue)
+            offset = group.find_offset(queue.topic, queue.queue_id) if received is None else received
+            begin = self._beginning(group, queue, first) if offset is None else offset
+            # What is received and acknowledged comes out of the log, and is passed over when it has left.
+            readable = first if received is None else queue.min_offset
+            lag = max(queue.next_offset - max(begin, readable), 0)
+            found.append(QueueLag(name, queue.queue_id, offset, first, queue.next_offset, lag))
+        return found
+
+    def _received(self, group: Group, queue: Queue) -> int | None:
+        """The first offset of what the group receives that is not finished."""
+        receipts = self._log.routing.receipts
+        if queue.topic == retry_topic(group.name):
+            return receipts.retry_floor(group.name, queue.queue_id)
+        return receipts.floor(group.name, queue.topic, queue.queue_id)
+
+    def _beginning(self, group: Group, queue: Queue, first: int) -> int:
+        """Where the group begins with a queue that it has no offset of. What a member says counts for
+        a group without offsets in the topic; a new queue and the retry topic are consumed from their
+        first message."""
+        if queue.topic in group.offsets or queue.topic.startswith(RETRY_PREFIX):
+            return first
+        member = _a_subscriber(group, queue.topic)
+        if member is None or member.consume_from == "first":
+            return first
+        if member.consume_from == "last":
+            return queue.next_offset
+        position = self._reader.position_at_time(member.consume_timestamp_ms or 0)
+        return self._reader.offset_at_position(queue, position)
+
+
+def _a_subscriber(group: Group, topic: str) -> Member | None:
+    for _, member in sorted(group.members.items()):
+        if any(each.topic == topic for each in member.subscriptions):
+            return member
+    return None

@@ -1,0 +1,167 @@
+"""Members of groups: heartbeats, leaving, and waiting for others to come or go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import orjson
+
+from lakemq.gateway.groups.differences import differences
+from lakemq.gateway.groups.notices import Notices
+from lakemq.gateway.groups.records import Records
+from lakemq.gateway.groups.renewals import Renewals
+from lakemq.model.errors import FlowControl, GroupNotFound
+from lakemq.settings import Groups as Limits
+from lakemq.storage.group_state import Group, GroupState, Member, member_fields, size_of
+
+Wait = Callable[[asyncio.Future[None], float], Awaitable[bool]]
+"""Waits for the future, so many seconds at most; False when nobody is to wait any more."""
+ANSWERS_BYTES_MAX = 16 * 1024 * 1024
+"""Of all answers that are kept."""
+
+
+class Members:
+    """The members of one broker's groups."""
+
+    def __init__(self, records: Records, limits: Limits, wait: Wait) -> None:
+        self._records = records
+        self._limits = limits
+        self._wait = wait
+        self._notices = Notices()
+        self.renewals = Renewals[tuple[str, str]](limits.member_expiry_ms, self._expire)
+        self._answers: dict[str, tuple[int, bytes]] = {}
+        self._answers_bytes = 0
+
+    @property
+    def _state(self) -> GroupState:
+        return self._records.state
+
+    def start(self) -> None:
+        """Take up the members that the log has: all of them count as heard of now."""
+        self._state.on_member = self._member
+        self._state.on_move = self._moved
+        for group in self._state:
+            for client_id in group.members:
+                self.renewals.renew((group.name, client_id))
+        self.renewals.start()
+
+    async def close(self) -> None:
+        """Let nobody expire any more."""
+        self._notices.close()
+        await self.renewals.close()
+
+    def _member(self, group: str, client_id: str, there: bool) -> None:
+        if there:
+            self.renewals.renew((group, client_id))
+        else:
+            self.renewals.discard((group, client_id))
+
+    def _moved(self, group: Group) -> None:
+        self._notices.moved(group.name)
+
+    # Coming and going ------------------------------------------------------------------------
+
+    async def heartbeat(self, name: str, client_id: str, member: Member) -> Group:
+        """The client is a member; on return the log has it. Raises `FlowControl`, `StoreUnwritable`."""
+        group, key = self._state.find(name), (name, client_id)
+        known = None if group is None else group.members.get(client_id)
+        # One that is leaving or has expired comes anew: the record of its going is on its way.
+        if known is not None and self.renewals.goes_on(key):
+            self.renewals.renew(key)
+            if known == member:
+                assert group is not None
+                return group
+        before = 0 if known is None else size_of(client_id, known)
+        self._check_room(known is None, size_of(client_id, member) - before)
+        await self._records.append([(name, "join", {"client_id": client_id, **member_fields(member)})])
+        return self._find(name)
+
+    def _check_room(self, new: bool, characters: int) -> None:
+        state, limits = self._state, self._limits
+        if new and state.member_count >= limits.members_max:
+            raise FlowControl(f"there are {state.member_count} members already (groups.members_max)")
+        if state.member_characters + characters > limits.member_characters_max:
+            raise FlowControl("the members' subscriptions are too long together (groups.member_characters_max)")
+
+    async def leave(self, name: str, client_id: str) -> Group:
+        """The client is no member, whether it was one or not; its locks are free. Raises
+        `GroupNotFound`, `StoreUnwritable`."""
+        group, key = self._find(name), (name, client_id)
+        if client_id in group.members:
+            self.renewals.discard(key)
+            try:
+                await self._records.append([(name, "leave", {"client_id": client_id})])
+            except Exception:
+                self.renewals.renew(key)
+                raise
+        return group
+
+    async def _expire(self, keys: list[tuple[str, str]]) -> None:
+        await self._records.append([(name, "leave", {"client_id": client_id}) for name, client_id in keys])
+
+    def _find(self, name: str) -> Group:
+        group = self._state.find(name)
+        if group is None:
+            raise GroupNotFound(f"there is no group {name!r}")
+        return group
+
+    # Waiting ---------------------------------------------------------------------------------
+
+    def _generation(self, name: str) -> int:
+        group = self._state.find(name)
+        return 0 if group is None else group.generation
+
+    async def wait(self, name: str, generation: int, wait_ms: int, gone: asyncio.Future[Any]) -> None:
+        """Return when the group isn't at that generation, after `wait_ms` at most, or when who waits
+        is `gone`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_ms / 1000
+        while self._generation(name) == generation or self._notices.is_due(name):
+            left = deadline - loop.time()
+            if left <= 0 or gone.done():
+                return
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._notices.add(name, waiter)
+            wake = partial(_wake, waiter)
+            gone.add_done_callback(wake)
+            try:
+                if not await self._wait(waiter, left):
+                    return
+            finally:
+                gone.remove_done_callback(wake)
+                self._notices.discard(name, waiter)
+
+    def answer(self, group: Group) -> bytes:
+        """The group's members as JSON: what a heartbeat, and who waits, is answered."""
+        known = self._answers.get(group.name)
+        if known is None or known[0] != group.generation:
+            # Made once a generation: 1,000 members are told the same.
+            self._answers_bytes -= 0 if known is None else len(known[1])
+            known = self._answers[group.name] = group.generation, orjson.dumps(self._describe(group))
+            self._answers_bytes += len(known[1])
+            if self._answers_bytes > ANSWERS_BYTES_MAX:
+                self._answers.clear()
+                self._answers_bytes = 0
+        return known[1]
+
+    def _describe(self, group: Group) -> dict[str, Any]:
+        found = differences(group)
+        models = {member.model for member in group.members.values()}
+        return {
+            "group": group.name,
+            "generation": group.generation,
+            "members": sorted(group.members),
+            "resets": group.resets,
+            "expiry_ms": self._limits.member_expiry_ms,
+            "subscriptions_differ": bool(found),
+            "differences": found,
+            "models_differ": len(models) > 1,
+        }
+
+
+def _wake(waiter: asyncio.Future[None], _: asyncio.Future[Any]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,53 @@
+"""Writing what happens to groups into the log."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import orjson
+
+from lakemq.model.errors import FlowControl
+from lakemq.model.names import GROUP_TOPIC
+from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.group_state import GroupState
+from lakemq.storage.rows import Row, make_row
+from lakemq.storage.topics import Topic
+
+EnsureTopic = Callable[[str], Awaitable[Topic]]
+Change = tuple[str, str, dict[str, Any]]
+"""`(group, kind, content)`, as `GroupState` reads it."""
+
+
+class Records:
+    """Appends changes of groups. What is asked for in one round of the event loop is one frame."""
+
+    def __init__(self, log: CommitLog, ensure_topic: EnsureTopic, groups_max: int) -> None:
+        self._log = log
+        self._ensure_topic = ensure_topic
+        self._groups_max = groups_max
+
+    @property
+    def state(self) -> GroupState:
+        """All groups, as the log says."""
+        return self._log.state.groups
+
+    async def append(self, changes: Iterable[Change]) -> None:
+        """Store the changes, all in one frame, in their order; the state has them on return.
+
+        Raises `FlowControl` when a new group is one too many, `StoreUnwritable` with nothing stored.
+        """
+        queue = (await self._ensure_topic(GROUP_TOPIC)).queues[0]
+        rows: list[Row] = []
+        for group, kind, content in changes:
+            if self.state.find(group) is None and len(self.state) >= self._groups_max:
+                rows.append(make_row(body=b"{}", tag="forget", group=self._forgettable()))
+            rows.append(make_row(body=orjson.dumps(content), tag=kind, group=group))
+        if rows:
+            await self._log.append(rows, [queue] * len(rows), sum([len(row[1]) for row in rows]))
+
+    def _forgettable(self) -> str:
+        for group in self.state:
+            if group.is_empty:
+                return group.name
+        raise FlowControl(f"there are {len(self.state)} groups already (groups.groups_max)")

@@ -1,0 +1,124 @@
+"""All consumer groups of one broker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.groups.differences import differences, subscriptions_of
+from lakemq.gateway.groups.lag import Lags
+from lakemq.gateway.groups.locks import Locks
+from lakemq.gateway.groups.members import Members, Wait
+from lakemq.gateway.groups.offsets import Offsets
+from lakemq.gateway.groups.records import EnsureTopic, Records
+from lakemq.model.errors import GroupNotFound
+from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
+from lakemq.settings import Groups as Limits
+from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.group_state import Group, member_fields
+from lakemq.storage.reader import Reader
+
+AT_ONCE_MAX = 100
+"""So many groups are described before others have their turn on the event loop."""
+
+
+class Groups:
+    """Members, offsets and locks of groups, and how the groups are. `start` once the log is open."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        log: CommitLog,
+        reader: Reader,
+        cold: ColdReader,
+        ensure_topic: EnsureTopic,
+        wait: Wait,
+    ) -> None:
+        self._log = log
+        self._records = Records(log, ensure_topic, limits.groups_max)
+        self._lags = Lags(log, reader, cold)
+        self.members = Members(self._records, limits, wait)
+        self.offsets = Offsets(self._records, limits, log, cold)
+        self.locks = Locks(self._records, limits)
+
+    def start(self) -> None:
+        """Take up what the log has."""
+        self.members.start()
+        self.locks.start()
+
+    async def close(self) -> None:
+        """Let nothing expire any more; the next process counts anew."""
+        await self.members.close()
+        await self.locks.close()
+
+    def find(self, name: str) -> Group:
+        """The group: one that has had members, offsets or locks, that receives, or that has retried
+        messages. Raises `GroupNotFound`."""
+        group = self._records.state.find(name)
+        if group is not None:
+            return group
+        topics = self._log.topics
+        retried = topics.find(retry_topic(name)) is not None or topics.find(dead_letter_topic(name)) is not None
+        if not retried and name not in self._lags.received():
+            raise GroupNotFound(f"there is no group {name!r}")
+        return Group(name, 0)
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """All of a group: who is in it, what they subscribe to, and how far it is behind. Raises
+        `GroupNotFound`."""
+        group = self.find(name)
+        lags = self._lags.of(group, self._lags.received().get(name, set()))
+        different = differences(group)
+        return {
+            "group": name,
+            "generation": group.generation,
+            "resets": group.resets,
+            "members": sorted(group.members),
+            "clients": [
+                {
+                    "client_id": client_id,
+                    **member_fields(member),
+                    "heartbeat_age_ms": self.members.renewals.age_ms((name, client_id)),
+                }
+                for client_id, member in sorted(group.members.items())
+            ],
+            "subscriptions": [each._asdict() for each in subscriptions_of(group)],
+            "subscriptions_differ": bool(different),
+            "differences": different,
+            "lag": [each._asdict() for each in lags],
+            "lag_total": sum(each.lag for each in lags),
+            "locks": [
+                {"topic": topic, "queue_id": queue_id, "client_id": lock.client_id}
+                for (topic, queue_id), lock in sorted(group.locks.items())
+            ],
+        }
+
+    async def list(self) -> list[dict[str, Any]]:
+        """All groups in short, sorted by name."""
+        received = self._lags.received()
+        found: list[dict[str, Any]] = []
+        for number, name in enumerate(sorted(self._names() | received.keys())):
+            if number % AT_ONCE_MAX == AT_ONCE_MAX - 1:
+                await asyncio.sleep(0)
+            group = self._records.state.find(name) or Group(name, 0)
+            found.append(self._describe_short(group, received.get(name, set())))
+        return found
+
+    def _names(self) -> set[str]:
+        names = {group.name for group in self._records.state}
+        for topic in self._log.topics:
+            for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
+                if topic.name.startswith(prefix):
+                    names.add(topic.name.removeprefix(prefix))
+        return names
+
+    def _describe_short(self, group: Group, received: set[str]) -> dict[str, Any]:
+        return {
+            "group": group.name,
+            "generation": group.generation,
+            "member_count": len(group.members),
+            "topics": sorted({*group.topics, *group.offsets, *received} - {retry_topic(group.name)}),
+            "subscriptions_differ": bool(differences(group)),
+            "lag_total": sum(each.lag for each in self._lags.of(group, received)),
+        }

@@ -1,0 +1,200 @@
+"""The hottest requests without ASGI: a raw message, a raw half, a commit.
+
+A request is taken here when it came whole in one piece and nothing about it is special; all that
+could wait, fail or needs a second look goes the long way. What is answered is the same. The answer
+is written by whoever writes the frame: no task, no future, no wake-up.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Protocol
+
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.problems import make_problem, problem_of
+from lakemq.gateway.produce import Producer, plain_properties
+from lakemq.gateway.transact import parse_resolution
+from lakemq.model.errors import LakemqError
+from lakemq.model.names import HALF_TOPIC, check_group
+from lakemq.storage.appends import Stored, StoredOne
+from lakemq.storage.rows import Row, body_row, change_row
+
+_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+_PRODUCE = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/messages(?:\?ack=async)?")
+_HALF = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/transactions\?producer_group=([A-Za-z0-9_-]{1,255})")
+_RESOLVE = re.compile(rb"/v1/transactions/([A-Za-z0-9_-]{1,63})\.([0-9]{1,18})")
+_RESOLUTION_BYTES_MAX = 512
+
+
+class Answering(Protocol):
+    """A connection that waits for one answer."""
+
+    response_complete: bool
+
+    def answer(self, data: bytes) -> None:
+        """Write the whole answer."""
+        ...
+
+
+class _Waiting:
+    """Takes the place of an append's future."""
+
+    __slots__ = ("_connection", "_quick")
+
+    def __init__(self, quick: Quick, connection: Answering) -> None:
+        self._quick = quick
+        self._connection = connection
+
+    def done(self) -> bool:
+        return self._connection.response_complete
+
+    def set_exception(self, error: Exception, /) -> None:
+        self._connection.answer(self._quick.problem(error))
+
+
+class _Message(_Waiting):
+    __slots__ = ("_size",)
+
+    def __init__(self, quick: Quick, connection: Answering, size: int) -> None:
+        super().__init__(quick, connection)
+        self._size = size
+
+    def set_result(self, result: StoredOne, /) -> None:
+        quick = self._quick
+        queue_id, queue_offset, position, time_ms = result
+        quick.counters.messages_in += 1
+        quick.counters.bytes_in += self._size
+        body = (
+            b'{"messages":[{"message_id":"%b%d","queue_id":%d,"queue_offset":%d,"position":%d,"store_time_ms":%d}]}'
+            % (quick.id_prefix, position, queue_id, queue_offset, position, time_ms)
+        )
+        self._connection.answer(_HEAD % (len(body), body))
+
+
+class _Half(_Waiting):
+    __slots__ = ("_row",)
+
+    def __init__(self, quick: Quick, connection: Answering, row: Row) -> None:
+        super().__init__(quick, connection)
+        self._row = row
+
+    def set_result(self, result: StoredOne, /) -> None:
+        quick = self._quick
+        _, _, position, time_ms = result
+        quick.counters.messages_in += 1
+        quick.counters.bytes_in += len(self._row[1])
+        quick.transactions.keep(position, change_row(self._row, born_time_ms=time_ms))
+        body = b'{"transactions":[{"transaction_id":"%b%d","message_id":"%b%d"}]}' % (
+            quick.id_prefix,
+            position,
+            quick.id_prefix,
+            position,
+        )
+        self._connection.answer(_HEAD % (len(body), body))
+
+
+class _Commit(_Waiting):
+    __slots__ = ("_id",)
+
+    def __init__(self, quick: Quick, connection: Answering, transaction_id: bytes) -> None:
+        super().__init__(quick, connection)
+        self._id = transaction_id
+
+    def set_result(self, result: Stored, /) -> None:
+        body = b'{"transaction_id":"%b","resolution":"commit"}' % self._id
+        self._connection.answer(_HEAD % (len(body), body))
+
+
+class Quick:
+    """Serves such requests of one broker."""
+
+    def __init__(self, broker: Broker, producer: Producer) -> None:
+        self._broker = broker
+        self._log = broker.log
+        self._open_topics = producer.open_topics
+        self._bytes_max = producer.small_bytes
+        self._in_flight_max = broker.settings.gateway.request_bytes_in_flight_max
+        self._sync = broker.settings.storage.flush == "sync"
+        self._name = broker.name.encode()
+        self.id_prefix = self._name + b"."
+        self.counters = broker.counters
+        self.transactions = broker.router.transactions
+
+    def serve(self, connection: Answering, url: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Take a POST; False when it has to go the long way, and nothing has happened."""
+        broker = self._broker
+        if self._sync or self._log.backlogged or broker.in_flight_bytes > self._in_flight_max:
+            return False
+        size = len(body)
+        if size > self._bytes_max:
+            return False
+        if url.startswith(b"/v1/transactions/"):
+            return self._resolve(connection, url, headers, body)
+        place = _place(url)
+        if place is None or (properties := plain_properties(headers)) is None:
+            return False
+        name, group = place
+        topic = self._open_topics.get(name)
+        if topic is None or not topic.open:
+            return False
+        if group is None:
+            self._log.append_one_for(body_row(body, properties), topic.next_queue(), _Message(self, connection, size))
+            return True
+        halves = self._log.topics.find(HALF_TOPIC)
+        if halves is None or not self.transactions.has_room():
+            return False
+        queue_id = topic.next_queue().queue_id
+        row = change_row(body_row(body, properties), real_topic=name, real_queue_id=queue_id, group=group)
+        self._log.append_one_for(row, halves.queues[0], _Half(self, connection, row))
+        return True
+
+    def _resolve(self, connection: Answering, url: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        found = _RESOLVE.fullmatch(url)
+        if found is None or found.group(1) != self._name or len(body) > _RESOLUTION_BYTES_MAX:
+            return False
+        resolution = _resolution(body)
+        if resolution is None or resolution[1] != "commit":
+            return False
+        number = found.group(2)
+        if number[0] == 48 and len(number) > 1:  # a leading zero
+            return False
+        waiting = _Commit(self, connection, url[len(b"/v1/transactions/") :])
+        return self.transactions.commit_now(int(number), resolution[0], waiting)
+
+    def problem(self, error: Exception) -> bytes:
+        """The answer to a request that failed."""
+        if isinstance(error, LakemqError):
+            self.counters.problem(error.code)
+            answer = problem_of(error)
+        else:
+            answer = make_problem("internal", "an unexpected error; the gateway's log has more")
+        lines = [
+            b"HTTP/1.1 %d %b" % (answer.status, HTTPStatus(answer.status).phrase.encode()),
+            *(b"%b: %b" % header for header in answer.headers),
+        ]
+        lines += [b"content-length: %d" % len(answer.body), b"", bytes(answer.body)]
+        return b"\r\n".join(lines)
+
+
+@lru_cache(maxsize=1024)
+def _place(url: bytes) -> tuple[str, str | None] | None:
+    found = _PRODUCE.fullmatch(url)
+    if found is not None:
+        return found.group(1).decode(), None
+    found = _HALF.fullmatch(url)
+    if found is None:
+        return None
+    try:
+        return found.group(1).decode(), check_group(found.group(2).decode())
+    except LakemqError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _resolution(body: bytes) -> tuple[str, str] | None:
+    try:
+        return parse_resolution(body)
+    except LakemqError:
+        return None

@@ -1,0 +1,83 @@
+"""What an ordered receive has seen of a queue and had to leave behind, by what keeps its order.
+
+Each message is looked at once, however long what comes before it is out. It is memory only: what it
+says follows from the log and the cursor, and it is made anew when that went another way.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+
+from lakemq.storage.subscription import Order
+
+LEFT_BEHIND_MAX = 65_536
+"""So many messages of a queue wait at most for others of their order: what comes after waits too."""
+ENTRIES_MAX = 1_000_000
+"""So many in all queues together; then the queues that were not looked at for longest are forgotten."""
+Key = tuple[str, str, str, str, int]
+"""Group, topic, filter, and the queue."""
+
+
+class Backlog:
+    """One queue: all below `place` was looked at, and of that the offsets in `held` are to come yet."""
+
+    def __init__(self, place: int, resets: int) -> None:
+        self.place = place
+        self.resets = resets
+        self.held: dict[Order, deque[int]] = {}
+        self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is left behind for now."""
+        return self.count >= LEFT_BEHIND_MAX
+
+    @property
+    def low(self) -> int:
+        """The first offset that is to come yet."""
+        return min((offsets[0] for offsets in self.held.values()), default=self.place)
+
+    def leave(self, order: Order, offset: int) -> None:
+        """The message has to wait."""
+        self.held.setdefault(order, deque()).append(offset)
+        self.count += 1
+
+    def take(self, order: Order) -> int:
+        """The first message of the order, which it is here no more."""
+        offsets = self.held[order]
+        offset = offsets.popleft()
+        self.count -= 1
+        if not offsets:
+            del self.held[order]
+        return offset
+
+    def orders(self) -> Iterator[Order]:
+        """What has messages here, as of now."""
+        return iter(list(self.held))
+
+
+class Backlogs:
+    """Those of all queues that are received in order."""
+
+    def __init__(self) -> None:
+        self._backlogs: OrderedDict[Key, Backlog] = OrderedDict()
+
+    def of(self, key: Key, begin: int, resets: int) -> Backlog:
+        """The queue's; anew when the group went another way than by this backlog."""
+        found = self._backlogs.get(key)
+        if found is None or found.resets != resets or found.low < begin:
+            found = self._backlogs[key] = Backlog(begin, resets)
+        self._backlogs.move_to_end(key)
+        return found
+
+    def forget(self, receive: tuple[str, str, str]) -> None:
+        """What was taken from there, for a group, topic and filter, was not handed out."""
+        for key in [key for key in self._backlogs if key[:3] == receive]:
+            del self._backlogs[key]
+
+    def tidy(self) -> None:
+        """Keep what is held within its bound."""
+        held = sum([backlog.count + 1 for backlog in self._backlogs.values()])
+        while held > ENTRIES_MAX and len(self._backlogs) > 1:
+            held -= self._backlogs.popitem(last=False)[1].count + 1

@@ -1,0 +1,227 @@
+"""Handing messages out: who asks gets what nobody else has, and the log says so first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.receive.bells import Bell
+from lakemq.gateway.receive.records import receipts_batch
+from lakemq.gateway.receive.selection import Budget, Selection
+from lakemq.gateway.receive.wanted import Chosen, Wanted
+from lakemq.model.errors import FlowControl, Forbidden, PositionGone
+from lakemq.model.names import RECEIVE_TOPIC
+from lakemq.storage.appends import Stored
+from lakemq.storage.receipts import BODY_BYTES
+from lakemq.storage.subscription import Order, Subscription
+from lakemq.storage.topics import TOPICS_TOPIC, Queue, Topic
+
+
+class Given(NamedTuple):
+    """What a receive hands out: of each queue some messages, whose receipts are at the positions from
+    `first_receipt` on, in their order."""
+
+    chosen: list[Chosen]
+    first_receipt: int
+    until_ms: int
+
+
+class Receiver:
+    """The receives of one broker. Those of one group and topic choose one after the other; which
+    messages are out is what the log says, so whoever asks next sees what was given."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._log = broker.log
+        self._limits = broker.settings.receive
+        self._selection = Selection(broker.reader)
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._bells: dict[tuple[str, str, str, bool], Bell] = {}
+        self._storing = 0
+        self._turn = 0
+
+    async def receive(self, wanted: Wanted, wait_ms: int, watch: Callable[[], asyncio.Future[None]]) -> Given | None:
+        """Hand messages out, waiting so long for the first; None when there were none.
+
+        Raises `TopicNotFound`, `Forbidden`, `FlowControl`, `Busy`, `StoreUnwritable`, `LogDamaged`.
+        `watch` gives what is done when nobody waits for the answer any more; it is called once there
+        is something to wait for.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_ms / 1000
+        given, is_all = await self._attempt(wanted)
+        if given is not None or not wait_ms:
+            return given
+        gone = watch()
+        bell = self._bell(wanted)
+        has_to_hand_on = False
+        try:
+            while given is None and loop.time() < deadline and not self._broker.stopping and not gone.done():
+                waiter = bell.join()
+                try:
+                    # What came since the last look is seen now, what comes from now on ends the wait.
+                    given, is_all = await self._attempt(wanted)
+                    has_to_hand_on = given is not None  # there may be more
+                    if given is None and is_all:
+                        await self._wait(waiter.future, deadline - loop.time(), gone)
+                    elif given is None:
+                        await asyncio.sleep(0)  # there is much to look at: others go on
+                finally:
+                    bell.leave(waiter)
+                    has_to_hand_on = has_to_hand_on or waiter.rung
+        finally:
+            if has_to_hand_on:
+                bell.ring()
+            if not len(bell):
+                self._bells.pop(_bell_key(wanted), None)
+        return given
+
+    def _bell(self, wanted: Wanted) -> Bell:
+        key = _bell_key(wanted)
+        bell = self._bells.get(key)
+        if bell is None:
+            bell = self._bells[key] = Bell(partial(self._watch, wanted))
+        return bell
+
+    def _watch(self, wanted: Wanted, arrival: asyncio.Future[None]) -> list[set[asyncio.Future[None]]]:
+        topics = self._log.topics
+        # A new queue, or the group's first retry, comes with a record in the topics' topic.
+        watched = [queue.waiters for queue in [*self._sources(wanted), topics.queue(TOPICS_TOPIC, 0)]]
+        own = self._log.routing.receipts.waiters(wanted.group, wanted.topic)
+        watched.append(own.ordered if wanted.ordered else own.any)
+        for waiters in watched:
+            waiters.add(arrival)
+        return watched
+
+    async def _wait(self, arrival: asyncio.Future[None], seconds: float, gone: asyncio.Future[None]) -> None:
+        def wake(_: object) -> None:
+            if not arrival.done():
+                arrival.set_result(None)
+
+        gone.add_done_callback(wake)
+        try:
+            await self._broker.wait(arrival, max(seconds, 0))
+        finally:
+            gone.remove_done_callback(wake)
+
+    # Choosing --------------------------------------------------------------------------------
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._log.topics.get(name)
+        if topic.permission == "w":
+            raise Forbidden(f"topic {name!r} is write-only")
+        return topic
+
+    def _sources(self, wanted: Wanted) -> list[Queue]:
+        """The queues to look at: retries first, then the topic's, each time from another one on."""
+        queues = self._topic(wanted.topic).queues
+        retries = self._log.topics.find(wanted.retry_topic)
+        turn = self._turn % len(queues)
+        return [*(retries.queues if retries is not None else ()), *queues[turn:], *queues[:turn]]
+
+    async def _attempt(self, wanted: Wanted) -> tuple[Given | None, bool]:
+        """What there is now; and whether all was looked at."""
+        if not self._may_have_some(wanted):
+            return None, True
+        for topic in (RECEIVE_TOPIC, wanted.retry_topic):
+            await self._broker.system_topic(topic)
+        key = wanted.group, wanted.topic
+        lock = self._locks.get(key)
+        if lock is None:
+            lock = self._locks[key] = asyncio.Lock()
+        await lock.acquire()
+        try:
+            chosen, is_all = await self._choose(wanted)
+        except PositionGone:
+            self._let_go(wanted, lock)  # retention was faster
+            return None, False
+        except BaseException:
+            self._let_go(wanted, lock)
+            raise
+        if not chosen:
+            lock.release()
+            return None, is_all
+        self._turn += 1
+        return await self._store(wanted, chosen, lock), True
+
+    def _let_go(self, wanted: Wanted, lock: asyncio.Lock) -> None:
+        """End a receive that hands nothing out of what it may have chosen."""
+        self._selection.forget(wanted)
+        lock.release()
+
+    def _may_have_some(self, wanted: Wanted) -> bool:
+        return any(self._begin(wanted, queue) < queue.next_offset for queue in self._sources(wanted))
+
+    def _begin(self, wanted: Wanted, queue: Queue) -> int:
+        """The queue's first offset that may be new to the group."""
+        subscription = self._log.routing.receipts.find(wanted.group, wanted.topic)
+        cursor = None if subscription is None else subscription.cursors.get(queue.key)
+        if cursor is not None:
+            return max(cursor.low, queue.min_offset)
+        return max(self._committed(wanted.group, queue), queue.min_offset)
+
+    def _committed(self, group: str, queue: Queue) -> int:
+        found = self._log.state.groups.find(group)
+        offset = None if found is None else found.find_offset(queue.topic, queue.queue_id)
+        return 0 if offset is None else offset
+
+    async def _choose(self, wanted: Wanted) -> tuple[list[Chosen], bool]:
+        budget = Budget(self._room(wanted), self._broker.settings.gateway.pull_bytes_max)
+        subscription = self._log.routing.receipts.find(wanted.group, wanted.topic)
+        self._check_room_for(subscription)
+        taken: set[Order] = set()
+        chosen: list[Chosen] = []
+        is_all = True
+        for queue in self._sources(wanted):
+            begin = self._begin(wanted, queue)
+            if budget.is_spent or begin >= queue.next_offset:
+                continue
+            some, all_of_it = await self._selection.choose(wanted, queue, begin, subscription, taken, budget)
+            is_all = is_all and all_of_it
+            if some.parts:
+                chosen.append(some)
+        return chosen, is_all
+
+    def _room(self, wanted: Wanted) -> int:
+        limits, receipts = self._limits, self._log.routing.receipts
+        room = limits.out_max - len(receipts) - self._storing
+        if room <= 0:
+            raise FlowControl(f"{limits.out_max} messages are out already (receive.out_max)")
+        room_of_group = limits.group_out_max - receipts.out_of_group.get(wanted.group, 0)
+        if room_of_group <= 0:
+            raise FlowControl(f"the group has {limits.group_out_max} messages out already (receive.group_out_max)")
+        return min(room, room_of_group, wanted.messages_max)
+
+    def _check_room_for(self, subscription: Subscription | None) -> None:
+        most = self._limits.subscriptions_max
+        if subscription is None and len(self._log.routing.receipts.subscriptions) >= most:
+            raise FlowControl(f"{most} groups and topics are received already (receive.subscriptions_max)")
+
+    # Storing ---------------------------------------------------------------------------------
+
+    async def _store(self, wanted: Wanted, chosen: list[Chosen], lock: asyncio.Lock) -> Given:
+        until_ms = self._log.now_ms() + wanted.invisible_ms
+        batch = receipts_batch(wanted, chosen, until_ms, self._broker.name)
+        count = batch.num_rows
+        queue = self._log.topics.queue(RECEIVE_TOPIC, 0)
+        storing = self._log.append_batch(batch, [(queue, count)], count * BODY_BYTES)
+        self._storing += count
+
+        def stored(done: asyncio.Future[Stored]) -> None:
+            # With the write, not with who waits for it: that may be cancelled before.
+            self._storing -= count
+            if done.exception() is not None:
+                self._selection.forget(wanted)
+            lock.release()
+
+        storing.add_done_callback(stored)
+        placed = (await asyncio.shield(storing)).placed
+        return Given(chosen, placed[0].position, until_ms)
+
+
+def _bell_key(wanted: Wanted) -> tuple[str, str, str, bool]:
+    return wanted.group, wanted.topic, wanted.filter, wanted.ordered

@@ -1,0 +1,131 @@
+"""Receives and acknowledgements by single requests, past FastAPI."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+
+from lakemq.gateway.answers import to_dicts
+from lakemq.gateway.asgi import Disconnected, Receive, Scope, Send, check_names, parse_query, read_body, send_answer
+from lakemq.gateway.asgi import until_gone as until_client_is_gone
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.problems import Answer
+from lakemq.gateway.produce import JSON_HEADER
+from lakemq.gateway.receive.bodies import AcksBody, InvisibilityBody, ReceiveBody, parse
+from lakemq.gateway.receive.receiver import Given, Receiver
+from lakemq.gateway.receive.wanted import Wanted
+from lakemq.model.errors import InvalidRequest, InvalidTopic
+from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, check_group, check_readable, is_system, retry_topic
+
+GROUPS = "/v1/groups/"
+RECEIVE, ACKS, INVISIBILITY = "receive", "acks", "invisibility"
+BODY_BYTES_MAX = 4 * 1024 * 1024
+
+
+def place_of(method: str, path: str) -> tuple[str, str] | None:
+    """Group and kind of a request that is handled here; None for any other."""
+    if method != "POST" or not path.startswith(GROUPS):
+        return None
+    group, _, kind = path[len(GROUPS) :].partition("/")
+    return (group, kind) if kind in (RECEIVE, ACKS, INVISIBILITY) else None
+
+
+class Server:
+    """Answers the requests of simple consumption of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._limits = broker.settings.receive
+        self.receiver = Receiver(broker)
+        self._acknowledger = broker.router.acknowledger
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send, group: str, kind: str) -> None:
+        """Answer one request; raises `LakemqError` or `Disconnected`."""
+        check_names(parse_query(scope["query_string"]), frozenset())
+        broker = self._broker
+        body = await read_body(receive, BODY_BYTES_MAX, broker, broker.settings.gateway.request_bytes_in_flight_max)
+        check_group(group)
+        if kind == RECEIVE:
+            content = await self._receive(group, parse(ReceiveBody, body), receive)
+        elif kind == ACKS:
+            content = await self._acknowledge(group, parse(AcksBody, body))
+        else:
+            content = await self._change(group, parse(InvisibilityBody, body))
+        await send_answer(send, Answer(200, [JSON_HEADER], orjson.dumps(content)))
+
+    async def _receive(self, group: str, body: ReceiveBody, receive: Receive) -> dict[str, Any]:
+        wanted = await self._wanted(group, body)
+        clients: list[asyncio.Future[None]] = []
+
+        def watch() -> asyncio.Future[None]:
+            clients.append(asyncio.ensure_future(until_client_is_gone(receive)))
+            return clients[0]
+
+        try:
+            given = await self.receiver.receive(wanted, body.wait_ms, watch)
+            if given is None and any(client.done() for client in clients):
+                raise Disconnected
+        finally:
+            for client in clients:
+                client.cancel()
+        if given is None:
+            return {"messages": []}
+        await self._broker.keep_promise()
+        return {"messages": self._to_messages(given)}
+
+    async def _wanted(self, group: str, body: ReceiveBody) -> Wanted:
+        limits = self._limits
+        _check("max", body.max, limits.messages_per_call_max)
+        _check("wait_ms", body.wait_ms, self._broker.settings.gateway.wait_ms_max)
+        _check("invisible_ms", body.invisible_ms, limits.invisible_ms_max)
+        most = body.max_reconsume_times
+        return Wanted(
+            group,
+            _check_topic(group, body.topic),
+            body.max,
+            body.invisible_ms,
+            self._broker.settings.retry.max_reconsume_times if most is None else most,
+            body.ordered,
+            await Selector.soon(body.tags, body.sql or None),
+            repr((body.tags, body.sql)),
+        )
+
+    def _to_messages(self, given: Given) -> list[dict[str, Any]]:
+        name, counters = self._broker.name, self._broker.counters
+        messages = [message for some in given.chosen for part in some.parts for message in to_dicts(part, name)]
+        for receipt, message in enumerate(messages, given.first_receipt):
+            message["receipt"] = f"{name}.{receipt}"
+            message["invisible_until_ms"] = given.until_ms
+        counters.messages_out += len(messages)
+        return messages
+
+    async def _acknowledge(self, group: str, body: AcksBody) -> dict[str, Any]:
+        _check("receipts' count", len(body.receipts), self._limits.receipts_per_call_max)
+        statuses = await self._acknowledger.acknowledge(group, body.receipts)
+        await self._broker.keep_promise()
+        pairs = zip(body.receipts, statuses, strict=True)
+        return {"receipts": [{"receipt": receipt, "status": status} for receipt, status in pairs]}
+
+    async def _change(self, group: str, body: InvisibilityBody) -> dict[str, Any]:
+        _check("invisible_ms", body.invisible_ms, self._limits.invisible_ms_max)
+        receipt, until_ms = await self._acknowledger.change(group, body.receipt, body.invisible_ms)
+        await self._broker.keep_promise()
+        return {"receipt": receipt, "invisible_until_ms": until_ms}
+
+
+def _check(name: str, number: int, most: int) -> None:
+    if number > most:
+        raise InvalidRequest(f"{name} is {number}; it may be at most {most}")
+
+
+def _check_topic(group: str, topic: str) -> str:
+    """The topic if a group may receive it; raises `InvalidTopic`."""
+    check_readable(topic)
+    if topic == retry_topic(group):
+        raise InvalidTopic("a group's retries come with the topics that they are retries of")
+    if is_system(topic) and not topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+        raise InvalidTopic(f"topic {topic!r} is the system's: it can be pulled, not received")
+    return topic

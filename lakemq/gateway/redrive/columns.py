@@ -1,0 +1,45 @@
+"""Dead letters as the rows that a predicate is about: those of the lake's table `messages`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lakemq.gateway.answers import to_batch
+from lakemq.model.columns import COMPUTED, STORED
+from lakemq.storage.reader import Slice
+
+_LOG = {field.name: field for field in [*COMPUTED, *STORED]}
+_TIMES = {"store_time": "store_time_ms", "born_time": "born_time_ms", "deliver_at": "deliver_at_ms"}
+_TIME = pa.timestamp("ms", tz="UTC")
+
+COLUMNS: dict[str, pa.DataType] = {
+    "broker": pa.string(),
+    **{name: field.type for name, field in _LOG.items() if name not in _TIMES.values()},
+    **dict.fromkeys(_TIMES, _TIME),
+    "store_date": pa.date32(),
+}
+"""By name. A predicate tried with `lakemq sql` on `messages` means the same here."""
+
+
+def to_rows(part: Slice, broker: str, columns: frozenset[str]) -> pa.RecordBatch:
+    """The slice's messages, with those columns of `COLUMNS`; at least with `position`."""
+    wanted = sorted(columns) or ["position"]
+    sources = {_source(name) for name in wanted if name != "broker"}
+    batch = to_batch(part, broker, pa.schema([_LOG[name] for name in sorted(sources)]))
+    made = [_column(batch, name, broker, part.count) for name in wanted]
+    return pa.RecordBatch.from_arrays(made, names=wanted)
+
+
+def _source(name: str) -> str:
+    return "store_time_ms" if name == "store_date" else _TIMES.get(name, name)
+
+
+def _column(batch: pa.RecordBatch, name: str, broker: str, count: int) -> pa.Array:
+    if name == "broker":
+        return pa.repeat(pa.scalar(broker), count)
+    column = batch.column(_source(name))
+    if name in _TIMES:
+        return column.cast(_TIME)
+    if name == "store_date":
+        return column.cast(_TIME).cast(pa.date32())
+    return column

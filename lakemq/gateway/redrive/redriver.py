@@ -1,0 +1,165 @@
+"""All redrives of one broker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from lakemq.gateway.filter import Filter, compile_filter
+from lakemq.gateway.redrive.columns import COLUMNS
+from lakemq.gateway.redrive.dead_letters import find_dead_letters, find_record
+from lakemq.gateway.redrive.progress import Progress
+from lakemq.gateway.redrive.records import Redrive, copies_of, redrive_of
+from lakemq.gateway.redrive.run import Run
+from lakemq.gateway.routing.executor import Executor
+from lakemq.model.errors import (
+    Busy,
+    FlowControl,
+    InvalidRequest,
+    LakemqError,
+    MessageNotFound,
+    RedriveNotFound,
+)
+from lakemq.model.ids import parse_message_id
+from lakemq.model.names import REDRIVE_TOPIC
+from lakemq.storage.rows import Row, make_row
+
+logger = logging.getLogger(__name__)
+
+MATCHED_MAX = 1_000_000
+"""So many dead letters in one redrive: 8 MB of memory while it goes on."""
+OPEN_MAX = 16
+SEARCHES_MAX = 2
+"""At a time: each takes a thread, and pulls need some too."""
+
+
+class Redriver:
+    """Begins redrives, carries them through, and says how they are. `start` once the log is open."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._runs: dict[int, Run] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._beginning = 0
+
+    def start(self) -> None:
+        """Go on with the redrives that the log says aren't done."""
+        for position in self._executor.state.redrives:
+            self._spawn(position, None)
+
+    async def close(self) -> None:
+        """Redrive no more; the next process goes on."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # Beginning -------------------------------------------------------------------------------
+
+    async def begin(self, group: str, where: str | None, rate_per_s: int, dry_run: bool) -> tuple[str, int]:
+        """Redrive the group's dead letters that satisfy `where`; returns the redrive's id, and how
+        many they are. On return it is on disk that they will be. A dry run only says which.
+
+        Raises `InvalidFilter`, `InvalidRequest`, `FlowControl`, `Busy`, `StoreUnwritable`,
+        `LogDamaged`.
+        """
+        if self._beginning >= SEARCHES_MAX:
+            raise Busy(f"{SEARCHES_MAX} redrives are looking for dead letters already")
+        if not dry_run and len(self._executor.state.redrives) + self._beginning >= OPEN_MAX:
+            raise FlowControl(f"{OPEN_MAX} redrives go on already")
+        self._beginning += 1
+        try:
+            condition = None if where is None else await asyncio.to_thread(_compile, where)
+            since = self._executor.log.next_position
+            matched = await find_dead_letters(self._executor, group, condition)
+            if len(matched) > MATCHED_MAX:
+                raise InvalidRequest(
+                    f"{len(matched)} dead letters match, more than {MATCHED_MAX} at a time; narrow the predicate,"
+                    f" with position <= {matched[MATCHED_MAX - 1]} for example"
+                )
+            redrive = Redrive(group, where, rate_per_s, since, matched, dry_run)
+            position = await self._record(redrive)
+        finally:
+            self._beginning -= 1
+        if not dry_run:
+            self._spawn(position, redrive)
+        await self._executor.log.flushed()
+        return self._executor.message_id(position), len(matched)
+
+    async def _record(self, redrive: Redrive) -> int:
+        topic = await self._executor.ensure_topic(REDRIVE_TOPIC)
+        (placed,) = await self._executor.execute([(None, redrive.to_row(), topic.queues[0])])
+        assert placed is not None
+        return placed.position
+
+    def _spawn(self, position: int, redrive: Redrive | None) -> None:
+        task = asyncio.get_running_loop().create_task(self._carry_through(position, redrive))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry_through(self, position: int, redrive: Redrive | None) -> None:
+        try:
+            if redrive is None:
+                redrive = await self._read(position)
+            run = self._runs[position] = Run(self._executor, position, Progress(redrive))
+            await run.run()
+        except RedriveNotFound:
+            logger.error("the redrive at %d was lost to damage of the log; its dead letters wait", position)  # noqa: TRY400
+            topic = await self._executor.ensure_topic(REDRIVE_TOPIC)
+            await self._executor.execute([(position, make_row(body=b"", cause=position), topic.queues[0])])
+        except LakemqError:
+            logger.exception("the redrive at %d goes on after a restart", position)
+        finally:
+            self._runs.pop(position, None)
+
+    # Looking up ------------------------------------------------------------------------------
+
+    async def describe(self, redrive_id: str, offset: int, results_max: int) -> dict[str, Any]:
+        """How a redrive is, with its results from `offset` on. Raises `RedriveNotFound`, `LogDamaged`."""
+        position = self._position(redrive_id)
+        run = self._runs.get(position)
+        if run is not None:
+            progress, state = run.progress, "running"
+        else:
+            progress, state = await self._look_up(position)
+        shown = progress.describe(state, offset, results_max, self._executor.message_id)
+        return {"redrive_id": redrive_id, **shown}
+
+    def _position(self, redrive_id: str) -> int:
+        try:
+            name, position = parse_message_id(redrive_id)
+        except MessageNotFound:
+            raise RedriveNotFound(f"{redrive_id[:200]!r} is no redrive") from None
+        if name != self._executor.name:
+            raise RedriveNotFound(f"redrive {redrive_id!r} is of broker {name!r}; this is {self._executor.name!r}")
+        return position
+
+    async def _look_up(self, position: int) -> tuple[Progress, str]:
+        redrive = await self._read(position)
+        if redrive.dry_run:
+            return Progress(redrive), "dry_run"
+        if position in self._executor.state.redrives:
+            return Progress(redrive), "running"
+        queue = self._executor.log.topics.queue(REDRIVE_TOPIC, 0)
+        done = await find_record(self._executor, queue, position)
+        row = None if done is None else await self._row(done)
+        if row is None:
+            raise RedriveNotFound(f"what came of the redrive at {position} was lost to damage of the log")
+        return Progress(redrive, copies_of(row)), "done"
+
+    async def _read(self, position: int) -> Redrive:
+        row = await self._row(position)
+        if row is None:
+            raise RedriveNotFound(f"there is no redrive {self._executor.message_id(position)!r}")
+        return redrive_of(row)
+
+    async def _row(self, position: int) -> Row | None:
+        """The row at `position` of the log, if it is one of `REDRIVE_TOPIC`."""
+        part = await self._executor.read_one(position)
+        if part is None or part.run_of(part.numbers[0]).topic != REDRIVE_TOPIC:
+            return None
+        return part.row(part.numbers[0])
+
+
+def _compile(where: str) -> Filter:
+    return compile_filter(where, COLUMNS)

@@ -1,0 +1,44 @@
+"""Routes of redrives."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakemq.gateway.redrive.redriver import Redriver
+from lakemq.model.names import check_group
+
+RATE_MAX = 100_000
+RESULTS_MAX = 10_000
+OFFSET_MAX = 2**31
+
+
+class RedriveBody(BaseModel):
+    """Which dead letters are to be redriven, and how fast."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    where: str | None = None
+    rate_per_s: int = Field(100, ge=1, le=RATE_MAX)
+    dry_run: bool = False
+
+
+def make_router(redriver: Redriver) -> APIRouter:
+    """The routes of one broker."""
+    router = APIRouter(prefix="/v1", tags=["routing"])
+
+    @router.post("/groups/{group}/dead-letters/redrive", status_code=202, summary="Redrive dead letters")
+    async def begin(group: str, body: RedriveBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        redrive_id, matched = await redriver.begin(check_group(group), body.where, body.rate_per_s, body.dry_run)
+        return {"redrive_id": redrive_id, "matched": matched}
+
+    @router.get("/redrives/{redrive_id}", summary="How a redrive is")
+    async def describe(  # pyright: ignore[reportUnusedFunction]
+        redrive_id: str,
+        offset: Annotated[int, Query(ge=0, le=OFFSET_MAX)] = 0,
+        results_max: Annotated[int, Query(alias="max", ge=0, le=RESULTS_MAX)] = 1_000,
+    ) -> dict[str, Any]:
+        return await redriver.describe(redrive_id, offset, results_max)
+
+    return router

@@ -1,0 +1,85 @@
+"""`POST /v1/topics/{topic}/requests` and `POST /v1/replies/{correlation_id}`, past FastAPI: their bodies
+are messages, of any form and size that messages have."""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+
+from lakemq.gateway.asgi import (
+    Receive,
+    Scope,
+    Send,
+    check_names,
+    parse_int,
+    parse_query,
+    read_body,
+    send_answer,
+    until_gone,
+)
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.decode import decode_one, inflate
+from lakemq.gateway.problems import Answer
+from lakemq.gateway.produce import JSON_HEADER, LARGE_BYTES
+from lakemq.gateway.requests import Requests
+from lakemq.model.errors import Busy
+from lakemq.model.message import Draft
+from lakemq.model.names import check_writable
+
+TOPICS = "/v1/topics/"
+SUFFIX = "/requests"
+REPLIES = "/v1/replies/"
+TIMEOUT_MS = 3_000
+
+
+def is_request(method: str, path: str) -> bool:
+    """Whether the request is one of those that are handled here."""
+    if method != "POST":
+        return False
+    if path.startswith(REPLIES):
+        return "/" not in path[len(REPLIES) :] and len(path) > len(REPLIES)
+    return path.startswith(TOPICS) and path.endswith(SUFFIX) and "/" not in path[len(TOPICS) : -len(SUFFIX)]
+
+
+class RequestHandler:
+    """Serves requests and replies of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.requests = Requests(broker)
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+        """Answer one; raises `LakemqError` or `Disconnected`."""
+        query = parse_query(scope["query_string"])
+        if path.startswith(REPLIES):
+            check_names(query, frozenset())
+            message = await self.requests.reply(path[len(REPLIES) :], await self._decode(scope, receive))
+        else:
+            check_names(query, frozenset({"timeout_ms"}))
+            topic = check_writable(path[len(TOPICS) : -len(SUFFIX)])
+            timeout_ms = parse_int(query, "timeout_ms", TIMEOUT_MS, 1, self._broker.settings.gateway.wait_ms_max)
+            # Who waits doesn't hold the message any more: there may be many.
+            correlation_id = await self.requests.ask(topic, await self._decode(scope, receive), timeout_ms)
+            gone = asyncio.ensure_future(until_gone(receive))
+            try:
+                message = await self.requests.wait(correlation_id, timeout_ms, gone)
+            finally:
+                gone.cancel()
+        await send_answer(send, Answer(200, [JSON_HEADER], orjson.dumps(message)))
+
+    async def _decode(self, scope: Scope, receive: Receive) -> Draft:
+        broker, in_flight_max = self._broker, self._broker.settings.gateway.request_bytes_in_flight_max
+        if broker.in_flight_bytes > in_flight_max:
+            raise Busy("the requests under way have too many bytes together")
+        body = await read_body(receive, broker.limits.request_bytes_max, broker, in_flight_max)
+        broker.in_flight_bytes += len(body)
+        try:
+            headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+            encoding, content_type = headers.get("content-encoding", ""), headers.get("content-type", "")
+            plain = inflate(encoding, body, broker.limits.request_bytes_max) if encoding else body
+            if len(plain) <= LARGE_BYTES:
+                return decode_one(content_type, headers, plain, broker.limits)
+            return await asyncio.to_thread(decode_one, content_type, headers, plain, broker.limits)
+        finally:
+            broker.in_flight_bytes -= len(body)

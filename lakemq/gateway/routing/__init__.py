@@ -1,0 +1,1 @@
+"""The inner wheel: carries out decisions, each cause once, and anticipates those that are certain."""

@@ -1,0 +1,121 @@
+"""Checks on their way to the clients of a producer group, by long poll."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from lakemq.gateway.answers import to_dicts
+from lakemq.gateway.routing.executor import Executor
+from lakemq.storage.clock import Clock
+from lakemq.storage.open_halves import OpenHalf
+from lakemq.storage.reader import Slice
+from lakemq.storage.row_reader import FrameRows
+
+Wait = Callable[[asyncio.Future[None], float], Awaitable[bool]]
+"""Waits for the future, so many seconds at most; False when nobody is to wait any more."""
+CHECKS_MAX = 32
+"""So many checks are handed out in one answer."""
+
+
+class _Offer(NamedTuple):
+    """Which check of a transaction was handed out, and until when it is nobody else's."""
+
+    cause: int
+    until_ms: int
+
+
+class Checks:
+    """The checks that wait for an answer, by producer group. A check is handed to one client; when
+    no answer comes within `check_answer_ms`, to the next that asks."""
+
+    def __init__(self, executor: Executor, clock: Clock, answer_ms: int, wait: Wait) -> None:
+        self._executor = executor
+        self._clock = clock
+        self._answer_ms = answer_ms
+        self._wait = wait
+        self._groups: dict[str, dict[int, _Offer | None]] = {}
+        self._waiters: dict[str, set[asyncio.Future[None]]] = {}
+
+    def start(self) -> None:
+        """Take up the checks that the log has."""
+        self._executor.state.on_check = self._add
+        for half in self._executor.state.transactions.checked():
+            self._add(half)
+
+    def _add(self, half: OpenHalf) -> None:
+        self._groups.setdefault(half.group, {})[half.origin] = None
+        for waiter in self._waiters.pop(half.group, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def poll(self, group: str, wait_ms: int, gone: asyncio.Future[Any]) -> list[dict[str, Any]]:
+        """The checks of the group for one client; waits up to `wait_ms` for the first. A client that is
+        `gone` is given none."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_ms / 1000
+        stopping = False
+        while True:
+            halves, next_ms = ([], None) if gone.done() else self._take(group)
+            left = deadline - loop.time()
+            if halves or left <= 0 or stopping or gone.done():
+                return await self._describe(halves)
+            if next_ms is not None:
+                left = min(left, max(next_ms - self._clock.now_ms(), 1) / 1000)
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._waiters.setdefault(group, set()).add(waiter)
+            wake = partial(_wake, waiter)
+            gone.add_done_callback(wake)
+            try:
+                stopping = not await self._wait(waiter, left)
+            finally:
+                gone.remove_done_callback(wake)
+                waiters = self._waiters.get(group)
+                if waiters is not None:
+                    waiters.discard(waiter)
+                    if not waiters:
+                        del self._waiters[group]
+
+    def _take(self, group: str) -> tuple[list[OpenHalf], int | None]:
+        """The checks that may be handed out now, and when the next one may be."""
+        offers = self._groups.get(group, {})
+        now = self._clock.now_ms()
+        taken: list[OpenHalf] = []
+        next_ms: int | None = None
+        for origin, offer in list(offers.items()):
+            half = self._executor.state.transactions.find(origin)
+            if half is None or half.resolution is not None:
+                del offers[origin]
+            elif offer is not None and offer.cause == half.cause and offer.until_ms > now:
+                next_ms = offer.until_ms if next_ms is None else min(next_ms, offer.until_ms)
+            elif len(taken) < CHECKS_MAX:
+                offers[origin] = _Offer(half.cause, now + self._answer_ms)
+                taken.append(half)
+        if not offers:
+            self._groups.pop(group, None)
+        return taken, next_ms
+
+    async def _describe(self, halves: list[OpenHalf]) -> list[dict[str, Any]]:
+        by_cause = {half.cause: half for half in halves}
+        checks: list[dict[str, Any]] = []
+        async for part in self._executor.read_all(by_cause):
+            for number in part.numbers:
+                half = by_cause[part.frame.meta.first_position + number]
+                transaction_id = self._executor.message_id(half.origin)
+                message = _describe(part, number, self._executor.name)
+                message |= {"message_id": transaction_id, "topic": message["real_topic"]}
+                message["transaction_id"] = transaction_id
+                checks.append({"transaction_id": transaction_id, "check_times": half.check_times, "message": message})
+        return checks
+
+
+def _wake(waiter: asyncio.Future[None], _: asyncio.Future[Any]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _describe(part: FrameRows, number: int, broker: str) -> dict[str, Any]:
+    (message,) = to_dicts(Slice(part.frame, part.run_of(number), number, 1), broker)
+    return message

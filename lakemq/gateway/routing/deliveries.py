@@ -1,0 +1,276 @@
+"""Delivering scheduled messages on their millisecond, and moving on those whose segment leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+
+from pyroaring import BitMap64
+
+from lakemq.gateway.routing.copies import Scheduled, as_delivered, as_moved, body_bytes, gather, to_batch
+from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor
+from lakemq.gateway.routing.inner_wheel import InnerWheel
+from lakemq.model.errors import LakemqError
+from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC
+from lakemq.storage.clock import Clock
+from lakemq.storage.decision_record import Decision, unpack_decisions
+from lakemq.storage.row_reader import FrameRows
+from lakemq.storage.rows import make_row, value_of
+from lakemq.storage.topics import Queue
+
+logger = logging.getLogger(__name__)
+
+SLEEP_S_MAX = 1.0
+RETRY_MS = 1_000
+DAMAGED_MS = 60_000
+"""What can't be read is tried again so much later."""
+
+
+class Deliveries:
+    """Holds what is due within the lead, and writes each to its topic when it is due."""
+
+    def __init__(self, executor: Executor, clock: Clock, lead_ms: int) -> None:
+        self._executor = executor
+        self._log = executor.log
+        self._clock = clock
+        self._lead_ms = lead_ms
+        self.wheel = InnerWheel()
+        self.delivered = 0
+        self._sleeping: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Take up what was decided, and what can be anticipated, before the process began."""
+        state = self._executor.state
+        state.on_delays = self._anticipate
+        state.on_decided = self._hold
+        await self._take_up_decisions()
+        await self._anticipate_again()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _take_up_decisions(self) -> None:
+        """Hold what is decided (D) and not delivered, as its records in the log say."""
+        state = self._executor.state
+        left = state.decided.copy()
+        found: set[int] = set()
+        async for part in self._executor.read_all(list(state.decisions)):
+            for number in part.numbers:
+                decisions = unpack_decisions(value_of(part.row(number), "body"))
+                still_open = [decision for decision in decisions if decision.cause in left]
+                causes = BitMap64([decision.cause for decision in still_open])
+                if causes:
+                    found.add(part.frame.meta.first_position + number)
+                    state.decisions[part.frame.meta.first_position + number] = causes
+                left -= causes
+                self._hold(still_open)
+        for position in set(state.decisions) - found:
+            del state.decisions[position]
+        # A record that was lost to damage decided no more than what the message says itself.
+        await self._hold_by_their_own(left)
+
+    async def _hold_by_their_own(self, causes: Iterable[int]) -> None:
+        """Hold scheduled messages until the time that they are due."""
+        async for part in self._executor.read_all(causes):
+            dues = part.frame.batch.column("deliver_at_ms")
+            first = part.frame.meta.first_position
+            self._hold([Decision(first + number, dues[number].as_py()) for number in part.numbers])
+
+    async def _anticipate_again(self) -> None:
+        """What came in within the lead before the process ended may have been held only in memory."""
+        if not self._lead_ms:
+            return
+        since = self._executor.reader.position_at_time(self._clock.now_ms() - self._lead_ms)
+        delays = self._executor.state.delays
+        recent = list(delays.iter_equal_or_larger(since)) if delays and delays.max() >= since else []
+        horizon = self._clock.now_ms() + self._lead_ms
+        async for part in self._executor.read_all(recent):
+            dues = part.frame.batch.column("deliver_at_ms")
+            first = part.frame.meta.first_position
+            due = [Decision(first + number, dues[number].as_py()) for number in part.numbers]
+            self._hold([decision for decision in due if decision.due_ms <= horizon])
+
+    async def close(self) -> None:
+        """Deliver no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    # Holding ---------------------------------------------------------------------------------
+
+    def _anticipate(self, delays: list[tuple[int, int]]) -> None:
+        """Of `(cause, due)` hold what is due within the lead: that it is delivered then is certain."""
+        if self._lead_ms:
+            horizon = self._log.now_ms() + self._lead_ms
+            self._hold([Decision(cause, due) for cause, due in delays if due <= horizon])
+
+    def _hold(self, decisions: Sequence[Decision]) -> None:
+        earliest = self.wheel.next_due()
+        for cause, due in decisions:
+            self.wheel.add(due, (cause,))
+        first = self.wheel.next_due()
+        if first is not None and (earliest is None or first < earliest):
+            self.look_again()
+
+    def look_again(self) -> None:
+        if self._sleeping is not None and not self._sleeping.done():
+            self._sleeping.set_result(None)
+
+    # Delivering ------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            due = self.wheel.next_due()
+            now = self._clock.now_ms()
+            if due is None or due > now:
+                await self._sleep(None if due is None else (due - now) / 1000)
+                continue
+            causes = self.wheel.take_due(now, AT_ONCE_MAX)
+            try:
+                await self.deliver(causes)
+            except LakemqError as error:
+                logger.warning("%d scheduled messages could not be delivered, trying again: %s", len(causes), error)
+                self.wheel.add(now + RETRY_MS, causes)
+            except Exception:
+                logger.exception("%d scheduled messages could not be delivered, trying again", len(causes))
+                self.wheel.add(now + RETRY_MS, causes)
+
+    async def _sleep(self, seconds: float | None) -> None:
+        """Until the time is over or something earlier is due. Bounded: the clock may be moved."""
+        loop = asyncio.get_running_loop()
+        self._sleeping = loop.create_future()
+        timer = None if seconds is None else loop.call_later(min(seconds, SLEEP_S_MAX), self.look_again)
+        try:
+            await self._sleeping
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def deliver(self, causes: Iterable[int]) -> int:
+        """Write the copies of those causes that are pending; returns how many that were.
+
+        Raises `StoreUnwritable`: then those that were not written are pending still. Those that can't
+        be read now are held again.
+        """
+        claimed = self._executor.claim(causes)
+        kept = set(claimed)
+        left = claimed
+        try:
+            while left:
+                found = await self._executor.read_some(left)
+                parts, early = _split(found.parts, self._clock.now_ms())
+                # Somebody decided too soon: the message says itself when it is due.
+                self._put_back(early, kept)
+                again = self._clock.now_ms() + DAMAGED_MS
+                self._put_back([Decision(cause, again) for cause in found.damaged], kept)
+                if parts:
+                    await self._write(gather(parts), kept)
+                if found.lost:
+                    await self._drop_lost(found.lost, kept)
+                left = found.left
+        finally:
+            self._executor.release(kept)
+        return len(claimed)
+
+    def _put_back(self, decisions: Sequence[Decision], kept: set[int]) -> None:
+        """Hold them again, unclaimed."""
+        causes = [decision.cause for decision in decisions]
+        kept.difference_update(causes)
+        self._executor.release(causes)
+        self._hold(decisions)
+
+    async def _write(self, scheduled: Scheduled, kept: set[int]) -> None:
+        """Write copies, and take the causes that others answer for from now on out of `kept`."""
+        columns = as_delivered(scheduled, self._executor.name)
+        positions: list[int] = scheduled.positions.to_pylist()
+        queues = self._targets(scheduled)
+        keyed = [(queue.key, number) for number, queue in enumerate(queues) if queue is not None]
+        order = [number for _, number in sorted(keyed)]
+        groups: dict[Queue, int] = {}
+        for number in order:
+            queue = queues[number]
+            assert queue is not None
+            groups[queue] = groups.get(queue, 0) + 1
+        if order:
+            batch = to_batch(columns, None if order == list(range(len(positions))) else order)
+            causes = [positions[number] for number in order]
+            kept.difference_update(causes)
+            await self._executor.execute_batch(batch, list(groups.items()), body_bytes(columns), causes)
+            self.delivered += len(order)
+        dropped = [number for number, queue in enumerate(queues) if queue is None]
+        if dropped:
+            dues = scheduled.columns["deliver_at_ms"].to_pylist()
+            await self._drop({positions[number]: dues[number] for number in dropped}, kept)
+
+    def _targets(self, scheduled: Scheduled) -> list[Queue | None]:
+        """The queue of each; None where its topic was deleted."""
+        targets: list[Queue | None] = []
+        topics = scheduled.columns["real_topic"].to_pylist()
+        for name, queue_id in zip(topics, scheduled.columns["real_queue_id"].to_pylist(), strict=True):
+            topic = self._log.topics.find(name)
+            # A topic that was deleted and made again may have fewer queues.
+            targets.append(None if topic is None else topic.queues[queue_id % len(topic.queues)])
+        return targets
+
+    async def _drop(self, dues: dict[int, int | None], kept: set[int]) -> None:
+        """Those whose topic was deleted, or that damage took, are done (L): a row each says so."""
+        topic = await self._executor.ensure_topic(DECISION_TOPIC)
+        rows = {cause: make_row(body=b"", tag="drop", cause=cause, deliver_at_ms=due) for cause, due in dues.items()}
+        kept.difference_update(dues)
+        self._executor.release(dues)
+        await self._executor.execute([(cause, row, topic.queues[0]) for cause, row in rows.items()])
+
+    async def _drop_lost(self, lost: list[int], kept: set[int]) -> None:
+        logger.error("%d scheduled messages were lost to damage of the log", len(lost))
+        await self._drop(dict.fromkeys(lost), kept)
+
+    # Moving on -------------------------------------------------------------------------------
+
+    async def clear_below(self, end: int) -> bool:
+        """Schedule anew (M) all that waits below position `end`; whether nothing waits there now."""
+        state = self._executor.state
+        while True:
+            waiting = state.delays[: state.delays.rank(end - 1)] if state.delays and state.delays.min() < end else ()
+            movable = self._executor.claim([cause for cause in waiting if cause not in state.decided][:AT_ONCE_MAX])
+            if not movable:
+                return not waiting
+            kept = set(movable)
+            try:
+                if not await self._move(movable, kept):
+                    return False
+            finally:
+                self._executor.release(kept)
+
+    async def _move(self, causes: list[int], kept: set[int]) -> bool:
+        """Whether that got on."""
+        found = await self._executor.read_some(causes)
+        if found.parts:
+            scheduled = gather(found.parts)
+            columns = as_moved(scheduled, self._executor.name)
+            topic = await self._executor.ensure_topic(SCHEDULE_TOPIC)
+            groups = [(topic.queues[0], scheduled.count_rows)]
+            moved = scheduled.positions.to_pylist()
+            kept.difference_update(moved)
+            await self._executor.execute_batch(to_batch(columns), groups, body_bytes(columns), moved)
+        if found.lost:
+            await self._drop_lost(found.lost, kept)
+        return bool(found.parts or found.lost)
+
+
+def _split(parts: list[FrameRows], now_ms: int) -> tuple[list[FrameRows], list[Decision]]:
+    """The rows that are due at `now_ms`, and the others with their own due times."""
+    due: list[FrameRows] = []
+    early: list[Decision] = []
+    for part in parts:
+        dues = part.frame.batch.column("deliver_at_ms")
+        first = part.frame.meta.first_position
+        late: list[int] = []
+        for number in part.numbers:
+            at = dues[number].as_py()
+            if at <= now_ms:
+                late.append(number)
+            else:
+                early.append(Decision(first + number, at))
+        if late:
+            due.append(FrameRows(part.frame, late))
+    return due, early

@@ -1,0 +1,103 @@
+"""All that routes messages at the gateway, put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakemq.gateway.receive.acknowledger import Acknowledger
+from lakemq.gateway.receive.run_out import RunOut
+from lakemq.gateway.routing.checks import Checks, Wait
+from lakemq.gateway.routing.decisions import Decisions
+from lakemq.gateway.routing.deliveries import Deliveries
+from lakemq.gateway.routing.executor import EnsureTopic, Executor
+from lakemq.gateway.routing.nacks import Nacks
+from lakemq.gateway.routing.recalls import Recalls
+from lakemq.gateway.routing.transactions import Transactions
+from lakemq.settings import Settings
+from lakemq.storage.clock import Clock
+from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.routing_state import RoutingState
+from lakemq.storage.row_reader import RowReader
+
+
+class Router:
+    """Carries out what is decided, of one broker's log. `start` once the log is open."""
+
+    def __init__(
+        self, settings: Settings, log: CommitLog, reader: RowReader, clock: Clock, ensure_topic: EnsureTopic, wait: Wait
+    ) -> None:
+        lead_ms = settings.routing.lead_ms
+        self._settings = settings
+        self._log = log
+        self.executor = Executor(log, reader, settings.broker.name, ensure_topic)
+        self.deliveries = Deliveries(self.executor, clock, lead_ms)
+        self.transactions = Transactions(self.executor, settings.transactions, lead_ms > 0)
+        self.checks = Checks(self.executor, clock, settings.transactions.check_answer_ms, wait)
+        self.nacks = Nacks(self.executor, settings, lead_ms > 0)
+        self.recalls = Recalls(self.executor)
+        self.run_out = RunOut(self.executor, clock, lead_ms > 0)
+        self.acknowledger = Acknowledger(self.executor, self.run_out)
+        self.decisions = Decisions(self.executor, self.deliveries, self.transactions, self.nacks, self.run_out)
+
+    async def start(self) -> None:
+        """Go on where the log says that the last process stopped. Raises `LogDamaged`."""
+        self.checks.start()
+        await self.deliveries.start()
+        self.run_out.start()
+
+    async def close(self) -> None:
+        """Carry out no more."""
+        await self.deliveries.close()
+        await self.run_out.close()
+
+    @property
+    def state(self) -> RoutingState:
+        """What waits, as the log says."""
+        return self._log.routing
+
+    async def make_room(self) -> None:
+        """Let segments leave that hold nothing but scheduled messages that wait: these move on (M)."""
+        while (end := self._log.held_by_delays()) is not None and await self.deliveries.clear_below(end):
+            self._log.retain()
+
+    def timer_ms(self, kind: str) -> int | None:
+        """When the query of that kind (`delay`, `transaction`, `receive`) is to look at the time next."""
+        if kind == "receive":
+            return self.run_out.next_due
+        if kind == "delay":
+            earliest = self.state.timers.earliest()
+            return None if earliest is None else earliest - self._settings.routing.lead_ms
+        limits = self._settings.transactions
+        return self.state.transactions.earliest(limits.timeout_ms, limits.check_interval_ms)
+
+    def describe(self) -> dict[str, Any]:
+        """What `GET /v1/routing` says: what waits, and the settings that the queries need."""
+        state, settings, end = self.state, self._settings, self._log.next_position
+        limits = settings.transactions
+        return {
+            "broker": settings.broker.name,
+            "lead_ms": settings.routing.lead_ms,
+            "levels_ms": list(settings.delay.levels),
+            "delay": {
+                "waiting": len(state.delays),
+                "decided": len(state.decided),
+                "begin_position": state.begin_position(state.delays, end),
+            },
+            "transactions": {
+                "open": len(state.transactions),
+                "begin_position": state.begin_position(state.halves, end),
+                "timeout_ms": limits.timeout_ms,
+                "check_interval_ms": limits.check_interval_ms,
+                "check_max": limits.check_max,
+            },
+            "retry": {
+                "waiting": len(state.nacks),
+                "begin_position": state.begin_position(state.nacks, end),
+                "max_reconsume_times": settings.retry.max_reconsume_times,
+            },
+            "receive": {
+                "out": len(state.receipts),
+                "begin_position": state.receipts.first_receipt(end),
+            },
+            "dead_letters": len(state.dead),
+        }

@@ -1,0 +1,408 @@
+"""Staging a batch's parts, committing them, and storing each once, whatever dies in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple
+
+import orjson
+import pyarrow.compute
+from crc32c import crc32c
+
+from lakemq.gateway.decode import Limits
+from lakemq.gateway.decode.arrow_form import decode_arrow
+from lakemq.gateway.sinks.placing import Target, check_part, check_queues, done_body, place_part, with_record
+from lakemq.gateway.sinks.staging import BadPart, Part, Staging, pack
+from lakemq.model.columns import SINK
+from lakemq.model.errors import (
+    FlowControl,
+    IdempotencyMismatch,
+    InvalidRequest,
+    LakemqError,
+    PartNotFound,
+    QueueNotFound,
+    SinkNotFound,
+    StoreUnwritable,
+    TopicNotFound,
+)
+from lakemq.model.names import SCHEDULE_TOPIC, SINK_TOPIC, check_group, retry_topic
+from lakemq.settings import Settings
+from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.files import Files
+from lakemq.storage.rows import make_row
+from lakemq.storage.sinks import COMMIT, FORGET, SinkState
+from lakemq.storage.topics import Queue, Topic
+
+pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
+logger = logging.getLogger(__name__)
+
+BATCH_MAX = 2**63 - 1
+RETRY_S = 1.0
+FLUSH_BYTES = 16 * 1024 * 1024
+"""So much of a batch is stored before its parts' files go."""
+READS_MAX = 2
+"""Parts in memory at a time, of all sinks."""
+
+
+class Committed(NamedTuple):
+    """What became of a commit: `new` is False for a batch that was committed before."""
+
+    new: bool
+    messages: int
+    dropped: int
+
+
+class Sinks:
+    """The sinks of one broker. `start` once the log is open."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        log: CommitLog,
+        files: Files,
+        limits: Limits,
+        system_topic: Callable[[str], Awaitable[Topic]],
+        writable_topic: Callable[[str], Awaitable[Topic]],
+    ) -> None:
+        self._settings = settings.sinks
+        self._delay = settings.delay
+        self._log = log
+        self._limits = limits
+        self._system_topic = system_topic
+        self._writable_topic = writable_topic
+        self.staging = Staging(settings.storage.data_dir / "sinks", files)
+        self._busy: dict[str, asyncio.Future[None]] = {}
+        self._reads = asyncio.Semaphore(READS_MAX)
+        self._going_on: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def state(self) -> SinkState:
+        """What the log says was committed."""
+        return self._log.state.sinks
+
+    def start(self) -> None:
+        """Find the staged parts, and store those that were committed. Raises `OSError`."""
+        self.staging.load()
+        for name in list(self.state.unfinished()):
+            self._go_on(name)
+        self._drop([part for part in self.staging.all() if self._is_over(part)])
+        self.tidy(self._log.now_ms())
+
+    async def close(self) -> None:
+        """Store no more; the next process goes on."""
+        tasks = list(self._going_on.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def tidy(self, now_ms: int) -> None:
+        """Forget what nobody has come back for."""
+        before_ms = now_ms - self._settings.keep_ms
+        self.state.expire(before_ms)
+        old = [part for part in self.staging.all() if part.staged_ms < before_ms and part.sink not in self._busy]
+        self._drop([part for part in old if not self._is_left(part)])
+
+    # Staging ---------------------------------------------------------------------------------
+
+    async def stage(self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes) -> Part | None:
+        """Check a part and bring it to disk; nobody sees its messages before the commit. None: the batch is
+        committed already, so the part isn't needed. The same part again is no error.
+
+        Raises `InvalidRequest`, `InvalidArrow`, `MessageTooLarge`, `QueueNotFound`, `IdempotencyMismatch`,
+        `FlowControl`, `StoreUnwritable` and what keeps a producer from the topic.
+        """
+        self._check_names(sink, batch, name, group)
+        known = self.state.by_name.get(sink)
+        if known is not None and batch <= known.batch:
+            return None
+        async with self._turn(f"{sink}/{batch}/{name}"):  # a slash is in no name
+            return await self._stage(sink, batch, name, topic, group, body)
+
+    async def _stage(self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes) -> Part:
+        digest = await asyncio.to_thread(crc32c, body)
+        staged = self.staging.find(sink, batch, name)
+        if staged is not None:
+            if (staged.topic, staged.group, staged.digest) != (topic, group, digest):
+                raise IdempotencyMismatch(f"part {name!r} of batch {batch} was staged before, with other messages")
+            return staged
+        self._check_room(len(body))
+        found = await self._writable_topic(topic)
+        rows = await asyncio.to_thread(decode_arrow, body, self._limits, SINK)
+        now_ms = self._log.now_ms()
+        needs = check_part(rows.batch, found, group, now_ms, self._delay)
+        payload = pack(rows.batch)
+        count, crc = rows.batch.num_rows, crc32c(payload)
+        part = Part(sink, batch, name, topic, group, count, *needs, digest, crc, payload.size, now_ms)
+        try:
+            await asyncio.to_thread(self.staging.write, part, payload)
+        except OSError as error:
+            raise StoreUnwritable(f"the part can't be written: {error}") from None
+        self.staging.enter(part)
+        return part
+
+    def _check_names(self, sink: str, batch: int, name: str, group: str | None) -> None:
+        check_sink(sink)
+        _check_name("part", name)
+        if not 0 <= batch <= BATCH_MAX:
+            raise InvalidRequest(f"batch is {batch}; it may be 0 to {BATCH_MAX}")
+        if group is not None:
+            check_group(group)
+
+    def _check_room(self, size: int) -> None:
+        limits, staging = self._settings, self.staging
+        if self._log.unwritable is not None:
+            raise StoreUnwritable(self._log.unwritable)
+        free, _ = self._log.files.free_bytes(self._log.directory)
+        needed = self._log.settings.free_bytes_min + size + self._limits.request_bytes_max + FLUSH_BYTES
+        if free < needed:  # what is staged must also fit the log before its file goes
+            raise StoreUnwritable(f"the disk has {free} bytes free; to stage a part it needs {needed}")
+        if staging.bytes + size > limits.staged_bytes_max or staging.count >= limits.staged_parts_max:
+            raise FlowControl(
+                f"{staging.count} parts of {staging.bytes} bytes wait for their commit already"
+                " (sinks.staged_parts_max, sinks.staged_bytes_max)"
+            )
+
+    # Committing ------------------------------------------------------------------------------
+
+    async def commit(self, sink: str, batch: int, names: Sequence[str], progress: str, once: bool) -> Committed:
+        """Make a batch's parts visible, in this order, all of them or none; on return they are on disk.
+
+        A batch that is not after the sink's last one was committed before: nothing happens.
+        Raises `PartNotFound`, `FlowControl`, `InvalidRequest`, with nothing committed; `StoreUnwritable`
+        when it may have been, and then it is stored as soon as that can be: the same commit again says.
+        """
+        check_sink(sink)
+        if len(set(names)) < len(names):
+            raise InvalidRequest("a part is there twice")
+        async with self._turn(sink):
+            known = self.state.by_name.get(sink)
+            if known is not None and known.left:
+                await self._store_left(sink)
+            if not self.state.takes(sink, batch):
+                self._drop(self.staging.of(sink, batch))
+                return Committed(False, 0, 0)
+            before = (0, 0) if known is None else (known.messages, known.dropped)
+            parts = await self._staged(sink, batch, names)
+            self._check_commit(sink, parts, once)
+            for part in parts:
+                await self._target(part)  # while it can still be refused
+            record = {"op": COMMIT, "sink": sink, "batch": batch, "parts": list(names), "progress": progress}
+            await self._record({**record, "once": once})
+            await self._store_left(sink)
+            done = self.state.by_name[sink]
+            return Committed(True, done.messages - before[0], done.dropped - before[1])
+
+    async def _staged(self, sink: str, batch: int, names: Sequence[str]) -> list[Part]:
+        found = {name: self.staging.find(sink, batch, name) for name in names}
+        parts = [part for part in found.values() if part is not None]
+        for part in await asyncio.to_thread(self.staging.lacking, parts):
+            self.staging.forget(part)
+            found[part.name] = None
+        for name, part in found.items():
+            if part is None:
+                raise PartNotFound(f"part {name!r} of batch {batch} of sink {sink!r} is not staged")
+        return parts
+
+    def _check_commit(self, sink: str, parts: list[Part], once: bool) -> None:
+        if sink not in self.state.by_name and not self.state.make_room(once, self._settings.sinks_max):
+            raise FlowControl(f"there are {self._settings.sinks_max} sinks already (sinks.sinks_max)")
+        later = sum(part.later for part in parts)
+        if later and len(self._log.routing.delays) + later > self._delay.waiting_max:
+            raise FlowControl(f"more than {self._delay.waiting_max} messages would wait (delay.waiting_max)")
+
+    async def _record(self, record: dict[str, Any]) -> None:
+        """Write a record, and bring it to disk."""
+        queue = await self._queue(SINK_TOPIC)
+        body = orjson.dumps(record)
+        await asyncio.shield(self._log.append([make_row(body=body)], [queue], len(body)))
+        await self._log.flushed()
+
+    async def _queue(self, name: str) -> Queue:
+        return (await self._system_topic(name)).queues[0]
+
+    # Storing ---------------------------------------------------------------------------------
+
+    async def _store_left(self, sink: str) -> None:
+        """Store the parts that the log says are left; on return they are on disk, and their files go."""
+        try:
+            await self._store_parts(sink)
+        except LakemqError:
+            self._go_on(sink)
+            raise
+
+    async def _store_parts(self, sink: str) -> None:
+        known = self.state.by_name[sink]
+        stored: list[Part] = []
+        try:
+            for name in list(known.left):
+                part = self.staging.find(sink, known.batch, name)
+                async with self._reads:
+                    await self._store(part or _lost(sink, known.batch, name))
+                if part is not None:
+                    stored.append(part)
+                if self._log.backlogged or sum(part.bytes for part in stored) > FLUSH_BYTES:
+                    stored = await self._let_go(stored)
+        except LakemqError:
+            with suppress(StoreUnwritable):  # on a full disk their files are the room for what is left
+                await self._let_go(stored)
+            raise
+        await self._let_go(stored)
+        self._drop(self.staging.of(sink, known.batch))  # of attempts that were given up, too
+
+    async def _let_go(self, stored: list[Part]) -> list[Part]:
+        """Parts that are in the log, once that is on disk, need their files no more; none is left then."""
+        await self._log.flushed()
+        self._drop(stored)
+        return []
+
+    async def _store(self, part: Part) -> None:
+        """Store one part, in a frame that also says so. What its topic no longer takes is dropped: the
+        topic was deleted since, as with messages that wait to be delivered."""
+        try:
+            batch = await asyncio.to_thread(self.staging.read, part)
+            target = await self._target(part)
+            placed = place_part(batch, target, self._log.now_ms(), self._delay)
+        except (BadPart, TopicNotFound, QueueNotFound) as error:
+            logger.error("part %s of batch %d of sink %s is dropped: %s", part.name, part.batch, part.sink, error)  # noqa: TRY400  it says all
+            await self._record_dropped(part, str(error))
+            return
+        queue = await self._queue(SINK_TOPIC)
+        made = with_record(placed, done_body(part, part.messages), queue)
+        body_bytes = pc.sum(pc.binary_length(made.batch.column("body"))).as_py()
+        await asyncio.shield(self._log.append_batch(made.batch, made.groups, body_bytes))
+
+    async def _record_dropped(self, part: Part, why: str) -> None:
+        body = done_body(part, 0, why[:500])
+        queue = await self._queue(SINK_TOPIC)
+        await asyncio.shield(self._log.append([make_row(body=body)], [queue], len(body)))
+
+    async def _target(self, part: Part) -> Target:
+        scheduled = await self._queue(SCHEDULE_TOPIC) if part.later else None
+        retry = await self._queue(retry_topic(part.group)) if part.group is not None else None
+        topic = self._log.topics.find(part.topic)
+        if topic is None:
+            raise TopicNotFound(f"topic {part.topic!r} was deleted")
+        check_queues(topic, part.queues)
+        return Target(topic, scheduled, retry)
+
+    def _go_on(self, sink: str) -> None:
+        """Store what is left of a sink as soon as that can be."""
+        if sink not in self._going_on:
+            task = asyncio.get_running_loop().create_task(self._store_when_possible(sink))
+            self._going_on[sink] = task
+            task.add_done_callback(lambda _: self._going_on.pop(sink, None))
+
+    async def _store_when_possible(self, sink: str) -> None:
+        while True:
+            async with self._turn(sink):
+                known = self.state.by_name.get(sink)
+                if known is None or not known.left:
+                    return
+                try:
+                    await self._store_parts(sink)
+                except LakemqError as error:
+                    logger.warning("sink %s goes on later: %s", sink, error)
+                else:
+                    return
+            await asyncio.sleep(RETRY_S)
+
+    @asynccontextmanager
+    async def _turn(self, sink: str) -> AsyncGenerator[None]:
+        """One at a time changes a sink."""
+        while (other := self._busy.get(sink)) is not None:
+            await asyncio.wait([other])
+        done = self._busy[sink] = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del self._busy[sink]
+            done.set_result(None)
+
+    # Giving up -------------------------------------------------------------------------------
+
+    async def abort(self, sink: str, batch: int, names: Sequence[str] | None) -> int:
+        """Give up parts that are staged and not committed, all of the batch without `names`; how many."""
+        async with self._turn(check_sink(sink)):
+            wanted = [part for part in self.staging.of(sink, batch) if names is None or part.name in names]
+            given_up = [part for part in wanted if not self._is_left(part)]
+            self._drop(given_up)
+            return len(given_up)
+
+    async def drop_copies(self) -> int:
+        """Give up all parts with copies of messages that are staged and not committed, their files too; how many.
+        Messages have been erased, and who replays must look again at what there is: the commit says that the
+        parts are gone."""
+        dropped = 0
+        for sink in {part.sink for part in self.staging.all() if part.copies}:
+            async with self._turn(sink):
+                copies = [part for part in self.staging.of_sink(sink) if part.copies and not self._is_left(part)]
+                for part in copies:
+                    self.staging.forget(part)
+                await asyncio.to_thread(self.staging.remove, copies)
+                dropped += len(copies)
+        return dropped
+
+    async def forget(self, sink: str) -> None:
+        """Forget a sink: its next batch may have any number. Raises `SinkNotFound`, `StoreUnwritable`."""
+        async with self._turn(check_sink(sink)):
+            known = self.state.by_name.get(sink)
+            if known is None:
+                raise SinkNotFound(f"there is no sink {sink[:200]!r}")
+            if known.left:
+                await self._store_left(sink)
+            await self._record({"op": FORGET, "sink": sink})
+
+    def _drop(self, parts: list[Part]) -> None:
+        """Let parts go: from the table now, from the disk in a thread."""
+        for part in parts:
+            self.staging.forget(part)
+        if parts:
+            asyncio.get_running_loop().run_in_executor(None, self.staging.remove, parts)
+
+    def _is_left(self, part: Part) -> bool:
+        known = self.state.by_name.get(part.sink)
+        return known is not None and part.batch == known.batch and part.name in known.left
+
+    def _is_over(self, part: Part) -> bool:
+        known = self.state.by_name.get(part.sink)
+        return known is not None and part.batch <= known.batch and not self._is_left(part)
+
+
+def check_sink(sink: str) -> str:
+    """Return `sink` if it can name a sink; raises `InvalidRequest`."""
+    return _check_name("sink", sink)
+
+
+def _check_name(what: str, name: str) -> str:
+    try:
+        return check_group(name)
+    except InvalidRequest:
+        raise InvalidRequest(f"{what} {name[:200]!r} does not match [A-Za-z0-9_-]{{1,127}}") from None
+
+
+def _lost(sink: str, batch: int, name: str) -> Part:
+    """Stands for a part whose file is gone: reading it says so."""
+    return Part(sink, batch, name, "", None, 0, 0, 0, False, 0, 0, 0, 0)
+
+
+def describe(name: str, state: SinkState, staging: Staging) -> dict[str, Any]:
+    """A sink as `GET /v1/sinks/{sink}` shows it; raises `SinkNotFound`."""
+    known = state.by_name.get(name)
+    if known is None:
+        raise SinkNotFound(f"there is no sink {name[:200]!r}")
+    staged = staging.of_sink(name)
+    return {
+        "sink": name,
+        "batch": known.batch,
+        "progress": known.progress,
+        "state": "storing" if known.left else "stored",
+        "messages": known.messages,
+        "dropped": known.dropped,
+        "parts_left": len(known.left),
+        "staged_parts": len(staged),
+        "staged_bytes": sum(part.bytes for part in staged),
+        "changed_ms": known.changed_ms,
+    }

@@ -1,0 +1,175 @@
+"""Parts that wait for their commit: files beside the log, each written whole and on disk, or not there.
+
+A file is a line with a checksum and JSON, spaces to 64 bytes, and an Arrow stream with one batch, which was
+checked in full when it came. Its name, `{data_dir}/sinks/{token}.part`, is never used again: so what is being
+removed is never what has just been staged.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from crc32c import crc32c
+
+from lakemq.storage.files import Files
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".part"
+ALIGNMENT = 64
+HEADER_BYTES_MAX = 8_192
+
+
+@dataclass(frozen=True)
+class Part:
+    """A staged part. `group`: the consumer group that alone gets it, or None; `queues`: how many its topic must
+    have; `later`: how many of its rows were to be delivered later as it came; `copies`: whether some
+    say of which message they are one; `digest` is of what was sent.
+    `token` names its file."""
+
+    sink: str
+    batch: int
+    name: str
+    topic: str
+    group: str | None
+    messages: int
+    queues: int
+    later: int
+    copies: bool
+    digest: int
+    crc: int
+    bytes: int
+    staged_ms: int
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+class BadPart(Exception):
+    """A staged file is not there, or is not what was written."""
+
+
+class Staging:
+    """All staged parts of a broker. What touches a file is for a thread; the table of parts is the loop's."""
+
+    def __init__(self, directory: Path, files: Files) -> None:
+        self._directory = directory
+        self._files = files
+        self._parts: dict[str, dict[int, dict[str, Part]]] = {}
+        self.count = 0
+        self.bytes = 0
+
+    # The table -------------------------------------------------------------------------------
+
+    def find(self, sink: str, batch: int, name: str) -> Part | None:
+        """The part, if it is staged."""
+        return self._parts.get(sink, {}).get(batch, {}).get(name)
+
+    def of(self, sink: str, batch: int) -> list[Part]:
+        """All staged parts of a batch."""
+        return list(self._parts.get(sink, {}).get(batch, {}).values())
+
+    def of_sink(self, sink: str) -> list[Part]:
+        """All staged parts of a sink."""
+        return [part for parts in self._parts.get(sink, {}).values() for part in parts.values()]
+
+    def all(self) -> list[Part]:
+        """All that are staged."""
+        return [part for sink in self._parts for part in self.of_sink(sink)]
+
+    def enter(self, part: Part) -> None:
+        """Note that the part is on disk."""
+        self._parts.setdefault(part.sink, {}).setdefault(part.batch, {})[part.name] = part
+        self.count += 1
+        self.bytes += part.bytes
+
+    def forget(self, part: Part) -> None:
+        """Note that the part is about to leave."""
+        batches = self._parts.get(part.sink, {})
+        parts = batches.get(part.batch, {})
+        if parts.pop(part.name, None) is not None:
+            self.count -= 1
+            self.bytes -= part.bytes
+        if not parts:
+            batches.pop(part.batch, None)
+        if not batches:
+            self._parts.pop(part.sink, None)
+
+    # The files -------------------------------------------------------------------------------
+
+    def _path(self, part: Part) -> Path:
+        return self._directory / (part.token + SUFFIX)
+
+    def write(self, part: Part, payload: pa.Buffer) -> None:
+        """Bring a part to disk; raises `OSError`, with nothing there."""
+        text = orjson.dumps(asdict(part))
+        header = b"%08x %b" % (crc32c(text), text)
+        header += b" " * (-(len(header) + 1) % ALIGNMENT) + b"\n"
+        self._files.replace(self._path(part), [header, memoryview(payload)])
+
+    def lacking(self, parts: list[Part]) -> list[Part]:
+        """Those of the parts whose files aren't there, or are of another length."""
+        return [part for part in parts if not self._is_whole(part)]
+
+    def _is_whole(self, part: Part) -> bool:
+        try:
+            return self._path(part).stat().st_size >= part.bytes
+        except OSError:
+            return False
+
+    def read(self, part: Part) -> pa.RecordBatch:
+        """A part's rows; raises `BadPart`."""
+        try:
+            data = self._path(part).read_bytes()
+        except OSError as error:
+            raise BadPart(f"it can't be read: {error}") from None
+        payload = memoryview(data)[data.find(b"\n") + 1 :]
+        if len(payload) != part.bytes or crc32c(payload) != part.crc:
+            raise BadPart("it is damaged")
+        with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
+            return reader.read_next_batch()
+
+    def remove(self, parts: list[Part]) -> None:
+        """Remove the files of parts; what fails is left for the next start."""
+        for part in parts:
+            with suppress(OSError):
+                self._files.remove(self._path(part))
+
+    def load(self) -> None:
+        """Find what an earlier process has staged. What it had half written goes. Raises `OSError`."""
+        if not self._directory.is_dir():
+            self._directory.mkdir(parents=True)
+        self._files.sync_dir(self._directory.parent)
+        for path in sorted(self._directory.glob(f"*{SUFFIX}*")):
+            part = _read_header(path) if path.suffix == SUFFIX else None
+            if part is None or self._path(part) != path or self.find(part.sink, part.batch, part.name) is not None:
+                logger.warning("removed %s, which is no staged part", path)
+                with suppress(OSError):
+                    self._files.remove(path)
+            else:
+                self.enter(part)
+
+
+def pack(batch: pa.RecordBatch) -> pa.Buffer:
+    """A part's rows as they stand in its file."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def _read_header(path: Path) -> Part | None:
+    try:
+        with path.open("rb") as file:
+            crc, _, text = file.readline(HEADER_BYTES_MAX).rstrip().partition(b" ")
+        if int(crc, 16) != crc32c(text):
+            return None
+        fields: dict[str, Any] = orjson.loads(text)
+        return Part(**fields)
+    except (OSError, ValueError, TypeError):
+        return None

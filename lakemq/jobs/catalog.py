@@ -1,0 +1,149 @@
+"""What SQL finds by name: the lake's tables, views over them, and functions.
+
+The catalog is in the JVM's memory and the same in all its sessions. Nothing of it is kept: it is
+made anew from the lake's folder at each start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.connect import LIVE
+from lakemq.model.names import DEAD_LETTER_PREFIX, GROUP_TOPIC
+
+TOPICS_TOPIC = "RMQ_SYS_TOPICS"
+
+logger = logging.getLogger(__name__)
+
+_FUNCTIONS = {
+    "body_text(body BINARY)": ("STRING", "try_validate_utf8(CAST(body AS STRING))"),
+    "body_json(body BINARY)": ("VARIANT", "try_parse_json(try_validate_utf8(CAST(body AS STRING)))"),
+    "has_tag(tag STRING, tags STRING)": (
+        "BOOLEAN",
+        "trim(tags) IN ('', '*') OR (tag IS NOT NULL AND exists(split(tags, '[|][|]'), part -> trim(part) = tag))",
+    ),
+    "position_of(message_id STRING)": (
+        "BIGINT",
+        "try_cast(regexp_extract(message_id, '^[A-Za-z0-9_-]{1,63}[.]([0-9]+)$', 1) AS BIGINT)",
+    ),
+    "broker_of(message_id STRING)": (
+        "STRING",
+        "nullif(regexp_extract(message_id, '^([A-Za-z0-9_-]{1,63})[.][0-9]+$', 1), '')",
+    ),
+}
+"""Bytes that are no UTF-8, and text that is no JSON or message id, are NULL."""
+
+_TOPICS = f"""
+SELECT broker, change.topic AS topic, max_by(change.queues, position) AS queues,
+  max_by(change.permission, position) AS permission, max_by(change.op, position) = 'delete' AS deleted,
+  startswith(change.topic, 'RMQ_SYS_') OR startswith(change.topic, '%') AS system,
+  min(store_time) AS created_at, max(store_time) AS changed_at
+FROM (SELECT broker, position, store_time,
+    from_json(CAST(body AS STRING), 'op STRING, topic STRING, queues INT, permission STRING') AS change
+  FROM {{messages}} WHERE topic = '{TOPICS_TOPIC}')
+GROUP BY broker, change.topic
+"""  # noqa: S608 (names of our own)
+
+_OFFSETS = f"""
+SELECT group, topic, queue_id, offset, kind, committed_at, broker, position
+FROM (SELECT *, row_number() OVER (PARTITION BY broker, group, topic, queue_id ORDER BY position) AS nth
+  FROM (SELECT *, greatest(greatest_known, 0) > known AS stale
+    FROM (SELECT *, max(known) OVER (PARTITION BY broker, group ORDER BY position
+        RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS greatest_known
+      FROM (SELECT *, change.resets - count_if(tag = 'reset') OVER (PARTITION BY broker, group ORDER BY position
+          RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS known
+        FROM (SELECT broker, position, group, tag, tag AS kind, store_time AS committed_at,
+            from_json(CAST(body AS STRING),
+              'offsets MAP<STRING, ARRAY<ARRAY<BIGINT>>>, if_absent BOOLEAN, resets BIGINT') AS change
+          FROM {{messages}} WHERE topic = '{GROUP_TOPIC}' AND tag IN ('offsets', 'reset')))))
+  LATERAL VIEW explode(change.offsets) AS topic, pairs
+  LATERAL VIEW explode(pairs) AS pair
+  LATERAL VIEW inline(array(struct(CAST(pair[0] AS INT), pair[1]))) AS queue_id, offset
+  WHERE NOT coalesce(stale, false))
+WHERE nth = 1 OR NOT coalesce(change.if_absent, false)
+"""  # noqa: S608
+"""Every commit that counted (docs/groups.md). A commit that knew of fewer resets than one before it,
+resets since then added, is stale; `if_absent` counts where it is the first of its queue."""
+
+_DEAD_LETTERS = f"""
+SELECT * FROM {{messages}} WHERE startswith(topic, '{DEAD_LETTER_PREFIX}')
+"""  # noqa: S608
+
+VIEWS = {"topics": _TOPICS, "consumer_offsets": _OFFSETS, "dead_letters": _DEAD_LETTERS}
+"""By name; made over `messages`, and over `live.messages` too."""
+
+
+def register_catalog(session: SparkSession, lake: Path) -> None:
+    """Makes the lake's tables known by their folders' names, with the views and functions.
+
+    May be called again, when there are new tables. A table or a view of that name elsewhere is forgotten.
+    All sessions share the catalog, so a client may have put something in the way: what can't be made is
+    a warning.
+    """
+    names = _table_names(lake)
+    for name in names:
+        with _warned(name):
+            _register_table(session, name, lake.absolute() / name)
+    for signature, (kind, expression) in _FUNCTIONS.items():
+        with _warned(signature):
+            session.sql(f"CREATE OR REPLACE FUNCTION {signature} RETURNS {kind} RETURN {expression}")
+    if "messages" in names:
+        for name, query in VIEWS.items():
+            with _warned(name):
+                session.sql(f"CREATE OR REPLACE VIEW {name} AS {query.format(messages='messages')}")
+
+
+def lacks_tables(session: SparkSession, lake: Path) -> bool:
+    """Whether a table of the lake is not known by its name: it is new, or a client has dropped it."""
+    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    catalog, identifier = java_session.sessionState().catalog(), jvm.org.apache.spark.sql.catalyst.TableIdentifier
+    return not all(catalog.tableExists(identifier(name)) for name in _table_names(lake))
+
+
+def _table_names(lake: Path) -> list[str]:
+    return [path.parent.name for path in sorted(lake.absolute().glob("*/_delta_log"))]
+
+
+@contextlib.contextmanager
+def _warned(name: str) -> Generator[None]:
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        logger.warning("can't make %s in Spark's catalog: %s", name, (str(error).splitlines() or ["?"])[0])
+
+
+def register_live_views(session: SparkSession) -> None:
+    """Makes the views over `live.messages`, which must be there; they follow it as it is replaced."""
+    for name, query in VIEWS.items():
+        source = query.format(messages=f"{LIVE}.messages")
+        with _warned(f"{LIVE}.{name}"):
+            session.sql(f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW {name} AS {source}")
+
+
+def _register_table(session: SparkSession, name: str, path: Path) -> None:
+    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    catalog = java_session.sessionState().catalog()
+    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name)
+    if catalog.tableExists(identifier):
+        found = catalog.getTableMetadata(identifier)
+        if found.tableType().name() == "VIEW":
+            session.sql(f"DROP VIEW `{name}`")
+        elif Path(found.location().getPath()) == path:
+            return
+        else:
+            session.sql(f"DROP TABLE `{name}`")
+    session.sql(f"CREATE TABLE `{name}` USING delta LOCATION '{_quoted(path)}'")
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("\\", "\\\\").replace("'", "\\'")

@@ -1,0 +1,72 @@
+"""What a table of the lake is: its columns, how it is laid out, and what it takes from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+_PROPERTIES = {
+    # Readers of Delta's first protocol can read the tables: no feature that they must know.
+    "delta.enableDeletionVectors": "false",
+    "delta.checkpointPolicy": "classic",
+    # A checkpoint of the table's log costs a second; a start reads at most so many entries.
+    "delta.checkpointInterval": "100",
+    # A commit every few seconds: a month of them, the default, would be half a million files.
+    "delta.logRetentionDuration": "interval 2 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+}
+
+
+@dataclass(frozen=True)
+class LakeTable:
+    """One table: `log_columns` are read from the log, `rows` makes the table's rows of them.
+
+    It is clustered, or else partitioned by one column. `statistics` are the columns by which files
+    can be skipped; a body among them would only cost.
+    """
+
+    name: str
+    columns: dict[str, str]
+    statistics: tuple[str, ...]
+    log_columns: tuple[str, ...]
+    rows: Callable[[DataFrame], DataFrame]
+    cluster_by: tuple[str, ...] = ()
+    partition_by: str | None = None
+
+    def path(self, lake: Path) -> Path:
+        return lake.absolute() / self.name
+
+    def create(self, session: SparkSession, lake: Path) -> None:
+        """Makes the table where there is none; adds the columns that an older one lacks."""
+        if (self.path(lake) / "_delta_log").is_dir():
+            self._add_columns(session, lake)
+            return
+        session.sql(self.definition(f"delta.`{self.path(lake)}`"))
+
+    def definition(self, name: str) -> str:
+        """The statement that makes the table under that name where there is none."""
+        properties = _PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(self.statistics)}
+        listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+        return (
+            f"CREATE TABLE IF NOT EXISTS {name} ({_definitions(self.columns)}) USING delta "
+            f"{self._layout()} TBLPROPERTIES ({listed})"
+        )
+
+    def _layout(self) -> str:
+        if self.partition_by is not None:
+            return f"PARTITIONED BY ({self.partition_by})"
+        return f"CLUSTER BY ({', '.join(self.cluster_by)})"
+
+    def _add_columns(self, session: SparkSession, lake: Path) -> None:
+        """An earlier version made the table: in the rows that are there, a new column is null."""
+        present = session.read.format("delta").load(str(self.path(lake))).columns
+        lacking = {name: kind for name, kind in self.columns.items() if name not in present}
+        if lacking:
+            session.sql(f"ALTER TABLE delta.`{self.path(lake)}` ADD COLUMNS ({_definitions(lacking)})")
+
+
+def _definitions(columns: dict[str, str]) -> str:
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())

@@ -1,0 +1,38 @@
+"""The jobs there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakemq.jobs.maintenance.cleanup import clean_up
+from lakemq.jobs.maintenance.cron import trigger_of
+from lakemq.jobs.maintenance.erase import erase
+from lakemq.jobs.maintenance.layout import optimize, vacuum
+from lakemq.jobs.maintenance.rebuild import rebuild_index
+from lakemq.jobs.maintenance.retention import retention
+from lakemq.jobs.maintenance.stats import stats
+from lakemq.jobs.maintenance.verify import verify
+from lakemq.jobs.maintenance.work import Job
+from lakemq.settings import Maintenance
+
+_ALL = (
+    Job("optimize", "merge small files and cluster them", optimize, "optimize"),
+    Job("vacuum", "delete files that no recent version needs", vacuum, "vacuum"),
+    Job("retention", "let go of what topics no longer keep", retention, "retention"),
+    Job("checkpoint-cleanup", "remove what past runs left beside the tables", clean_up, "checkpoint_cleanup"),
+    Job("index-rebuild", "make consume_queue and message_index anew of messages", rebuild_index, "index_rebuild"),
+    Job("verify", "compare the log and the tables of messages", verify, "verify"),
+    Job("erase", "erase messages: lakemq erase", erase),
+    Job("stats", "note what each table and topic amounts to", stats, "stats"),
+)
+JOBS: dict[str, Job] = {job.name: job for job in _ALL}
+
+
+def schedules(options: Maintenance) -> dict[str, Any]:
+    """APScheduler's trigger of each job that has a schedule. Raises `SettingsError`."""
+    found = {
+        job.name: trigger_of(job.setting, getattr(options, job.setting), options.timezone)
+        for job in JOBS.values()
+        if job.setting is not None
+    }
+    return {name: trigger for name, trigger in found.items() if trigger is not None}

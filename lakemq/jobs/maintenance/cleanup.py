@@ -1,0 +1,72 @@
+"""The job `checkpoint-cleanup`: what runs and requests of the past have left beside the tables."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from lakemq.jobs.lake_query import CHECKPOINTS
+from lakemq.jobs.maintenance.requests import FOLDER
+from lakemq.jobs.maintenance.runs import forget_runs
+from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.storage.clock import SystemClock
+
+_DAY_MS = 86_400_000
+
+
+def clean_up(work: Work) -> Outcome:
+    """Removes checkpoints that no query has written for a day, results that nobody fetched for a
+    day, and the rows of runs past `runs_retention_ms`. Has each table's log let go of its past."""
+    now_ms = SystemClock().now_ms()
+    checkpoints = [folder for folder in (work.lake / CHECKPOINTS).glob("*/*") if folder.is_dir()]
+    removed = 0
+    for folder in checkpoints:
+        work.check()
+        if _newest_ms(folder) < now_ms - _DAY_MS:
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += 1
+    files = [*(work.lake / FOLDER / "results").glob("*"), *(work.lake / FOLDER).rglob("*.tmp")]
+    left = _remove_older(files, now_ms - _DAY_MS)
+    runs = forget_runs(work.lake, now_ms - work.options.runs_retention_ms)
+    return Outcome({"checkpoints": removed, "files": left, "runs": runs, "log_files": _clean_logs(work)})
+
+
+def _newest_ms(folder: Path) -> float:
+    """When something in the folder was written last; a running query writes with each batch."""
+    newest = folder.stat().st_mtime
+    for file in folder.rglob("*"):
+        try:
+            newest = max(newest, file.stat().st_mtime)
+        except FileNotFoundError:
+            continue
+    return newest * 1000
+
+
+def _remove_older(files: Iterable[Path], before_ms: int) -> int:
+    count = 0
+    for file in files:
+        try:
+            if file.stat().st_mtime * 1000 < before_ms:
+                file.unlink()
+                count += 1
+        except FileNotFoundError:
+            continue
+    return count
+
+
+def _clean_logs(work: Work) -> int:
+    """Delta does it after every hundredth commit; here it's also done for a table that rests."""
+    jvm: Any = work.session._jvm  # pyright: ignore[reportPrivateUsage]
+    java_session: Any = work.session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    none = jvm.scala.Option.empty()
+    count = 0
+    for table in work.tables():
+        work.check()
+        path = table.path(work.lake)
+        before = len(list((path / "_delta_log").iterdir()))
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session, str(path))
+        log.doLogCleanup(log.update(False, none, none), none)
+        count += max(0, before - len(list((path / "_delta_log").iterdir())))
+    return count

@@ -1,0 +1,92 @@
+"""A job on demand: done by the process that writes the lake, or here where there is none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.errors import LakeNotFound
+from lakemq.jobs.lake_lock import LakeLock
+from lakemq.jobs.lake_query import LakeQuery
+from lakemq.jobs.maintenance import requests
+from lakemq.jobs.maintenance.catalogue import JOBS
+from lakemq.jobs.maintenance.runner import Runner
+from lakemq.jobs.maintenance.runs import Run
+from lakemq.jobs.session import start_session
+from lakemq.model.errors import LakemqError
+from lakemq.settings import Settings
+
+_LOOK_S = 0.2
+
+Say = Callable[[str], None]
+
+
+def run_job(settings: Settings, broker_url: str, name: str, parameters: Mapping[str, Any], say: Say) -> Run:
+    """One run of the job; blocks until it has ended, however it ended.
+
+    Raises `LakemqError` for a name that is none, `LakeNotFound` where there is no lake, and where
+    the process that was asked can't do it. An interrupt withdraws the request; a run that is under
+    way elsewhere goes on.
+    """
+    if name not in JOBS:
+        raise LakemqError(f"no job {name!r}; there are {', '.join(JOBS)}")
+    lake = settings.lake.dir
+    if not any(lake.glob("*/_delta_log")):
+        raise LakeNotFound(f"there is no lake in {lake}: run `lakemq up` or `lakemq jobs` first")
+    if requests.is_held(lake):
+        run = _ask(settings, name, parameters, say)
+        if run is not None:
+            return run
+    return _run_here(settings, broker_url, name, parameters, say)
+
+
+def _ask(settings: Settings, name: str, parameters: Mapping[str, Any], say: Say) -> Run | None:
+    """Has the process that writes the lake do it; None: that one is gone."""
+    lake = settings.lake.dir
+    request_id = requests.submit(lake, name, parameters)
+    say(f"asked the running jobs for {name}")
+    try:
+        while (result := requests.take_result(lake, request_id)) is None:
+            time.sleep(_LOOK_S)
+            if not requests.is_held(lake):
+                result = requests.take_result(lake, request_id)
+                break
+    finally:
+        requests.withdraw(lake, request_id)
+    if result is None:
+        return None
+    if set(result) == {"error"}:
+        raise LakemqError(result["error"])
+    return Run.from_json(result)
+
+
+def _run_here(settings: Settings, broker_url: str, name: str, parameters: Mapping[str, Any], say: Say) -> Run:
+    say("no jobs run on this lake: starting Spark here")
+    found = SparkSession.getActiveSession()
+    session = start_session(settings, f"lakemq {name}", short_lived=True)
+    lock = LakeLock(session, settings.lake.dir)
+    try:
+        if not lock.acquire():
+            raise LakemqError("another process began to write the lake meanwhile; give the command again")
+        runner = Runner(session, settings, broker_url, lake_query=partial(_lake_query, session, settings, broker_url))
+        return runner.run(name, "command", parameters)
+    finally:
+        lock.release()
+        if found is None:
+            session.stop()
+
+
+@contextmanager
+def _lake_query(session: SparkSession, settings: Settings, broker_url: str) -> Generator[None]:
+    """Runs the lake query meanwhile."""
+    query = LakeQuery(session, settings, broker_url)
+    try:
+        query.start()
+        yield
+    finally:
+        query.stop()

@@ -1,0 +1,72 @@
+"""Whether two sets of rows are the same, told by a few numbers; and how they differ, if they do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
+
+SAMPLE = 10
+_LOW_BITS = 0xFFFF_FFFF
+
+
+class Digest(NamedTuple):
+    """Of rows: how many, how many with different keys, and two sums of their hashes."""
+
+    rows: int
+    keys: int
+    total: int
+    parity: int
+
+
+class Difference(NamedTuple):
+    """Rows that are lacking, that should not be there, and that are not as they should be."""
+
+    missing: int
+    extra: int
+    differing: int
+    sample: list[dict[str, Any]]
+
+
+def digest(frame: DataFrame, columns: Sequence[str], key: Sequence[str]) -> Digest:
+    """The same for the same rows in any order; for others, by chance in 2⁹⁶ cases once."""
+    each = row_hash(frame, columns)
+    found = frame.select(each.alias("hash"), F.struct(*key).alias("key")).agg(
+        F.count("*").alias("rows"),
+        F.count_distinct("key").alias("keys"),
+        F.coalesce(F.sum(F.col("hash").bitwiseAND(_LOW_BITS)), F.lit(0)).alias("total"),
+        F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("parity"),
+    )
+    return Digest(**found.toArrow().to_pylist()[0])
+
+
+def differences(expected: DataFrame, actual: DataFrame, columns: Sequence[str], key: Sequence[str]) -> Difference:
+    """How `actual` differs from `expected`, row by row; keys should be unique in both."""
+    left = expected.select(*key, row_hash(expected, columns).alias("expected"))
+    right = actual.select(*key, row_hash(actual, columns).alias("actual"))
+    kind = (
+        F.when(F.col("actual").isNull(), "missing")
+        .when(F.col("expected").isNull(), "extra")
+        .when(F.col("actual") != F.col("expected"), "differing")
+    )
+    found = left.join(right, list(key), "full").withColumn("kind", kind).where("kind IS NOT NULL")
+    found = found.select("kind", *key).persist()
+    try:
+        counts = {row["kind"]: row["count"] for row in found.groupBy("kind").count().toArrow().to_pylist()}
+        sample = found.orderBy("kind", *key).limit(SAMPLE).toArrow().to_pylist()
+    finally:
+        found.unpersist()
+    return Difference(counts.get("missing", 0), counts.get("extra", 0), counts.get("differing", 0), sample)
+
+
+def row_hash(frame: DataFrame, columns: Sequence[str]) -> Column:
+    """A row's hash of 64 bits. A map's entries are taken in the order of their keys; a null is told
+    from what hashes like nothing."""
+    kinds = dict(frame.dtypes)
+    values = [
+        F.array_sort(F.map_entries(name)) if kinds[name].startswith("map") else F.col(f"`{name}`") for name in columns
+    ]
+    nulls = F.concat(*(F.when(F.col(f"`{name}`").isNull(), "0").otherwise("1") for name in columns))
+    return F.xxhash64(*values, nulls)

@@ -1,0 +1,197 @@
+"""Erasing messages: gone from the log and from the files of the tables, their positions left as holes.
+
+First the log, so that nothing comes into the tables again; then the tables' rows, `messages` last, so
+that who is killed half-way finds what it had to erase again; then the files that held them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
+
+from lakemq.jobs.catalog import register_catalog
+from lakemq.jobs.errors import InvalidStatement
+from lakemq.jobs.lake_scheduled import SCHEDULED
+from lakemq.jobs.lake_table import LakeTable
+from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
+from lakemq.jobs.lake_transactions import TRANSACTIONS
+from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.maintenance.erased_files import has_begun, remove_files, set_begun, what_waits
+from lakemq.jobs.maintenance.holes import ERASED, append_holes, ranges_of
+from lakemq.jobs.maintenance.progress import catch_up
+from lakemq.jobs.maintenance.rebuild import is_below
+from lakemq.jobs.maintenance.retention import sql_text
+from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.jobs.scheduled_writer import TURN
+from lakemq.model.errors import LakemqError
+from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC
+
+MESSAGES_MAX = 1_000_000
+"""At most so many at a time: their positions are held in memory."""
+
+LOG_CHUNK = 100_000
+_IN_LIST_MAX = 1_000
+_ROUNDS_MAX = 8
+_ORDER = (MESSAGE_INDEX, CONSUME_QUEUE, TRANSACTIONS, SCHEDULED, MESSAGES)
+_FOUND = ("broker", "position", "topic", "links")
+
+
+def erase(work: Work) -> Outcome:
+    """Erases what parameter `where` finds in `messages` (with `key`, each of a message's keys), and the
+    copies and originals of that; `dry_run`: only says how much.
+
+    What is produced after the call is not looked for. Raises `InvalidStatement` for a condition that
+    Spark can't understand, `BrokerUnavailable`, and `LakemqError` for too many messages.
+    """
+    where = work.parameters.get("where")
+    if not isinstance(where, str):
+        raise InvalidStatement("erase needs a condition: lakemq erase --where …")
+    register_catalog(work.session, work.lake)
+    ends = catch_up(work)
+    found = _find(work, where, ends)
+    topics = sorted(
+        found.group_by("topic").aggregate([("position", "count")]).to_pylist(), key=lambda row: row["topic"]
+    )
+    detail: dict[str, Any] = {
+        "messages": found.num_rows,
+        "topics": {row["topic"]: row["position_count"] for row in topics},
+    }
+    if work.parameters.get("dry_run"):
+        return Outcome(detail | {"dry_run": True})
+    if found.num_rows:
+        detail["log"] = _erase_in_log(work, found)
+        set_begun(work.lake, begun=True)
+        detail["tables"] = {table.name: _erase_in_table(work, table, found) for table in _ORDER}
+    if has_begun(work.lake):
+        work.refresh()
+        detail["files"] = {table.name: remove_files(work, table.path(work.lake)) for table in work.tables()}
+        detail["waits"] = what_waits(work)
+        _forget_at_brokers(work)
+        set_begun(work.lake, begun=False)
+    return Outcome(detail)
+
+
+def _find(work: Work, where: str, ends: dict[str, int]) -> pa.Table:
+    """`broker`, `position` and `topic` of all that is to go, in the order of the log."""
+    messages = work.rows(MESSAGES)
+    # Control traffic says what became of messages; without it the broker would do things again.
+    control = F.col("topic").startswith("RMQ_SYS_") & ~F.col("topic").isin(HALF_TOPIC, CHECK_MAX_TOPIC)
+    messages = messages.where(is_below(ends) & ~control)
+    found = _matching(messages, where)
+    found.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        count, rounds = found.count(), 0
+        while count and rounds < _ROUNDS_MAX:
+            work.check()
+            more = _with_linked(messages, found).persist(StorageLevel.MEMORY_AND_DISK)
+            grown = more.count()
+            found.unpersist()
+            found = more
+            if grown == count:
+                break
+            count, rounds = grown, rounds + 1
+        if count > MESSAGES_MAX:
+            raise LakemqError(f"{count} messages are more than {MESSAGES_MAX} at a time: narrow the condition")
+        return found.select("broker", "position", "topic").orderBy("broker", "position").toArrow()
+    finally:
+        found.unpersist()
+
+
+def _matching(messages: DataFrame, where: str) -> DataFrame:
+    keyed = messages.withColumn("key", F.explode_outer(F.array_distinct("keys")))
+    try:
+        return _linked(keyed.where(F.expr(where))).select(*_FOUND).distinct()
+    except PySparkException as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise InvalidStatement(lines[0] if lines else type(error).__name__) from None
+
+
+def _linked(messages: DataFrame) -> DataFrame:
+    """With `links`: the ids that a message shares with its copies and its originals.
+
+    The cause of what was scheduled, or was delivered of that, is of that one message; another cause
+    may have had many effects.
+    """
+    is_of_one = F.col("cause").isNotNull() & F.col("deliver_at").isNotNull()
+    cause = F.when(is_of_one, F.concat_ws(".", "broker", F.col("cause").cast("string")))
+    links = F.array("message_id", "origin_message_id", "transaction_id", cause)
+    return messages.withColumn("links", F.array_sort(F.array_distinct(F.array_compact(links))))
+
+
+def _with_linked(messages: DataFrame, found: DataFrame) -> DataFrame:
+    """What is found, and all that shares an id with it."""
+    ids = found.select(F.explode("links").alias("link")).distinct()
+    each = _linked(messages).select(*_FOUND, F.explode("links").alias("link"))
+    return found.unionAll(each.join(ids, "link", "left_semi").select(*_FOUND)).distinct()
+
+
+def _erase_in_log(work: Work, found: pa.Table) -> dict[str, int]:
+    """Messages that the log held and now doesn't, and those that had left it before."""
+    erased = 0
+    for address in work.broker_url.split(","):
+        client = LogClient(address)
+        try:
+            broker = client.end().broker
+            positions = _positions(found, broker)
+            append_holes(work.lake, broker, ranges_of(positions), ERASED)
+            for at in range(0, len(positions), LOG_CHUNK):
+                work.check()
+                erased += client.erase(positions[at : at + LOG_CHUNK])
+        finally:
+            client.close()
+    return {"erased": erased, "not_there": found.num_rows - erased}
+
+
+def _forget_at_brokers(work: Work) -> None:
+    """Each erasure has the gateway forget what it has read of the lake, one of nothing too."""
+    for address in work.broker_url.split(","):
+        client = LogClient(address)
+        try:
+            client.erase([])
+        finally:
+            client.close()
+
+
+def _erase_in_table(work: Work, table: LakeTable, found: pa.Table) -> int:
+    """How many rows went."""
+    work.check()
+    if table not in work.tables():
+        return 0
+    if table is SCHEDULED:  # the one table whose files the lake query writes again
+        with TURN:
+            return _delete(work, table, found)
+    return _delete(work, table, found)
+
+
+def _delete(work: Work, table: LakeTable, found: pa.Table) -> int:
+    work.forget_cached()
+    target = f"delta.`{table.path(work.lake)}`"
+    if found.num_rows <= _IN_LIST_MAX:  # Delta finds the files by their statistics then
+        brokers: list[str] = sorted(set(found["broker"].to_pylist()))
+        each = (
+            f"broker = {sql_text(broker)} AND position IN ({', '.join(map(str, _positions(found, broker)))})"
+            for broker in brokers
+        )
+        condition = " OR ".join(f"({part})" for part in each)
+        rows = work.session.sql(f"DELETE FROM {target} WHERE {condition}").toArrow()  # noqa: S608 (numbers, names)
+        return int(rows["num_affected_rows"][0].as_py())
+    positions = work.session.createDataFrame(found.select(["broker", "position"]))
+    positions.createOrReplaceTempView("lakemq_erased")
+    within = positions.agg(F.min("position"), F.max("position")).toArrow().to_pylist()[0]
+    low, high = within.values()
+    rows = work.session.sql(
+        f"MERGE INTO {target} t USING lakemq_erased s ON t.broker = s.broker AND t.position = s.position "
+        f"AND t.position BETWEEN {low} AND {high} WHEN MATCHED THEN DELETE"
+    ).toArrow()
+    return int(rows["num_deleted_rows"][0].as_py())
+
+
+def _positions(found: pa.Table, broker: str) -> list[int]:
+    """In order."""
+    pairs = zip(found["broker"].to_pylist(), found["position"].to_pylist(), strict=True)
+    return [position for name, position in pairs if name == broker]

@@ -1,0 +1,101 @@
+"""The files of rows that were deleted: removed at once, whichever version of the table needs them.
+
+Only files that Delta's log has named are removed at once. What it has never named may be a commit
+that is just being made; that goes when it is an hour old and still has no name.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
+
+from lakemq.jobs.maintenance.requests import FOLDER
+from lakemq.jobs.maintenance.work import Work
+from lakemq.storage.clock import SystemClock
+
+_BEGUN = "erasing"
+_UNNAMED_MS = 3_600_000
+_LOG_RETENTION = timedelta(days=2)
+"""As `lake_table` sets it."""
+
+
+def has_begun(lake: Path) -> bool:
+    """Whether rows were deleted whose files may still be there."""
+    return (lake / FOLDER / _BEGUN).exists()
+
+
+def set_begun(lake: Path, *, begun: bool) -> None:
+    file = lake / FOLDER / _BEGUN
+    if begun:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    else:
+        file.unlink(missing_ok=True)
+
+
+def remove_files(work: Work, path: Path) -> dict[str, int]:
+    """Removes the files that the table's present version does not need; how many, and their bytes."""
+    there = _data_files(path)  # before the version is read: what is committed after that has a name in it
+    named_before = _tombstones(work, path)
+    needed = {Path(unquote(name)).name for name in DeltaTable(str(path)).file_uris()}
+    hour_ago_ms = SystemClock().now_ms() - _UNNAMED_MS
+    files = size = 0
+    for file in there:
+        try:
+            found = file.stat()
+            if file.name in needed or (file.name not in named_before and found.st_mtime * 1000 > hour_ago_ms):
+                continue
+            file.unlink()
+        except FileNotFoundError:
+            continue
+        files, size = files + 1, size + found.st_size
+    return {"files": files, "bytes": size}
+
+
+def what_waits(work: Work) -> list[str]:
+    """What still holds a trace, in words, and until when."""
+    now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+    until = (now + _LOG_RETENTION).isoformat(timespec="minutes")
+    waits = [f"the tables' logs hold the least and greatest keys of removed files as statistics, until about {until}"]
+    left = sum(_count_unneeded(table.path(work.lake)) for table in work.tables())
+    if left:
+        waits.append(f"{left} file(s) of commits under way, or failed within the hour: `vacuum` removes these")
+    return waits
+
+
+def _tombstones(work: Work, path: Path) -> set[str]:
+    """Names of the files that Delta's log says were removed."""
+    jvm: Any = work.session._jvm  # pyright: ignore[reportPrivateUsage]
+    java_session: Any = work.session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    none = jvm.scala.Option.empty()
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session, str(path))
+    removed = DataFrame(log.update(False, none, none).tombstones().toDF(), work.session).select("path")
+    return {Path(unquote(name)).name for name in removed.toArrow()["path"].to_pylist()}
+
+
+def _count_unneeded(path: Path) -> int:
+    there = {file.name: file for file in _data_files(path)}
+    needed = {Path(unquote(name)).name for name in DeltaTable(str(path)).file_uris()}
+    return sum(_holds_rows(file) for name, file in there.items() if name not in needed)
+
+
+def _holds_rows(file: Path) -> bool:
+    """False of the empty files that Spark leaves where a task had no rows, and of one that is gone."""
+    try:
+        return pq.read_metadata(file).num_rows > 0
+    except FileNotFoundError:
+        return False
+    except pa.ArrowException:
+        return True  # it is being written
+
+
+def _data_files(path: Path) -> list[Path]:
+    """Of whatever version; each has a name of its own."""
+    return [file for file in path.rglob("*.parquet") if "_delta_log" not in file.parts]

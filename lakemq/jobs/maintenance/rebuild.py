@@ -1,0 +1,81 @@
+"""The job `index-rebuild`: `consume_queue` and `message_index` made anew of `messages`.
+
+One commit puts the new files in the place of all that its version has, without reading any of the
+old: they may be damaged. It leaves the table's progress alone. Rows that the lake query adds
+meanwhile are in files of later versions, which stay.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
+
+from lakemq.jobs.delta_progress import Progress, read_progress
+from lakemq.jobs.lake_table import LakeTable
+from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
+from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.model.errors import LakemqError
+
+_WAIT_S = 0.1
+_WAIT_S_MAX = 60.0
+
+
+def rebuild_index(work: Work) -> Outcome:
+    """Rebuilds both tables, or the one of parameter `table`."""
+    chosen = work.parameters.get("table")
+    tables = [table for table in (CONSUME_QUEUE, MESSAGE_INDEX) if chosen in {None, table.name}]
+    if not tables:
+        raise LakemqError(f"no index {chosen!r}; there are {CONSUME_QUEUE.name}, {MESSAGE_INDEX.name}")
+    there = work.tables()
+    rebuilt = {table.name: _rebuild(work, table) for table in tables if table in there and MESSAGES in there}
+    return Outcome({"rebuilt": rebuilt})
+
+
+def derived_rows(table: LakeTable, messages: DataFrame) -> DataFrame:
+    """The rows that `table` should have for these rows of `messages`."""
+    return table.rows(messages.withColumn("size", F.length("body").cast("int")))
+
+
+def _rebuild(work: Work, table: LakeTable) -> dict[str, Any]:
+    work.check()
+    jvm: Any = work.session._jvm  # pyright: ignore[reportPrivateUsage]
+    java_session: Any = work.session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    delta = jvm.org.apache.spark.sql.delta
+    transaction = delta.DeltaLog.forTable(java_session, str(table.path(work.lake))).startTransaction()
+    snapshot = transaction.snapshot()
+    held = read_progress(table.path(work.lake), snapshot.version()).held
+    source = _messages_up_to(work, held)
+    rows = derived_rows(table, work.rows(MESSAGES, source.version).where(is_below(held)))
+    old = list(snapshot.allFiles().collectAsList())
+    actions = transaction.writeFiles(rows._jdf)  # pyright: ignore[reportPrivateUsage]
+    added = actions.size()
+    for file in old:
+        actions = actions.appended(file.remove())
+    work.check()
+    operation = getattr(delta, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
+    version = transaction.commit(actions, operation)
+    return {"version": version, "files_before": len(old), "files_after": added, "from_messages": source.version}
+
+
+def is_below(held: dict[str, int]) -> Column:
+    """Of a row: whether it is below its broker's position in `held`."""
+    condition = F.lit(False)
+    for broker, position in held.items():
+        condition = condition | ((F.col("broker") == broker) & (F.col("position") < position))
+    return condition
+
+
+def _messages_up_to(work: Work, held: dict[str, int]) -> Progress:
+    """A version of `messages` that holds all that is below `held`: tables are written side by side."""
+    waited = 0.0
+    while True:
+        found = read_progress(MESSAGES.path(work.lake))
+        if all(found.held.get(broker, 0) >= position for broker, position in held.items()):
+            return found
+        work.check()
+        if waited >= _WAIT_S_MAX:
+            raise LakemqError(f"messages holds {found.held}, an index {held}: the lake query does not go on")
+        work.stop.wait(_WAIT_S)
+        waited += _WAIT_S

@@ -1,0 +1,121 @@
+"""Jobs that another process asks for: files in `{lake}/_maintenance`, and no Spark.
+
+The process that holds the lake's lock looks for `requests/{id}.json`, does the job and writes
+`results/{id}.json`. The request stays until there is a result: who is killed between finds it again
+at the next start. Every job can be run again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lakemq.storage.clock import SystemClock
+
+FOLDER = "_maintenance"
+"""The folder in the lake; Delta's readers pass over names like this."""
+
+ATTEMPTS_MAX = 3
+"""A request that ended its process so often is answered with a failure."""
+
+REQUESTS_MAX = 100
+_LOCK = "_lock"
+
+
+@dataclass(frozen=True)
+class Request:
+    """`starts`: how often somebody began with it; `asked_at`: in milliseconds since 1970."""
+
+    request_id: str
+    job: str
+    parameters: Mapping[str, Any]
+    asked_at: int
+    starts: int = 0
+
+
+def submit(lake: Path, job: str, parameters: Mapping[str, Any]) -> str:
+    """Asks for a job; the id under which the result will be."""
+    request = Request(uuid.uuid4().hex, job, parameters, SystemClock().now_ms())
+    _write(lake, request)
+    return request.request_id
+
+
+def withdraw(lake: Path, request_id: str) -> None:
+    """Nobody waits for it any more; what is under way goes on."""
+    _request_file(lake, request_id).unlink(missing_ok=True)
+
+
+def waiting(lake: Path) -> list[Request]:
+    """The oldest requests without a result, at most `REQUESTS_MAX`; what is malformed is removed."""
+    found: list[Request] = []
+    for file in (lake / FOLDER / "requests").glob("*.json"):
+        try:
+            found.append(Request(**json.loads(file.read_text(encoding="utf-8"))))
+        except FileNotFoundError:
+            continue
+        except (ValueError, TypeError):
+            file.unlink(missing_ok=True)
+    return sorted(found, key=lambda request: request.asked_at)[:REQUESTS_MAX]
+
+
+def begin(lake: Path, request: Request) -> None:
+    """Counts a start; before the work."""
+    _write(lake, replace(request, starts=request.starts + 1))
+
+
+def answer(lake: Path, request: Request, result: Mapping[str, Any]) -> None:
+    """Writes the result, and only then removes the request."""
+    write_atomically(_result_file(lake, request.request_id), json.dumps(result, ensure_ascii=False))
+    withdraw(lake, request.request_id)
+
+
+def take_result(lake: Path, request_id: str) -> dict[str, Any] | None:
+    """The result, which is removed; None: there is none yet."""
+    file = _result_file(lake, request_id)
+    if not file.exists():
+        return None
+    content = json.loads(file.read_text(encoding="utf-8"))
+    file.unlink(missing_ok=True)
+    return content
+
+
+def is_held(lake: Path) -> bool:
+    """Whether some process writes the lake: it holds the lock (`lake_lock`)."""
+    file = lake / _LOCK
+    if not file.exists():
+        return False
+    with file.open("r+b") as lock:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def write_atomically(file: Path, text: str) -> None:
+    """Readers find the old content or the new."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_suffix(f".{os.getpid()}-{uuid.uuid4().hex}.tmp")
+    with beside.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.replace(file)
+
+
+def _write(lake: Path, request: Request) -> None:
+    write_atomically(_request_file(lake, request.request_id), json.dumps(asdict(request), ensure_ascii=False))
+
+
+def _request_file(lake: Path, request_id: str) -> Path:
+    return lake / FOLDER / "requests" / f"{request_id}.json"
+
+
+def _result_file(lake: Path, request_id: str) -> Path:
+    return lake / FOLDER / "results" / f"{request_id}.json"

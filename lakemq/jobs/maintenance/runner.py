@@ -1,0 +1,165 @@
+"""Carries out one job after another: attempts, a row in the table of runs, metrics."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from threading import Event, Lock
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.errors import InvalidStatement, LakeNotFound
+from lakemq.jobs.maintenance.catalogue import JOBS
+from lakemq.jobs.maintenance.layout import files_of
+from lakemq.jobs.maintenance.metrics import Metrics
+from lakemq.jobs.maintenance.runs import DIFFERS, DONE, FAILED, STOPPED, Run, append_run
+from lakemq.jobs.maintenance.work import Job, Outcome, Stopped, Work
+from lakemq.model.errors import LakemqError, SettingsError
+from lakemq.settings import Settings
+from lakemq.storage.clock import SystemClock
+
+POOL = "maintenance"
+_FINAL = (InvalidStatement, LakeNotFound, SettingsError, Stopped)
+"""What another attempt can't mend."""
+_STOP_S_MAX = 10.0
+
+logger = logging.getLogger(__name__)
+
+
+def _nothing() -> None: ...
+
+
+class Runner:
+    """Runs jobs in the process that holds the lake's lock, one at a time.
+
+    `refresh` has the live views look at the tables again; within `lake_query` the tables come up
+    to the logs, for where no lake query of this process runs beside.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        settings: Settings,
+        broker_url: str,
+        refresh: Callable[[], None] = _nothing,
+        lake_query: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self._session = session
+        self._settings = settings
+        self._broker_url = broker_url
+        self._refresh = refresh
+        self._lake_query = lake_query
+        self._stop = Event()
+        self._turn = Lock()
+        self.metrics = Metrics()
+
+    def run(self, name: str, started_by: str, parameters: Mapping[str, Any] | None = None) -> Run:
+        """One run of the job of that name, to its end. What fails is in the answer, not raised."""
+        with self._turn:
+            context = self._session.sparkContext
+            context.setLocalProperty("spark.scheduler.pool", POOL)
+            context.setJobGroup(POOL, name, interruptOnCancel=True)
+            return self._run(JOBS[name], started_by, parameters or {})
+
+    def stop(self) -> None:
+        """Ends the job that is under way, if any, and waits for it for some seconds."""
+        self._stop.set()
+        if not self._turn.acquire(blocking=False):
+            self._session.sparkContext.cancelJobGroup(POOL)
+            if not self._turn.acquire(timeout=_STOP_S_MAX):
+                return
+        self._turn.release()
+
+    def _run(self, job: Job, started_by: str, parameters: Mapping[str, Any]) -> Run:
+        clock = SystemClock()
+        started_at = clock.now_ms()
+        work = Work(
+            self._session,
+            self._settings,
+            self._broker_url,
+            parameters,
+            self._stop,
+            self._refresh,
+            self._lake_query,
+        )
+        before = _size(work)
+        attempts, outcome, error = self._attempt(job, work)
+        after = _size(work)
+        if outcome is None:
+            result = STOPPED if self._stop.is_set() else FAILED
+            outcome = Outcome({})
+        else:
+            result = DIFFERS if outcome.differs else DONE
+        run = Run(
+            run_id=uuid.uuid4().hex,
+            job=job.name,
+            started_by=started_by,
+            started_at=started_at,
+            ended_at=clock.now_ms(),
+            attempts=attempts,
+            result=result,
+            error=error,
+            files_before=before[0],
+            files_after=after[0],
+            bytes_before=before[1],
+            bytes_after=after[1],
+            detail=outcome.detail,
+        )
+        self._note(run)
+        self._show()
+        return run
+
+    def _attempt(self, job: Job, work: Work) -> tuple[int, Outcome | None, str | None]:
+        """Up to `attempts_max` attempts: how many, and what came of the last."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                outcome = job.run(work)
+            except Exception as error:  # noqa: BLE001 (of any kind: it must not end the queries)
+                line = one_line(error)
+                final = isinstance(error, _FINAL) or self._stop.is_set()
+                if final or attempt >= self._settings.maintenance.attempts_max:
+                    return attempt, None, line
+                logger.warning("%s: %s; trying again", job.name, line)
+            else:
+                return attempt, outcome, None
+            if self._stop.wait(attempt * self._settings.maintenance.retry_pause_ms / 1000):
+                return attempt, None, line
+
+    def _show(self) -> None:
+        try:
+            self._refresh()
+        except Exception as error:  # noqa: BLE001 (the views are exact as they are; only older)
+            logger.warning("the live views stay at older versions: %s", one_line(error))
+
+    def _note(self, run: Run) -> None:
+        self.metrics.observe(run)
+        if run.result in {FAILED, DIFFERS}:
+            logger.warning("%s: %s (%s)", run.job, run.result, run.error or run.detail)
+        try:
+            append_run(self._settings.lake.dir, run)
+        except Exception as error:  # noqa: BLE001 (the run itself is over; the log has it then)
+            logger.warning("the run of %s is not in maintenance_runs: %s", run.job, one_line(error))
+
+
+def one_line(error: Exception) -> str:
+    """What went wrong, without a stack."""
+    if isinstance(error, LakemqError):
+        return error.detail
+    text = str(error) if isinstance(error, PySparkException) or str(error) else type(error).__name__
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+
+
+def _size(work: Work) -> tuple[int, int]:
+    """Files and bytes of all tables' present versions; none of a lake that can't be read."""
+    try:
+        found = [files_of(work, table) for table in work.tables()]
+    except Exception as error:  # noqa: BLE001 (the job itself will say what is wrong, or mend it)
+        logger.warning("the tables' files can't be counted: %s", one_line(error))
+        return 0, 0
+    return sum(each.files for each in found), sum(each.bytes for each in found)

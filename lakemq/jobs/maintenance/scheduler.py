@@ -1,0 +1,84 @@
+"""Starts jobs when they are due, and those that other processes ask for. One worker does them all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from lakemq.jobs.maintenance import requests
+from lakemq.jobs.maintenance.catalogue import JOBS
+from lakemq.jobs.maintenance.requests import ATTEMPTS_MAX, Request
+from lakemq.jobs.maintenance.runner import Runner, one_line
+from lakemq.jobs.maintenance.runs import STOPPED
+from lakemq.settings import Settings
+
+LOOK_S = 1
+"""Every so often it looks for requests."""
+
+_WORKER, _LOOKER = "default", "requests"
+
+logger = logging.getLogger(__name__)
+
+
+class MaintenanceScheduler:
+    """Runs from `start` to `stop`. `triggers` by job; a job that is due while it waits or runs is
+    not started twice."""
+
+    def __init__(self, runner: Runner, settings: Settings, triggers: Mapping[str, Any]) -> None:
+        self._runner = runner
+        self._settings = settings
+        self._lake = settings.lake.dir
+        self._taken: set[str] = set()
+        logging.getLogger("apscheduler").setLevel(logging.ERROR)  # it tells of each skipped start
+        self._scheduler: Any = BackgroundScheduler(
+            executors={_WORKER: ThreadPoolExecutor(1), _LOOKER: ThreadPoolExecutor(1)},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+            timezone="UTC",
+        )
+        for name, trigger in triggers.items():
+            self._scheduler.add_job(runner.run, trigger, (name, "schedule"), id=name)
+        self._scheduler.add_job(self._look, "interval", seconds=LOOK_S, executor=_LOOKER, id="requests")
+
+    def start(self) -> None:
+        """Raises `OSError` where the port for metrics is taken."""
+        options = self._settings.maintenance
+        if options.metrics_port:
+            self._runner.metrics.serve(options.metrics_host, options.metrics_port)
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """Ends the job that is under way: its tables stay as they were. Waits for some seconds."""
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=False)
+        self._runner.stop()
+        self._runner.metrics.close()
+
+    def _look(self) -> None:
+        try:
+            for request in requests.waiting(self._lake):
+                if request.request_id not in self._taken:
+                    self._taken.add(request.request_id)
+                    self._scheduler.add_job(self._serve, args=(request,), executor=_WORKER)
+        except Exception as error:  # noqa: BLE001 (a folder that can't be read now may be later)
+            logger.warning("can't look for requests of maintenance: %s", one_line(error))
+
+    def _serve(self, request: Request) -> None:
+        try:
+            if request.job not in JOBS:
+                requests.answer(self._lake, request, {"error": f"no job {request.job!r}"})
+            elif request.starts >= ATTEMPTS_MAX:
+                error = f"{request.job} has ended its process {request.starts} times"
+                requests.answer(self._lake, request, {"error": error})
+            else:
+                requests.begin(self._lake, request)
+                run = self._runner.run(request.job, "request", request.parameters)
+                if run.result != STOPPED:  # else it is begun again by the next process
+                    requests.answer(self._lake, request, run.as_json())
+        except Exception as error:  # noqa: BLE001 (the request stays, and is tried at the next start)
+            logger.warning("a request for %s failed: %s", request.job, one_line(error))
+        finally:
+            self._taken.discard(request.request_id)

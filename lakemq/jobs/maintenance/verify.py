@@ -1,0 +1,182 @@
+"""The job `verify`: whether the log, `messages`, `consume_queue` and `message_index` agree.
+
+It takes one version of each table and the positions that all of them hold, part by part, so that
+what is held in memory is bounded. A part whose digests agree is done with; where they don't, the
+rows are compared. It changes nothing, and what is written meanwhile is not its concern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
+
+from lakemq.jobs.delta_progress import read_progress
+from lakemq.jobs.lake_table import LakeTable
+from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
+from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.log_range import read_range
+from lakemq.jobs.maintenance.digest import SAMPLE, differences, digest
+from lakemq.jobs.maintenance.gaps import gaps_of
+from lakemq.jobs.maintenance.holes import LOST, Hole, Holes, append_holes, holes_of_log, read_holes
+from lakemq.jobs.maintenance.rebuild import derived_rows
+from lakemq.jobs.maintenance.retention import read_cuts
+from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.jobs.source_options import SourceOptions
+from lakemq.jobs.source_plan import LogPartition
+from lakemq.model.errors import LakemqError
+
+FINDINGS_MAX = 100
+_TABLES = (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX)
+_KEYS = {MESSAGES.name: ("position",), CONSUME_QUEUE.name: ("position",), MESSAGE_INDEX.name: ("position", "key")}
+
+
+@dataclass
+class _Report:
+    rows: int = 0
+    log_rows: int = 0
+    brokers: dict[str, Any] = field(default_factory=dict[str, Any])
+    findings: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    def add(self, **finding: Any) -> None:
+        if len(self.findings) < FINDINGS_MAX:
+            self.findings.append(finding)
+
+
+def verify(work: Work) -> Outcome:
+    """Compares them all; `differs` when there is any finding. Raises `LakemqError` without tables."""
+    there = work.tables()
+    lacking = [table.name for table in _TABLES if table not in there]
+    if lacking:
+        raise LakemqError(f"the lake has no table {lacking[0]}")
+    progress = {table.name: read_progress(table.path(work.lake)) for table in _TABLES}
+    frames = {
+        table.name: work.rows(table, progress[table.name].version).where(_is_kept(read_cuts(work.lake)))
+        for table in _TABLES
+    }
+    report = _Report()
+    clients, away = _clients(work)
+    try:
+        for broker in sorted(set[str]().union(*(each.held for each in progress.values()))):
+            end = min(each.held.get(broker, 0) for each in progress.values())
+            _Broker(work, report, frames, broker, end, clients.get(broker)).verify()
+    finally:
+        for client in clients.values():
+            client.close()
+    detail = {
+        "versions": {name: each.version for name, each in progress.items()},
+        "messages": report.rows,
+        "log_messages": report.log_rows,
+        "brokers": report.brokers,
+        "brokers_away": away,
+        "findings": report.findings,
+    }
+    return Outcome(detail, differs=bool(report.findings))
+
+
+class _Broker:
+    """One broker's messages below `end`; without a `client` its log is not looked at."""
+
+    def __init__(
+        self,
+        work: Work,
+        report: _Report,
+        frames: Mapping[str, DataFrame],
+        broker: str,
+        end: int,
+        client: LogClient | None,
+    ) -> None:
+        self._work, self._report, self._broker, self._end, self._client = work, report, broker, end, client
+        self._frames = {name: frame.where(F.col("broker") == broker) for name, frame in frames.items()}
+        self._holes: list[Hole] = read_holes(work.lake, broker)
+        self._log_begin = end if client is None else min(end, client.end().begin_position)
+        self._options = SourceOptions(brokers=(client.address,) if client is not None else ("",))
+
+    def verify(self) -> None:
+        first = self._frames[CONSUME_QUEUE.name].agg(F.min("position")).toArrow().to_pylist()[0]
+        begin = min([value for value in first.values() if value is not None] + [self._log_begin])
+        for low in range(begin, self._end, self._work.options.verify_rows):
+            self._work.check()
+            self._part(low, min(self._end, low + self._work.options.verify_rows))
+        self._report.brokers[self._broker] = {"from": begin, "to": self._end, "log_from": self._log_begin}
+        below = self._frames[CONSUME_QUEUE.name].where(F.col("position") < self._end)
+        for gap in gaps_of(below, Holes(self._holes), FINDINGS_MAX):
+            self._report.add(check="queue", broker=self._broker, **gap)
+
+    def _part(self, low: int, high: int) -> None:
+        within = (F.col("position") >= low) & (F.col("position") < high)
+        rows = {name: frame.where(within) for name, frame in self._frames.items()}
+        messages = rows[MESSAGES.name]
+        for table in (CONSUME_QUEUE, MESSAGE_INDEX):
+            self._compare(table, derived_rows(table, messages), rows[table.name], low, high, duplicates=True)
+        self._report.rows += messages.count()
+        if self._client is not None:
+            log_low = max(low, self._client.end().begin_position)
+            if log_low < high:
+                self._part_of_log(self._client, messages.where(F.col("position") >= log_low), log_low, high)
+
+    def _part_of_log(self, client: LogClient, messages: DataFrame, low: int, high: int) -> None:
+        columns = [name for name in MESSAGES.columns if name != "body" or self._work.options.verify_bodies]
+        try:
+            holes = holes_of_log(client, low, high)
+        except LakemqError as error:
+            if client.end().begin_position <= low:  # else the log has let go of it meanwhile
+                self._report.add(check="log", broker=self._broker, low=low, high=high, error=error.detail)
+            return
+        append_holes(self._work.lake, self._broker, holes, LOST)
+        self._holes += holes
+        empty = [position for hole in holes for position in range(hole.first, hole.last + 1)]
+        self._report.log_rows += high - low - len(empty)
+        if empty:  # what the lake had before the log lost it, it may keep
+            positions = self._work.session.createDataFrame(pa.table({"position": empty}))
+            messages = messages.join(F.broadcast(positions), "position", "left_anti")
+        partition = LogPartition(self._broker, client.address, low, high, 0, {}, {})
+        log = read_range(self._work.session, [partition], columns, self._options)
+        log = log.where(_is_kept(read_cuts(self._work.lake)))
+        self._compare(MESSAGES, log, messages, low, high, columns)
+
+    def _compare(
+        self,
+        table: LakeTable,
+        expected: DataFrame,
+        actual: DataFrame,
+        low: int,
+        high: int,
+        columns: list[str] | None = None,
+        *,
+        duplicates: bool = False,
+    ) -> None:
+        names, key = columns or list(table.columns), _KEYS[table.name]
+        wanted, found = digest(expected, names, key), digest(actual, names, key)
+        place = {"check": table.name, "broker": self._broker, "low": low, "high": high}
+        if duplicates and found.rows != found.keys:
+            twice = actual.groupBy(*key).count().where("count > 1").limit(SAMPLE)
+            self._report.add(**place, duplicates=found.rows - found.keys, sample=twice.toArrow().to_pylist())
+        if wanted != found:
+            difference = differences(expected, actual, names, key)
+            self._report.add(**place, **difference._asdict())
+
+
+def _is_kept(cuts: Mapping[str, int]) -> Column:
+    """Of a row: whether retention has not let it go, or may have done so half."""
+    condition = F.lit(True)
+    for topic, cut in cuts.items():
+        condition = condition & ~((F.col("topic") == topic) & (F.col("store_time") < F.timestamp_millis(F.lit(cut))))
+    return condition
+
+
+def _clients(work: Work) -> tuple[dict[str, LogClient], list[str]]:
+    """The brokers that answer, by name; and the addresses of those that don't."""
+    clients: dict[str, LogClient] = {}
+    away: list[str] = []
+    for address in work.broker_url.split(","):
+        client = LogClient(address, retry_s=2.0)
+        try:
+            clients[client.end().broker] = client
+        except LakemqError:
+            away.append(address)
+    return clients, away

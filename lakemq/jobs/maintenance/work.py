@@ -1,0 +1,96 @@
+"""What a job is given and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakemq.jobs.delta_progress import read_progress
+from lakemq.jobs.lake_table import LakeTable
+from lakemq.jobs.lake_tables import TABLES
+from lakemq.jobs.maintenance.table_files import is_table
+from lakemq.model.errors import LakemqError
+from lakemq.settings import Maintenance, Settings
+
+
+class Stopped(LakemqError):
+    """The job was asked to stop; what it had not done yet is as it was."""
+
+    code = "maintenance_stopped"
+
+
+def _nothing() -> None: ...
+
+
+@dataclass(frozen=True)
+class Work:
+    """One run of a job, by the process that holds the lake's lock.
+
+    `refresh`: has the live views look at the tables as they are now. `lake_query`: the tables come
+    up to the logs within it, for where no lake query runs beside.
+    """
+
+    session: SparkSession
+    settings: Settings
+    broker_url: str
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    stop: Event = field(default_factory=Event)
+    refresh: Callable[[], None] = _nothing
+    lake_query: Callable[[], AbstractContextManager[object]] = nullcontext
+
+    @property
+    def lake(self) -> Path:
+        return self.settings.lake.dir.absolute()
+
+    @property
+    def options(self) -> Maintenance:
+        return self.settings.maintenance
+
+    def tables(self) -> list[LakeTable]:
+        """Those of the lake's tables that are there."""
+        return [table for table in TABLES if is_table(table.path(self.lake))]
+
+    def rows(self, table: LakeTable, version: int | None = None) -> DataFrame:
+        """The rows of a version of the table; None: of the last that there is now.
+
+        A plan that names no version may be answered from what some session of this JVM has cached
+        long ago, and be wrong.
+        """
+        path = table.path(self.lake)
+        chosen = read_progress(path).version if version is None else version
+        return self.session.read.format("delta").option("versionAsOf", chosen).load(str(path))
+
+    def forget_cached(self) -> None:
+        """To be called before a statement that changes a table: its scans name no version, and Spark
+        would answer them from what a session has cached. What is dropped is read again when needed."""
+        self.session.catalog.clearCache()
+
+    def check(self) -> None:
+        """To be called between steps; raises `Stopped`."""
+        if self.stop.is_set():
+            raise Stopped("the job was asked to stop")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did, as JSON has it; `differs`: it looked for differences and found some."""
+
+    detail: dict[str, Any]
+    differs: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job by its name. `run` can be called again after any failure, also after a kill."""
+
+    name: str
+    about: str
+    run: Callable[[Work], Outcome]
+    setting: str | None = None
+    """The setting in `maintenance` with its schedule; None: only when asked for."""

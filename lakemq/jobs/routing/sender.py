@@ -1,0 +1,67 @@
+"""Brings decisions to the brokers whose causes they are about."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from threading import Event
+from typing import NamedTuple
+
+from lakemq.jobs.errors import BrokerUnavailable
+from lakemq.jobs.log_client import LogClient
+
+ROWS_PER_REQUEST_MAX = 50_000
+
+_RETRY_S = 2.0
+
+logger = logging.getLogger(__name__)
+
+
+class Decision(NamedTuple):
+    """What becomes of the cause at that position of the broker's log; `due_ms` None: now."""
+
+    broker: str
+    cause: int
+    action: str
+    due_ms: int | None = None
+
+
+class DecisionSender:
+    """Posts decisions, and waits for brokers that are away. A decision for a cause that is done
+    changes nothing, so any of them may be sent again."""
+
+    def __init__(self, addresses: Mapping[str, str]) -> None:
+        self._clients = {broker: LogClient(address, _RETRY_S) for broker, address in addresses.items()}
+        self._stopped = Event()
+
+    def send(self, decisions: Iterable[Decision]) -> None:
+        """Returns once all are durable; raises `BrokerUnavailable` only after `stop`."""
+        by_broker: dict[str, list[Decision]] = {}
+        for decision in decisions:
+            by_broker.setdefault(decision.broker, []).append(decision)
+        for broker, rows in by_broker.items():
+            for begin in range(0, len(rows), ROWS_PER_REQUEST_MAX):
+                self._post(self._clients[broker], rows[begin : begin + ROWS_PER_REQUEST_MAX])
+
+    def stop(self) -> None:
+        """Waits for no broker any more."""
+        self._stopped.set()
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+    def _post(self, client: LogClient, rows: list[Decision]) -> None:
+        _, causes, actions, dues_ms = zip(*rows, strict=True)
+        said = False
+        while True:
+            try:
+                client.post_decisions(causes, actions, dues_ms)
+            except BrokerUnavailable as error:
+                if self._stopped.is_set():
+                    raise
+                if not said:
+                    logger.warning("%s; its decisions wait", error.detail)
+                    said = True
+            else:
+                return

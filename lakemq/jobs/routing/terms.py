@@ -1,0 +1,49 @@
+"""What the brokers say about their routing, which is what the queries go by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["delay", "transactions", "retry", "receive"]
+
+
+@dataclass(frozen=True)
+class RoutingTerms:
+    """The settings of a broker that decisions depend on; times in ms."""
+
+    lead_ms: int
+    levels_ms: tuple[int, ...]
+    timeout_ms: int
+    check_interval_ms: int
+    check_max: int
+    max_reconsume_times: int
+
+
+@dataclass(frozen=True)
+class BrokerRouting:
+    """One broker's answer: its name, its settings, and by kind the position of the first cause that
+    is pending, or else the log's end."""
+
+    broker: str
+    terms: RoutingTerms
+    begins: Mapping[Kind, int]
+
+    @staticmethod
+    def from_json(answer: Mapping[str, Any]) -> BrokerRouting:
+        """Reads what `GET /v1/routing` answers."""
+        transactions = answer["transactions"]
+        kinds: Sequence[Kind] = ("delay", "transactions", "retry", "receive")
+        return BrokerRouting(
+            broker=answer["broker"],
+            terms=RoutingTerms(
+                lead_ms=answer["lead_ms"],
+                levels_ms=tuple(answer["levels_ms"]),
+                timeout_ms=transactions["timeout_ms"],
+                check_interval_ms=transactions["check_interval_ms"],
+                check_max=transactions["check_max"],
+                max_reconsume_times=answer["retry"]["max_reconsume_times"],
+            ),
+            begins={kind: answer[kind]["begin_position"] for kind in kinds},
+        )

@@ -1,0 +1,113 @@
+"""The options of `format("lakemq")` for writing, read and checked before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from lakemq.jobs.errors import InvalidOption
+
+COLUMNS: dict[str, tuple[type[DataType], ...]] = {
+    "body": (BinaryType, StringType),
+    "tag": (StringType,),
+    "keys": (ArrayType,),
+    "properties": (MapType,),
+    "ordering_key": (StringType,),
+    "queue_id": (IntegralType,),
+    "deliver_at": (TimestampType,),
+    "born_time": (TimestampType,),
+    "origin_message_id": (StringType,),
+}
+"""What a message can be made of; only `body` is needed."""
+_GIVEN_BY_SPARK = frozenset({"path", "checkpointlocation"})
+_NAMES = ("broker", "topic", "group", "sink", "batch", "progress", "retrySeconds")
+PROGRESS_CHARACTERS_MAX = 4_096
+RETRY_S_MAX = 3_600
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Where messages go. `group`: only that consumer group gets them. `sink` and `batch` name what is
+    written, so that it is written once however often it is tried; `progress` is kept with the sink."""
+
+    broker: str
+    topic: str
+    group: str | None = None
+    sink: str | None = None
+    batch: int | None = None
+    progress: str = ""
+    retry_s: int = 30
+
+
+def parse_sink_options(options: Mapping[str, str], streaming: bool) -> SinkOptions:
+    """Reads the options, whose names Spark compares without case; raises `InvalidOption`."""
+    given = {name.lower(): value for name, value in options.items() if name.lower() not in _GIVEN_BY_SPARK}
+    known = {name.lower() for name in _NAMES}
+    for name in given:
+        if name not in known:
+            raise InvalidOption(f"unknown option {name!r} for writing; there are {', '.join(_NAMES)}")
+    for name in ("broker", "topic"):
+        if not given.get(name):
+            raise InvalidOption(f"option {name!r} is needed to write")
+    if "," in given["broker"]:
+        raise InvalidOption("option 'broker' names one gateway: a batch is committed at one, as a whole")
+    if streaming and not {"sink", "batch", "progress"}.isdisjoint(given):
+        raise InvalidOption(
+            "a stream's batches are numbered by its checkpoint: sink, batch and progress are not for it"
+        )
+    if ("sink" in given) != ("batch" in given):
+        raise InvalidOption("give both 'sink' and 'batch', or neither")
+    if len(given.get("progress", "")) > PROGRESS_CHARACTERS_MAX:
+        raise InvalidOption(f"option 'progress' has more than {PROGRESS_CHARACTERS_MAX} characters")
+    return SinkOptions(
+        broker=given["broker"],
+        topic=given["topic"],
+        group=given.get("group"),
+        sink=given.get("sink"),
+        batch=_number("batch", given["batch"], 2**63 - 1) if "batch" in given else None,
+        progress=given.get("progress", ""),
+        retry_s=_number("retrySeconds", given.get("retryseconds", "30"), RETRY_S_MAX),
+    )
+
+
+def _number(name: str, value: str, most: int) -> int:
+    if not value.isascii() or not value.isdigit() or len(value) > 19 or int(value) > most:
+        raise InvalidOption(f"option {name!r} can't be {value[:100]!r}: a number from 0 to {most}")
+    return int(value)
+
+
+def check_columns(schema: StructType) -> None:
+    """Raise `InvalidOption` unless messages can be made of rows of this schema."""
+    if "body" not in schema.fieldNames():
+        raise InvalidOption("a message needs a column 'body': text or bytes")
+    for field in schema.fields:
+        if field.name not in COLUMNS:
+            raise InvalidOption(f"column {field.name!r} is no part of a message; there are {', '.join(COLUMNS)}")
+        kind = field.dataType
+        if not isinstance(kind, COLUMNS[field.name]) or not _holds_text(kind):
+            raise InvalidOption(f"column {field.name!r} can't be {kind.simpleString()}; it is {_wanted(field.name)}")
+
+
+def _holds_text(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return isinstance(kind.elementType, StringType)
+    if isinstance(kind, MapType):
+        return isinstance(kind.keyType, StringType) and isinstance(kind.valueType, StringType)
+    return True
+
+
+def _wanted(name: str) -> str:
+    special = {"keys": "array<string>", "properties": "map<string,string>", "queue_id": "an integer"}
+    kinds = [kind.typeName() for kind in COLUMNS[name]]
+    return special.get(name) or " or ".join(kinds)

@@ -1,0 +1,67 @@
+"""When a message is delivered: delay levels and due times. The states of a delay are lettered in
+docs/routing.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+DELAY_MS_MAX = 366 * 24 * 3_600_000
+"""A year, and the day that some have more."""
+LEVELS_MAX = 100
+
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LEVEL = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)\Z")
+
+
+class DelayState(StrEnum):
+    """The states of a scheduled message."""
+
+    WAITING = "W"
+    DECIDED = "D"
+    DELIVERED = "V"
+    RECALLED = "R"
+    MOVED = "M"
+    DROPPED = "L"
+
+
+def parse_levels(text: str) -> tuple[int, ...]:
+    """The delays in ms of levels 1, 2, … as RocketMQ writes them: `1s 5s 10s 30s 1m 2h`.
+
+    Raises `ValueError`.
+    """
+    delays: list[int] = []
+    for word in text.split():
+        found = _LEVEL.match(word)
+        if found is None:
+            raise ValueError(f"{word[:50]!r} is no delay such as 30s, 5m or 2h")
+        delay_ms = int(found.group(1)) * _UNIT_MS[found.group(2)]
+        if delay_ms > DELAY_MS_MAX:
+            raise ValueError(f"{word!r} is more than a year")
+        delays.append(delay_ms)
+    if not 1 <= len(delays) <= LEVELS_MAX:
+        raise ValueError(f"1 to {LEVELS_MAX} levels are needed")
+    return tuple(delays)
+
+
+def delay_of_level(level: int, levels_ms: Sequence[int]) -> int:
+    """The delay in ms of a level ≥ 1; above the highest is the highest."""
+    return levels_ms[min(level, len(levels_ms)) - 1]
+
+
+def due_time(
+    now_ms: int,
+    levels_ms: Sequence[int],
+    level: int | None = None,
+    delay_ms: int | None = None,
+    deliver_at_ms: int | None = None,
+) -> int | None:
+    """When a message of now is due, of whichever of the three it was given; None: at once."""
+    if level:
+        return now_ms + delay_of_level(level, levels_ms)
+    if delay_ms:
+        return now_ms + delay_ms
+    if deliver_at_ms is not None and deliver_at_ms > now_ms:
+        return deliver_at_ms
+    return None

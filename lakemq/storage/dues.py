@@ -1,0 +1,56 @@
+"""Positions by the time that they are due, each to be taken away again before or when it is."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+SLACK = 64
+
+
+class Dues:
+    """Positions by due time in ms. Its size is bounded by what is in it, whatever has been."""
+
+    def __init__(self) -> None:
+        self._positions: dict[int, set[int]] = {}
+        # Every due time that has positions, and some that had.
+        self._heap: list[int] = []
+
+    def add(self, due_ms: int, positions: Iterable[int]) -> None:
+        """The positions are due then."""
+        held = self._positions.get(due_ms)
+        if held is not None:
+            held.update(positions)
+            return
+        self._positions[due_ms] = set(positions)
+        if len(self._heap) > 2 * len(self._positions) + SLACK:
+            self._heap = sorted(self._positions)
+        else:
+            heapq.heappush(self._heap, due_ms)
+
+    def remove(self, due_ms: int, position: int) -> None:
+        """Forget the position, if it is there."""
+        held = self._positions.get(due_ms)
+        if held is not None:
+            held.discard(position)
+            if not held:
+                del self._positions[due_ms]
+
+    def earliest(self) -> int | None:
+        """The first due time in ms, or None."""
+        while self._heap and self._heap[0] not in self._positions:
+            heapq.heappop(self._heap)
+        return self._heap[0] if self._heap else None
+
+    def take(self, now_ms: int, count_max: int) -> list[int]:
+        """Up to `count_max` positions that are due at `now_ms`, earliest first; they are in here no more."""
+        taken: list[int] = []
+        while len(taken) < count_max and (due := self.earliest()) is not None and due <= now_ms:
+            held = self._positions[due]
+            room = count_max - len(taken)
+            some = sorted(held)[:room]
+            taken += some
+            held.difference_update(some)
+            if not held:
+                del self._positions[due]
+        return taken

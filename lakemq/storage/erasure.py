@@ -1,0 +1,273 @@
+"""Erasing messages from the log: their segments are written again, with holes where they were.
+
+A hole says which positions and offsets are not there any more, so all others keep theirs, and none is
+ever given again. What a frame said beside its messages, its store time and its notes, stays.
+
+The new file is whole and on disk before it takes the old one's name, so a crash leaves the one or the
+other; of an erasure that was answered, the new one. Only sealed segments are written again: what is
+in the one that is being written is sealed first. A log is never built again from sealed segments'
+rows, so erasing what changed its state (an effect, say) does not undo that.
+
+    A  the new file and its index are beside the old ones, on disk; nothing has changed
+    B  the old index is gone, which a start makes again from the frames
+    C  the new file has the old one's name; its index too, or a start makes it again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute
+from pyroaring import BitMap64
+
+from lakemq.model.errors import StoreUnwritable
+from lakemq.settings import Storage
+from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.files import Files
+from lakemq.storage.frame import KIND_HOLE, KIND_MESSAGES, Meta, Run, decode_meta, encode, encode_queue
+from lakemq.storage.reader import Reader
+from lakemq.storage.rows import PayloadCodec, decode_payload
+from lakemq.storage.scan import Broken, Scanned, scan
+from lakemq.storage.segment import Segment
+from lakemq.storage.segment_index import SegmentIndex
+
+# Its functions are made as it is imported: no type checker sees them.
+pc: Any = pyarrow.compute
+logger = logging.getLogger(__name__)
+
+_POLL_S = 0.002
+SCRATCH = ".erase"
+SCRATCH_INDEX = ".erase-idx"
+OLD_KEPT_S = 60.0
+"""So long a reader that had planned before may go on reading the old file."""
+
+
+class Erased(NamedTuple):
+    """What an erasure did: messages that are gone now, positions that had none already, positions that
+    have left the log, and the segments that were written again."""
+
+    erased: int
+    holes: int
+    below: int
+    segments: list[str]
+
+
+class Stretch(NamedTuple):
+    """Rows `begin ≤ row < end` of a frame, all to be erased or all to be kept."""
+
+    begin: int
+    end: int
+    is_erased: bool
+
+
+def stretches(meta: Meta, positions: BitMap64) -> list[Stretch]:
+    """The frame's rows, in order."""
+    found: list[Stretch] = []
+    for row in range(meta.count):
+        is_erased = meta.first_position + row in positions
+        if found and found[-1].is_erased == is_erased:
+            found[-1] = found[-1]._replace(end=row + 1)
+        else:
+            found.append(Stretch(row, row + 1, is_erased))
+    return found
+
+
+def erase_rows(meta: Meta, payload: memoryview, positions: BitMap64, codec: PayloadCodec) -> Iterator[bytes]:
+    """The frame as frames without these messages: holes are in their place."""
+    batch = decode_payload(meta.columns, payload)
+    notes = meta.notes
+    for stretch in stretches(meta, positions):
+        runs = [
+            (run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id))
+            for run in _cut(meta.runs, stretch.begin, stretch.end)
+        ]
+        first, count = meta.first_position + stretch.begin, stretch.end - stretch.begin
+        if stretch.is_erased:
+            yield encode(KIND_HOLE, first, meta.store_time_ms, count, 0, runs, notes, b"", meta.salt)
+        else:
+            # Taken, not sliced: a slice would bring the erased bodies along.
+            rows = batch.take(pa.array(range(stretch.begin, stretch.end), pa.int64()))
+            kept = codec.encode(rows, pc.call_function("sum", [pc.binary_length(rows.column("body"))]).as_py() or 0)
+            yield encode(KIND_MESSAGES, first, meta.store_time_ms, count, meta.columns, runs, notes, kept, meta.salt)
+            yield kept.to_pybytes()
+        notes = b""
+
+
+def _cut(runs: tuple[Run, ...], begin: int, end: int) -> Iterator[Run]:
+    for run in runs:
+        first, last = max(run.row, begin), min(run.row + run.count, end)
+        if first < last:
+            yield Run(run.topic, run.queue_id, run.first_queue_offset + first - run.row, last - first, first - begin)
+
+
+class _Writer:
+    """A segment's new file, and its index."""
+
+    def __init__(self, files: Files, segment: Segment, old: SegmentIndex) -> None:
+        self._files = files
+        self.path = segment.path.with_suffix(SCRATCH)
+        self.index_path = segment.path.with_suffix(SCRATCH_INDEX)
+        files.remove(self.path)
+        self._descriptor = files.open_append(self.path)
+        self.size = 0
+        self.index = SegmentIndex(segment.base_position)
+        self.index.start({key: runs.start_offset for key, runs in old.queues.items()})
+        self._state = old.state
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes, all of them."""
+        self.size += len(data)
+        while len(data):
+            data = memoryview(data)[self._files.append(self._descriptor, (data,)) :]
+
+    def enter(self, offset: int, meta: Meta) -> None:
+        """The frame at that byte is written."""
+        self.index.add(offset, meta)
+
+    def finish(self) -> None:
+        """Bring file and index to disk: state A."""
+        self._files.sync(self._descriptor)
+        self._files.replace(self.index_path, self.index.dump(self._state))
+
+    def close(self) -> None:
+        self._files.close(self._descriptor)
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        self._files.remove(self.path)
+        self._files.remove(self.index_path)
+
+
+def _rewrite(
+    files: Files, segment: Segment, old: SegmentIndex, positions: BitMap64, settings: Storage
+) -> tuple[_Writer, int]:
+    """Write the segment without these messages beside it; how many there were of them. In any thread;
+    raises `LogDamaged`, `OSError`."""
+    codec = PayloadCodec(settings.compression, settings.compression_body_bytes_min)
+    writer = _Writer(files, segment, old)
+    erased = 0
+    try:
+        for frame in scan(segment, 0, segment.size):
+            erased += _copy(writer, frame, positions, codec)
+        if erased:
+            writer.finish()
+    except Broken as broken:
+        writer.discard()
+        raise segment.damaged(broken.offset, broken.reason) from None
+    except OSError:
+        writer.discard()
+        raise
+    finally:
+        writer.close()
+    return writer, erased
+
+
+def _copy(writer: _Writer, frame: Scanned, positions: BitMap64, codec: PayloadCodec) -> int:
+    """Write one frame, or what is left of it; how many messages it lost."""
+    meta = frame.meta
+    wanted = 0
+    if meta.kind == KIND_MESSAGES:
+        wanted = positions.range_cardinality(meta.first_position, meta.first_position + meta.count)
+    if not wanted:
+        # With the same salt and content this is the same frame, byte by byte.
+        runs = [(run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id)) for run in meta.runs]
+        head = encode(*meta[:5], runs, meta.notes, frame.payload, meta.salt)
+        parts = [head, bytes(frame.payload)]
+    else:
+        parts = list(erase_rows(meta, frame.payload, positions, codec))
+    offset = writer.size
+    data = b"".join(parts)
+    writer.write(data)
+    at = 0
+    while at < len(data):
+        written = decode_meta(data, at)
+        writer.enter(offset + at, written)
+        at += written.frame_bytes
+    return wanted
+
+
+class Eraser:
+    """Erases messages of one log, one request at a time. Lives on the log's event loop."""
+
+    def __init__(self, log: CommitLog, reader: Reader) -> None:
+        self._log = log
+        self._reader = reader
+        self._lock = asyncio.Lock()
+
+    async def erase(self, positions: BitMap64) -> Erased:
+        """Erase the messages at these positions, all below the log's end; when this returns they are in
+        none of the log's files any more, whatever crashes. What is erased already stays so.
+
+        Raises `StoreUnwritable` and `LogDamaged`: then some segments may be done, and the same request
+        does the others.
+        """
+        async with self._lock:
+            below = positions.range_cardinality(0, self._log.min_position)
+            if positions.range_cardinality(self._log.active.base_position, self._log.next_position):
+                await self._seal()
+            total, names = 0, list[str]()
+            for segment in self._log.segments[:-1]:
+                if not positions.range_cardinality(segment.base_position, segment.end_position):
+                    continue
+                try:
+                    erased = await self._erase_in(segment, positions)
+                except OSError as error:
+                    raise StoreUnwritable(f"segment {segment.path.name} can't be written again: {error}") from None
+                if erased:
+                    total += erased
+                    names.append(segment.path.name)
+            return Erased(total, len(positions) - below - total, below, names)
+
+    async def _seal(self) -> None:
+        """Return when all that is written by now is in sealed segments, whose indexes are on disk."""
+        log = self._log
+        end = log.next_position
+        while log.active.base_position < end or any(segment.sealing for segment in log.segments):
+            if log.unwritable is not None:
+                raise StoreUnwritable(log.unwritable)
+            if log.active.base_position < end:
+                log.begin_segment()
+            await asyncio.sleep(_POLL_S)
+
+    async def _erase_in(self, segment: Segment, positions: BitMap64) -> int:
+        log, files = self._log, self._log.files
+        free, _ = files.free_bytes(log.directory)
+        if free < 2 * segment.size + log.settings.free_bytes_min:
+            raise StoreUnwritable(f"the disk has {free} bytes free: too few to write {segment.path.name} again")
+        old = self._reader.index(segment)
+        writer, erased = await asyncio.to_thread(_rewrite, files, segment, old, positions, log.settings)
+        if not erased or segment not in log.segments:  # or retention was faster
+            await asyncio.to_thread(writer.discard)
+            return 0
+        # From here on nobody needs the old index's file, and who has planned reads the old segment on.
+        segment.index = old
+        segment.open()
+        await asyncio.to_thread(self._drop_index, segment)
+        if segment not in log.segments:
+            await asyncio.to_thread(writer.discard)
+            return 0
+        new = segment.rewritten(writer.size, writer.index.last_store_time_ms)
+        files.rename(writer.path, segment.path)
+        files.rename(writer.index_path, segment.index_path)
+        log.segments[log.segments.index(segment)] = new
+        self._reader.forget(segment)
+        asyncio.get_running_loop().call_later(OLD_KEPT_S, segment.close)
+        await asyncio.to_thread(files.sync_dir, log.directory)
+        logger.info("wrote segment %s again: %d messages erased", segment.path.name, erased)
+        return erased
+
+    def _drop_index(self, segment: Segment) -> None:
+        self._log.files.remove(segment.index_path)
+        self._log.files.sync_dir(self._log.directory)
+
+
+def remove_scratch(files: Files, directory: Path) -> None:
+    """Remove what an erasure that a crash ended has left."""
+    for suffix in (SCRATCH, SCRATCH_INDEX, SCRATCH_INDEX + ".tmp"):
+        for path in directory.glob(f"*{suffix}"):
+            files.remove(path)

@@ -1,0 +1,314 @@
+"""Consumer groups as the log's records make them: members, offsets and locks.
+
+Every change is a record, a message in `GROUP_TOPIC`: column `group`, the kind of change as its tag,
+and a JSON body. `GroupState.apply` is the one way in, while serving and while recovering; each record
+says itself under which condition it counts, so that two of one frame can't both win.
+No record says a time: after a restart whoever was there counts as heard of just now.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from lakemq.model.names import GROUP_TOPIC, retry_topic
+from lakemq.storage.bitmaps import pack_numbers, unpack_numbers
+from lakemq.storage.frame import Meta
+
+T = TypeVar("T", bound=Hashable)
+QueueKey = tuple[str, int]
+"""A queue: topic and queue id."""
+
+
+class Subscription(NamedTuple):
+    """What of a topic a member wants. `type`: `tag` or `sql92`."""
+
+    topic: str
+    type: str
+    expression: str
+
+
+class Member(NamedTuple):
+    """A member of a group, as it says that it is."""
+
+    model: str
+    consume_from: str
+    consume_timestamp_ms: int | None
+    subscriptions: tuple[Subscription, ...]
+
+
+class Lock(NamedTuple):
+    """Who has a queue. `grant`, the position of the record that gave it, tells it from a later one."""
+
+    client_id: str
+    grant: int
+
+
+class Group:
+    """One group. `generation` moves when its members or their queues do, `resets` when its offsets
+    are reset. `offsets`: of each topic, by queue id, the next offset to consume. `kinds`: which
+    subscriptions its members have, and how many have just these."""
+
+    __slots__ = ("_subscribed", "generation", "kinds", "locks", "members", "name", "offsets", "resets")
+
+    def __init__(self, name: str, generation: int, resets: int = 0) -> None:
+        self.name = name
+        self.generation = generation
+        self.resets = resets
+        self.members: dict[str, Member] = {}
+        self.offsets: dict[str, dict[int, int]] = {}
+        self.locks: dict[QueueKey, Lock] = {}
+        self.kinds: Counter[tuple[Subscription, ...]] = Counter()
+        # How many members subscribe to each topic: a group of thousands starts one by one.
+        self._subscribed: Counter[str] = Counter()
+
+    @property
+    def topics(self) -> set[str]:
+        """What the members subscribe to, and the group's retry topic."""
+        return {*self._subscribed, retry_topic(self.name)}
+
+    def consumes(self, topic: str) -> bool:
+        """Whether the topic is one of `topics`."""
+        return topic in self._subscribed or topic == retry_topic(self.name)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing but its name would be lost with it."""
+        return not self.members and not self.offsets and not self.locks
+
+    def find_offset(self, topic: str, queue_id: int) -> int | None:
+        """The committed offset of a queue, or None."""
+        return self.offsets.get(topic, {}).get(queue_id)
+
+    def put(self, client_id: str, member: Member) -> None:
+        """The client is a member, and it is so."""
+        self.drop(client_id)
+        self.members[client_id] = member
+        self.kinds[member.subscriptions] += 1
+        self._subscribed.update(subscription.topic for subscription in member.subscriptions)
+
+    def drop(self, client_id: str) -> Member | None:
+        """The client is no member; returns what it was."""
+        member = self.members.pop(client_id, None)
+        if member is not None:
+            _count_down(self.kinds, (member.subscriptions,))
+            _count_down(self._subscribed, (subscription.topic for subscription in member.subscriptions))
+        return member
+
+
+def _count_down(counts: Counter[T], keys: Iterable[T]) -> None:
+    for key in keys:
+        counts[key] -= 1
+        if not counts[key]:
+            del counts[key]
+
+
+MEMBER_CHARACTERS = 100
+"""What a member, and each of its subscriptions, takes beside its texts."""
+_COLUMNS = ("group", "tag", "body")
+
+
+class GroupState:
+    """All consumer groups of a log."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Group] = {}
+        # No group that was forgotten had as high a generation, or more resets: one that comes again
+        # goes on from here.
+        self._generation = 0
+        self._resets = 0
+        self.member_count = 0
+        self.member_characters = 0
+        """About so long are the members' names and subscriptions together."""
+        self.offset_count = 0
+        self.on_move: Callable[[Group], None] = lambda group: None
+        """The group's generation has moved."""
+        self.on_member: Callable[[str, str, bool], None] = lambda group, client_id, there: None
+        self.on_lock: Callable[[str, QueueKey, bool], None] = lambda group, queue, held: None
+        self.on_reset: Callable[[str, str, dict[int, int]], None] = lambda group, topic, offsets: None
+        """The group's offsets of a topic were reset to these, by queue id; also while recovering."""
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._groups.values())
+
+    def find(self, name: str) -> Group | None:
+        """The group, or None."""
+        return self._groups.get(name)
+
+    # A frame's effect ------------------------------------------------------------------------
+
+    def apply(self, meta: Meta, batch: pa.RecordBatch) -> None:
+        """Bring the state from before the frame to after it."""
+        for run in meta.runs:
+            if run.topic == GROUP_TOPIC:
+                columns = [batch.column(name).slice(run.row, run.count).to_pylist() for name in _COLUMNS]
+                rows = zip(*columns, strict=True)
+                for position, (name, kind, body) in enumerate(rows, meta.first_position + run.row):
+                    self._change(name, kind, json.loads(body), position)
+
+    def _change(self, name: str, kind: str, content: dict[str, Any], position: int) -> None:
+        if kind == "forget":
+            self._forget(name)
+            return
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = Group(name, self._generation, self._resets)
+        if kind == "join":
+            self._join(group, content)
+        elif kind == "leave":
+            self._leave(group, content["client_id"])
+        elif kind == "offsets":
+            self._commit(group, content)
+        elif kind == "reset":
+            self._reset(group, content["offsets"])
+        elif kind == "lock":
+            self._lock(group, content, position)
+        else:
+            assert kind == "unlock", kind
+            self._unlock(group, content)
+
+    def _forget(self, name: str) -> None:
+        group = self._groups.get(name)
+        if group is not None and group.is_empty:
+            del self._groups[name]
+            self._generation = max(self._generation, group.generation + 1)
+            self._resets = max(self._resets, group.resets)
+
+    def _move(self, group: Group) -> None:
+        group.generation += 1
+        self.on_move(group)
+
+    def _join(self, group: Group, content: dict[str, Any]) -> None:
+        client_id, member = content["client_id"], _member_of(content)
+        known = group.members.get(client_id)
+        if known is None:
+            self.member_count += 1
+        if known != member:
+            self.member_characters += size_of(client_id, member) - (size_of(client_id, known) if known else 0)
+            group.put(client_id, member)
+            self._move(group)
+        self.on_member(group.name, client_id, True)
+
+    def _leave(self, group: Group, client_id: str) -> None:
+        member = group.drop(client_id)
+        if member is None:
+            return
+        self.member_count -= 1
+        self.member_characters -= size_of(client_id, member)
+        for queue, lock in list(group.locks.items()):
+            if lock.client_id == client_id:
+                del group.locks[queue]
+                self.on_lock(group.name, queue, False)
+        self.on_member(group.name, client_id, False)
+        self._move(group)
+
+    def _commit(self, group: Group, content: dict[str, Any]) -> None:
+        # A commit from before a reset would undo it.
+        if content.get("resets", group.resets) >= group.resets:
+            self._set_offsets(group, content["offsets"], content.get("if_absent", False))
+
+    def _reset(self, group: Group, offsets: dict[str, list[list[int]]]) -> None:
+        group.resets += 1
+        self._set_offsets(group, offsets, False)
+        for topic, pairs in offsets.items():
+            self.on_reset(group.name, topic, {pair[0]: pair[1] for pair in pairs})
+        self._move(group)
+
+    def _set_offsets(self, group: Group, offsets: dict[str, list[list[int]]], if_absent: bool) -> None:
+        for topic, pairs in offsets.items():
+            known = group.offsets.setdefault(topic, {})
+            before = len(known)
+            for queue_id, offset in pairs:
+                if not if_absent or queue_id not in known:
+                    known[queue_id] = offset
+            self.offset_count += len(known) - before
+
+    def _lock(self, group: Group, content: dict[str, Any], position: int) -> None:
+        for topic, queue_id in content["queues"]:
+            if (topic, queue_id) not in group.locks:
+                group.locks[topic, queue_id] = Lock(content["client_id"], position)
+                self.on_lock(group.name, (topic, queue_id), True)
+
+    def _unlock(self, group: Group, content: dict[str, Any]) -> None:
+        for topic, queue_id, grant in content["queues"]:
+            lock = group.locks.get((topic, queue_id))
+            if lock is not None and lock.grant == grant:
+                del group.locks[topic, queue_id]
+                self.on_lock(group.name, (topic, queue_id), False)
+
+    def topic_changed(self, topic: str, queues: int) -> None:
+        """The topic has so many queues now, not as many as before; 0: it was deleted."""
+        for group in self._groups.values():
+            if not queues:
+                self.offset_count -= len(group.offsets.pop(topic, ()))
+                for queue in [queue for queue in group.locks if queue[0] == topic]:
+                    del group.locks[queue]
+                    self.on_lock(group.name, queue, False)
+            if group.consumes(topic):
+                self._move(group)
+
+    # Keeping ---------------------------------------------------------------------------------
+
+    def dump(self) -> dict[str, Any]:
+        """All of it as JSON values, for a state frame or a snapshot."""
+        return {
+            "generation": self._generation,
+            "resets": self._resets,
+            "groups": {group.name: _dump_group(group) for group in self._groups.values()},
+        }
+
+    def restore(self, dumped: dict[str, Any]) -> None:
+        """Become what `dump` said. A log from before there were groups has none."""
+        self._generation, self._resets = dumped.get("generation", 0), dumped.get("resets", 0)
+        self._groups = {name: _restore_group(name, each) for name, each in dumped.get("groups", {}).items()}
+        self.member_count = sum(len(group.members) for group in self)
+        self.member_characters = sum(size_of(*each) for group in self for each in group.members.items())
+        self.offset_count = sum(len(offsets) for group in self for offsets in group.offsets.values())
+
+
+def member_fields(member: Member) -> dict[str, Any]:
+    """The member as JSON values."""
+    return {**member._asdict(), "subscriptions": [each._asdict() for each in member.subscriptions]}
+
+
+def size_of(client_id: str, member: Member) -> int:
+    """About how many characters of memory a member takes."""
+    return (
+        MEMBER_CHARACTERS
+        + len(client_id)
+        + sum(MEMBER_CHARACTERS + len(each.topic) + len(each.expression) for each in member.subscriptions)
+    )
+
+
+def _member_of(content: dict[str, Any]) -> Member:
+    subscriptions = tuple(Subscription(**each) for each in content["subscriptions"])
+    return Member(content["model"], content["consume_from"], content["consume_timestamp_ms"], subscriptions)
+
+
+def _dump_group(group: Group) -> dict[str, Any]:
+    return {
+        "generation": group.generation,
+        "resets": group.resets,
+        "members": {client_id: member_fields(member) for client_id, member in group.members.items()},
+        "offsets": {
+            topic: [pack_numbers(offsets), pack_numbers(offsets.values())] for topic, offsets in group.offsets.items()
+        },
+        "locks": [[*queue, *lock] for queue, lock in group.locks.items()],
+    }
+
+
+def _restore_group(name: str, dumped: dict[str, Any]) -> Group:
+    group = Group(name, dumped["generation"], dumped["resets"])
+    for client_id, fields in dumped["members"].items():
+        group.put(client_id, _member_of(fields))
+    for topic, (queue_ids, offsets) in dumped["offsets"].items():
+        group.offsets[topic] = dict(zip(unpack_numbers(queue_ids), unpack_numbers(offsets), strict=True))
+    group.locks = {(topic, queue_id): Lock(client_id, grant) for topic, queue_id, client_id, grant in dumped["locks"]}
+    return group

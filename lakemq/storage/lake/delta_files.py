@@ -1,0 +1,139 @@
+"""The data files of a Delta table, with what Delta's log says of their columns."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.compute
+
+from lakemq.model.errors import LakeUnreadable
+from lakemq.storage.lake.bounds import Between, Bounds, OneOf
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+# Its functions are made as it is imported: no type checker sees them.
+pc: Any = pyarrow.compute
+
+APPLICATION = "lakemq-lake-"
+"""A table's transaction identifier of this and a broker's name is the position up to which the table
+holds the broker's log (docs/lake.md)."""
+
+FRESH_S = 5.0
+"""A version of the table that is older is looked at again before it is used."""
+
+logger = logging.getLogger(__name__)
+
+
+class DataFile(NamedTuple):
+    """One Parquet file, and the least and greatest value of a column of it (None: not known)."""
+
+    path: Path
+    least: Any
+    most: Any
+
+
+class Version(NamedTuple):
+    """One version of the table: its files, and the position below which it holds all of the broker's
+    messages that were not deleted from it."""
+
+    number: int
+    held: int
+    actions: pa.Table
+    folder: Path
+
+    def files(self, bounds: Bounds, by: str) -> list[DataFile]:
+        """The files that may hold rows within the bounds, in the order of the least value of the
+        column `by`, which has statistics."""
+        table = self.actions
+        for name, bound in bounds.items():
+            table = _within(table, name, bound)
+        names = table.schema.names
+        columns = [table.column("path").to_pylist()]
+        for side in ("min", "max"):
+            column = f"{side}.{by}"
+            columns.append(table.column(column).to_pylist() if column in names else [None] * table.num_rows)
+        bound = bounds.get(by)
+        found = [
+            DataFile(self.folder / unquote(path), least, most)
+            for path, least, most in zip(*columns, strict=True)
+            if bound is None or bound.overlaps(least, most)
+        ]
+        return sorted(found, key=lambda file: (file.least is not None, file.least))
+
+
+class DeltaFiles:
+    """The files of the Delta table in a folder, for one broker's messages. Safe from any thread."""
+
+    def __init__(self, folder: Path, broker: str) -> None:
+        self.folder = folder.absolute()
+        self._application = APPLICATION + broker
+        self._lock = threading.Lock()
+        self._table: DeltaTable | None = None
+        self._version: Version | None = None
+        self._looked_s = 0.0
+
+    def version(self, held: int) -> Version | None:
+        """A version that holds everything below position `held`, not much older than the last one;
+        None: there is none. Raises `LakeUnreadable`."""
+        with self._lock:
+            version = self._version
+            if version is None or version.held < held or time.monotonic() - self._looked_s > FRESH_S:
+                version = self._version = self._look()
+                self._looked_s = time.monotonic()
+            return version if version is not None and version.held >= held else None
+
+    def forget(self) -> None:
+        """Open the table anew next time: what was known of it is wrong."""
+        with self._lock:
+            self._table = self._version = None
+
+    def _look(self) -> Version | None:
+        # Only a gateway whose log has let go of something reads the lake: others never load this.
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        if not (self.folder / "_delta_log").is_dir():
+            self._table = None
+            return None
+        try:
+            table = self._table
+            if table is None:
+                table = DeltaTable(self.folder)
+            else:
+                table.update_incremental()
+            known = self._version if self._table is not None else None
+            self._table = table
+            number = table.version()
+            if known is not None and known.number == number:
+                return known
+            return self._read(table, number)
+        except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
+            self._table = None
+            raise LakeUnreadable(f"the lake's table in {self.folder} can't be read: {error}") from None
+
+    def _read(self, table: DeltaTable, number: int) -> Version:
+        reader = table.protocol().min_reader_version
+        if reader > 1:
+            raise LakeUnreadable(f"the lake's table in {self.folder} needs a reader of version {reader}, not 1")
+        actions = pa.table(table.get_add_actions(flatten=True))
+        for path in actions.column("path").to_pylist():
+            if urlparse(path).scheme or path.startswith("/"):
+                raise LakeUnreadable(f"the lake's table in {self.folder} has a file elsewhere: {path}")
+        held = table.transaction_version(self._application)
+        return Version(number, -1 if held is None else held, actions, self.folder)
+
+
+def _within(actions: pa.Table, name: str, bound: Between | OneOf) -> pa.Table:
+    """The files that may have such values in that column, by its statistics where there are some."""
+    for side, limit, compare in (("min", bound.high, pc.less_equal), ("max", bound.low, pc.greater_equal)):
+        column = f"{side}.{name}"
+        if limit is not None and column in actions.schema.names:
+            actions = actions.filter(pc.fill_null(compare(actions.column(column), limit), True))
+    return actions

@@ -1,0 +1,41 @@
+"""Everything that the log makes beside its messages: topics, what waits to be routed, groups, and sinks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakemq.storage.group_state import GroupState
+from lakemq.storage.routing_state import RoutingState
+from lakemq.storage.sinks import SinkState
+from lakemq.storage.topics import TopicTable
+
+
+class LogState:
+    """The state of a log at one position; `replay` moves it on by a frame."""
+
+    def __init__(self) -> None:
+        self.topics = TopicTable()
+        self.routing = RoutingState()
+        self.groups = GroupState()
+        self.sinks = SinkState()
+        self.groups.on_reset = self._reset
+
+    def _reset(self, group: str, topic: str, offsets: dict[int, int]) -> None:
+        """What a group receives goes on where its offsets were reset to."""
+        self.routing.receipts.reset(group, topic, offsets)
+
+    def dump(self) -> dict[str, Any]:
+        """All of it as JSON values, for a state frame or a snapshot."""
+        return {
+            "topics": self.topics.dump(),
+            "routing": self.routing.dump(),
+            "groups": self.groups.dump(),
+            "sinks": self.sinks.dump(),
+        }
+
+    def restore(self, dumped: dict[str, Any]) -> None:
+        """Become what `dump` said; a dump from before there was routing, or groups, or sinks, lacks them."""
+        self.topics.restore(dumped["topics"])
+        self.routing.restore(dumped.get("routing", {}))
+        self.groups.restore(dumped.get("groups", {}))
+        self.sinks.restore(dumped.get("sinks", {}))

@@ -1,0 +1,305 @@
+"""What is handed out to groups, as the log's receipts and acknowledgements make it.
+
+A receipt is a row in `RECEIVE_TOPIC`, and its position a pending cause while the message is out. Its
+one effect is an acknowledgement, another receipt that takes its place, a retry copy or a dead letter.
+docs/routing.md has the states and their letters.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pyroaring import BitMap64
+
+from lakemq.model.names import retry_topic
+from lakemq.storage.bitmaps import pack, pack_numbers, unpack, unpack_numbers
+from lakemq.storage.dues import Dues
+from lakemq.storage.subscription import Cursor, Order, Subscription, Waiters
+
+NO_CAUSE = -1
+
+
+class Handed(NamedTuple):
+    """The numbers in the body of a row of `RECEIVE_TOPIC`, 64-bit integers: enough to know again what
+    is out without a look at the other columns, which are for the query and for people.
+
+    `offset`: of the message in queue `queue_id`; `low`: the group goes on there, but for offsets from
+    there on that are handed out; `message`: the message's position; `cause`: the receipt in whose
+    place this one is, or `NO_CAUSE`; `resets`: how often the group's place in the queue had been reset
+    when the message was chosen.
+    """
+
+    offset: int
+    low: int
+    max_reconsume_times: int
+    message: int
+    reconsume_times: int
+    until_ms: int
+    queue_id: int
+    cause: int
+    resets: int
+
+
+class Out:
+    """A message that is out: who has it, which it is, and until when."""
+
+    __slots__ = (
+        "cursor",
+        "max_reconsume_times",
+        "message",
+        "offset",
+        "order",
+        "reconsume_times",
+        "subscription",
+        "until_ms",
+    )
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        cursor: Cursor,
+        order: Order,
+        offset: int,
+        message: int,
+        reconsume_times: int,
+        max_reconsume_times: int,
+        until_ms: int,
+    ) -> None:
+        self.subscription = subscription
+        self.cursor = cursor
+        self.order = order
+        self.offset = offset
+        self.message = message
+        self.reconsume_times = reconsume_times
+        self.max_reconsume_times = max_reconsume_times
+        self.until_ms = until_ms
+
+
+BODY_BYTES = 8 * len(Handed._fields)
+Named = tuple[str, str | None, str, str | None]
+"""Of a row: group, the topic that was received if it isn't that of the queue, the queue's topic, and
+the ordering key."""
+
+
+def unpack_bodies(bodies: Iterable[bytes]) -> Iterator[tuple[int, ...]]:
+    """The numbers of each body."""
+    numbers = array("q")
+    numbers.frombytes(b"".join(bodies))
+    columns = [iter(numbers)] * len(Handed._fields)
+    return zip(*columns, strict=True)
+
+
+_NOWHERE = Subscription("", ""), Cursor("", 0)
+
+
+class Receipts:
+    """All that is out, by receipt, and how far each group has come."""
+
+    def __init__(self) -> None:
+        self.out: dict[int, Out] = {}
+        self.dues = Dues()
+        self.subscriptions: dict[tuple[str, str], Subscription] = {}
+        """By group and topic."""
+        self.out_of_group: dict[str, int] = {}
+        """How many messages a group has out."""
+        self._waiters: dict[tuple[str, str], Waiters] = {}
+        self.issued = BitMap64()
+        """All receipts that the log holds."""
+        self.acked = BitMap64()
+        """Those that were acknowledged."""
+
+    def __len__(self) -> int:
+        return len(self.out)
+
+    def find(self, group: str, topic: str) -> Subscription | None:
+        """How far the group has come in the topic; None before its first receive."""
+        return self.subscriptions.get((group, topic))
+
+    def waiters(self, group: str, topic: str) -> Waiters:
+        """Who waits for the group's messages of the topic."""
+        return self._waiters.setdefault((group, topic), Waiters())
+
+    def floor(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The queue's first offset that the group has not finished, None where it received nothing.
+        What waits in its retry topic counts as finished here, and as not finished there."""
+        return self._floor(self.find(group, topic), topic, queue_id)
+
+    def retry_floor(self, group: str, queue_id: int = 0) -> int | None:
+        """`floor` of the group's retry topic, which all its subscriptions share."""
+        source = retry_topic(group)
+        floors = [self._floor(each, source, queue_id) for each in self.subscriptions.values() if each.group == group]
+        return min([floor for floor in floors if floor is not None], default=None)
+
+    @staticmethod
+    def _floor(subscription: Subscription | None, source: str, queue_id: int) -> int | None:
+        cursor = None if subscription is None else subscription.cursors.get((source, queue_id))
+        return None if cursor is None else cursor.floor
+
+    # A frame's effect ------------------------------------------------------------------------
+
+    def hand_out(self, first_position: int, bodies: Iterable[bytes], names: Iterable[Named]) -> None:
+        """Enter the receipts that begin at a position."""
+        dues: dict[int, list[int]] = {}
+        place: tuple[object, ...] = ()
+        subscription, cursor = _NOWHERE
+        receipt = first_position
+        for numbers, (group, topic, source, key) in zip(unpack_bodies(bodies), names, strict=True):
+            offset, low, most, message, times, until_ms, queue_id, cause, resets = numbers
+            if place != (group, topic, source, queue_id):
+                place = group, topic, source, queue_id
+                subscription = self._subscription(group, topic or source)
+                cursor = subscription.cursor(source, queue_id)
+            replaced = None if cause == NO_CAUSE else self._take(cause)
+            if replaced is not None:
+                order = replaced.order
+            elif topic is None:
+                order = queue_id if key is None else key
+            else:
+                order = subscription.order_of_retry(offset, key)
+            cursor.take(offset, low if resets == cursor.resets else cursor.low)
+            self._put(receipt, Out(subscription, cursor, order, offset, message, times, most, until_ms))
+            subscription.last_position = receipt
+            dues.setdefault(until_ms, []).append(receipt)
+            receipt += 1
+        self.issued.add_range(first_position, receipt)
+        for due, receipts in dues.items():
+            self.dues.add(due, receipts)
+
+    def _subscription(self, group: str, topic: str) -> Subscription:
+        found = self.subscriptions.get((group, topic))
+        if found is None:
+            found = self.subscriptions[group, topic] = Subscription(group, topic)
+        return found
+
+    def _put(self, receipt: int, out: Out) -> None:
+        self.out[receipt] = out
+        out.cursor.out.add(out.offset)
+        keys = out.subscription.keys_out
+        keys[out.order] = keys.get(out.order, 0) + 1
+        group = out.subscription.group
+        self.out_of_group[group] = self.out_of_group.get(group, 0) + 1
+
+    def _take(self, receipt: int) -> Out | None:
+        """Take the receipt away from what is out."""
+        out = self.out.pop(receipt, None)
+        if out is not None:
+            self.dues.remove(out.until_ms, receipt)
+            out.cursor.out.discard(out.offset)
+            out.subscription.drop_key(out.order)
+            group = out.subscription.group
+            self.out_of_group[group] -= 1
+            if not self.out_of_group[group]:
+                del self.out_of_group[group]
+        return out
+
+    def acknowledge(self, receipts: Iterable[int]) -> None:
+        """These receipts are acknowledged. (What is no receipt that is out was damaged, or forgotten.)"""
+        told: set[Subscription] = set()
+        for receipt in receipts:
+            out = self._take(receipt)
+            if out is not None:
+                self.acked.add(receipt)
+                told.add(out.subscription)
+        for subscription in told:
+            self._wake_ordered(subscription)
+
+    def settle(self, receipt: int, topic: str, position: int, offset: int) -> None:
+        """The effect of a receipt that is out, not an acknowledgement, is at a position of the log and an
+        offset of its topic."""
+        out = self._take(receipt)
+        assert out is not None
+        if topic == retry_topic(out.subscription.group):
+            out.subscription.wait_for(offset, out.order, position)
+        self._wake_ordered(out.subscription)
+
+    def _wake_ordered(self, subscription: Subscription) -> None:
+        waiters = self._waiters.get((subscription.group, subscription.topic))
+        if waiters is not None:
+            waiters.wake_ordered()
+
+    def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """The group goes on at these offsets of the topic's queues, and what it has out of them is
+        forgotten."""
+        own = [each for each in self.subscriptions.values() if each.group == group]
+        cursors = {
+            cursor: offset
+            for subscription in own
+            for queue_id, offset in offsets.items()
+            if (cursor := subscription.cursors.get((topic, queue_id))) is not None
+        }
+        for receipt in [receipt for receipt, out in self.out.items() if out.cursor in cursors]:
+            self._take(receipt)
+        for cursor, offset in cursors.items():
+            cursor.reset(offset)
+        for subscription in own:
+            if topic == retry_topic(group):
+                subscription.forget_retries_below(min(offsets.values(), default=0))
+            waiters = self._waiters.get((group, subscription.topic))
+            if waiters is not None:
+                waiters.wake()
+
+    # Keeping ---------------------------------------------------------------------------------
+
+    def first_receipt(self, end: int) -> int:
+        """The first receipt that is out, or `end`."""
+        return next(iter(self.out), end)
+
+    def pinned_position(self, end: int) -> int:
+        """The first message that is out, or `end`: it must stay in the log."""
+        return min((out.message for out in self.out.values()), default=end)
+
+    def tidy(self, min_position: int) -> None:
+        """Forget what has left the log; and groups with nothing out whose last receipt has: what they
+        had received was stored before that."""
+        self.issued.remove_range(0, min_position)
+        self.acked.remove_range(0, min_position)
+        for key, waiters in list(self._waiters.items()):
+            if not waiters.any and not waiters.ordered:
+                del self._waiters[key]
+        for key, subscription in list(self.subscriptions.items()):
+            subscription.forget_below(min_position)
+            if subscription.is_idle and subscription.last_position < min_position:
+                del self.subscriptions[key]
+
+    def dump(self) -> dict[str, Any]:
+        """All of it as JSON values, for a state frame or a snapshot."""
+        outs = self.out.values()
+        keys = list(self.subscriptions)
+        numbers = {key: number for number, key in enumerate(keys)}
+        columns: list[Iterable[int]] = [
+            self.out,
+            [numbers[out.subscription.group, out.subscription.topic] for out in outs],
+            [int(out.cursor.source != out.subscription.topic) for out in outs],
+            [out.cursor.queue_id for out in outs],
+            [out.offset for out in outs],
+            [out.message for out in outs],
+            [out.reconsume_times for out in outs],
+            [out.max_reconsume_times for out in outs],
+            [out.until_ms for out in outs],
+        ]
+        return {
+            "out": [pack_numbers(column) for column in columns],
+            "orders": [out.order for out in outs],
+            "subscriptions": [subscription.dump() for subscription in self.subscriptions.values()],
+            "issued": pack(self.issued),
+            "acked": pack(self.acked),
+        }
+
+    def restore(self, dumped: dict[str, Any]) -> None:
+        """Become what `dump` said. A log from before there were receipts has none."""
+        self.__init__()
+        if not dumped:
+            return
+        subscriptions = [Subscription.restore(each) for each in dumped["subscriptions"]]
+        self.subscriptions = {(each.group, each.topic): each for each in subscriptions}
+        columns = zip(*map(unpack_numbers, dumped["out"]), strict=True)
+        for row, order in zip(columns, dumped["orders"], strict=True):
+            receipt, number, is_retry, queue_id, offset, message, times, most, until_ms = row
+            subscription = subscriptions[number]
+            source = retry_topic(subscription.group) if is_retry else subscription.topic
+            cursor = subscription.cursor(source, queue_id)
+            self._put(receipt, Out(subscription, cursor, order, offset, message, times, most, until_ms))
+            self.dues.add(until_ms, (receipt,))
+        self.issued, self.acked = unpack(dumped["issued"]), unpack(dumped["acked"])

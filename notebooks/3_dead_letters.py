@@ -1,0 +1,152 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # 3 · Dead letters
+# MAGIC
+# MAGIC A message that its consumers can't process is tried again, later each time, and becomes a dead letter after 16
+# MAGIC attempts. Here a consumer gives up at once on invoices that it can't read. Then: look at them, find out why, mend
+# MAGIC the consumer, and bring back those that it can now process.
+
+# COMMAND ----------
+
+import json
+import os
+import time
+from threading import Event
+
+from lakemq.client import ConsumeLater, Producer, PushConsumer
+from lakemq.client.http import HttpClient
+
+try:
+    spark
+except NameError:  # in a Python that neither Databricks nor `lakemq notebook run` has started
+    from lakemq.jobs.notebook import display, spark
+
+BROKER = os.environ.get("LAKEMQ_BROKER", "http://127.0.0.1:8080")
+GROUP = "bookkeeping"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Twelve invoices
+# MAGIC Some have their amount in a way that the first bookkeeper does not know.
+
+# COMMAND ----------
+
+amounts = ["20.00", "7,50", "310.00", "1,20", "none", "5.00", "64.10", "8,99", "12.00", "void", "3.30", "41.00"]
+with Producer() as producer:
+    for number, amount in enumerate(amounts):
+        country = "BE" if "," in amount else "GB"
+        invoice = {"invoice": number, "amount": amount}
+        producer.send("invoices", json.dumps(invoice), tag=country, keys=[f"invoice-{number}"])
+
+# COMMAND ----------
+
+booked = []
+seen = []
+all_seen = Event()
+
+
+def book(message):
+    invoice = message.json()
+    seen.append(invoice["invoice"])
+    try:
+        booked.append(float(invoice["amount"]))
+    except ValueError:
+        raise ConsumeLater(-1) from None  # no attempt will do better: straight to the dead letters
+    finally:
+        if len(seen) == len(amounts):
+            all_seen.set()
+
+
+with PushConsumer(GROUP, book, consume_from="first") as consumer:
+    consumer.subscribe("invoices")
+    print("all of them came:", all_seen.wait(60))
+print(f"booked {len(booked)} of {len(seen)}, together {sum(booked):.2f}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Look
+# MAGIC `live.dead_letters` has the dead letters of all groups; `real_topic` is where they come from.
+
+# COMMAND ----------
+
+# DBTITLE 1,How many, and whose
+# MAGIC %sql
+# MAGIC SELECT topic, real_topic, tag, count(*) AS messages, max(store_time) AS newest
+# MAGIC FROM live.dead_letters GROUP BY topic, real_topic, tag ORDER BY topic, tag
+
+# COMMAND ----------
+
+letters = spark.sql(
+    f"""
+    SELECT keys[0] AS key, tag, body_text(body) AS body, origin_message_id
+    FROM live.dead_letters WHERE topic = '%DLQ%{GROUP}' ORDER BY key
+    """
+)
+deadline = time.monotonic() + 60
+while letters.count() < 5 and time.monotonic() < deadline:  # the broker moves them when it hears of it
+    time.sleep(0.5)
+display(letters)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Belgian invoices have a comma in their amounts. That can be mended. What has no amount at all can't.
+# MAGIC
+# MAGIC ## Bring back what can be mended
+# MAGIC A redrive sends the dead letters that a predicate matches to their group again, each once. A dry run counts them.
+
+# COMMAND ----------
+
+CAN_BE_MENDED = "real_topic = 'invoices' AND tag = 'BE'"
+with HttpClient(BROKER) as broker:
+    print("match:", broker.redrive(GROUP, CAN_BE_MENDED, dry_run=True).matched)
+    redrive = broker.redrive(GROUP, CAN_BE_MENDED, rate_per_s=100)
+    while (progress := broker.redrive_progress(redrive.redrive_id))["state"] == "running":
+        time.sleep(0.1)
+print("redriven:", progress["redriven"], "failed:", progress["failed"])
+
+# COMMAND ----------
+
+mended = []
+all_mended = Event()
+
+
+def book_with_commas(message):
+    mended.append(float(message.json()["amount"].replace(",", ".")))
+    if len(mended) == redrive.matched:
+        all_mended.set()
+
+
+with PushConsumer(GROUP, book_with_commas, consume_from="first") as consumer:
+    consumer.subscribe("invoices")
+    print("all of them came:", all_mended.wait(60))
+print(f"booked {len(mended)} more, together {sum(mended):.2f}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What is left
+# MAGIC A redrive copies: the dead letter stays in history, and a copy of it with the same origin is in the group's retry
+# MAGIC topic. So what was never redriven is an anti join.
+
+# COMMAND ----------
+
+left = spark.sql(
+    f"""
+    SELECT dead.keys[0] AS key, body_text(dead.body) AS body
+    FROM live.dead_letters AS dead
+    LEFT ANTI JOIN live.messages AS again
+      ON again.topic = '%RETRY%{GROUP}' AND again.origin_message_id = dead.origin_message_id
+    WHERE dead.topic = '%DLQ%{GROUP}' ORDER BY key
+    """
+)
+display(left)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC The same on a terminal: `lakemq group redrive bookkeeping --where "real_topic = 'invoices' AND tag = 'BE'" --dry-run`.
+# MAGIC
+# MAGIC Next: [4 · Transactions and delays](4_transactions_and_delays.py).

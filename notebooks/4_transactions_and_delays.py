@@ -1,0 +1,148 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # 4 · Transactions and delays as tables
+# MAGIC
+# MAGIC What waits is a row too. `scheduled` has every message that was to be delivered later, with what became of it;
+# MAGIC `transactions` has what happened to each transaction, event by event.
+
+# COMMAND ----------
+
+import os
+import time
+
+import matplotlib.pyplot as plt
+
+from lakemq.client import Producer, Resolution, TransactionListener, TransactionProducer
+from lakemq.client.http import HttpClient
+
+try:
+    spark
+except NameError:  # in a Python that neither Databricks nor `lakemq notebook run` has started
+    from lakemq.jobs.notebook import display, spark
+
+BROKER = os.environ.get("LAKEMQ_BROKER", "http://127.0.0.1:8080")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Delays
+# MAGIC Twenty reminders within two seconds, one in an hour, and one in an hour that is recalled.
+
+# COMMAND ----------
+
+with Producer() as producer:
+    soon = [
+        producer.send("reminders", f"in {number * 100} ms", tag="soon", delay=number / 10).message_id
+        for number in range(1, 21)
+    ]
+    waits = producer.send("reminders", "in an hour", tag="later", delay=3600).message_id
+    recalled = producer.send("reminders", "never", tag="later", delay=3600).message_id
+with HttpClient(BROKER) as broker:
+    broker.recall(recalled)
+mine = spark.createDataFrame([(each,) for each in [*soon, waits, recalled]], "message_id STRING")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC The table follows within the compaction interval. A row changes once, when its message is delivered or recalled.
+
+# COMMAND ----------
+
+reminders = spark.table("scheduled").where("topic = 'reminders'").join(mine, "message_id")
+deadline = time.monotonic() + 120
+while reminders.where("state <> 'waiting'").count() < len(soon) + 1 and time.monotonic() < deadline:
+    time.sleep(1)
+display(reminders.groupBy("tag", "state").count().orderBy("tag", "state"))
+
+# COMMAND ----------
+
+# DBTITLE 1,How late were they?
+lateness = (
+    reminders.where("state = 'delivered'")
+    .selectExpr(
+        "unix_millis(due) - unix_millis(scheduled_at) AS delay_ms",
+        "unix_millis(ended_at) - unix_millis(due) AS late_ms",
+    )
+    .orderBy("delay_ms")
+    .toPandas()
+)
+figure, axes = plt.subplots(figsize=(8, 3))
+axes.scatter(lateness["delay_ms"], lateness["late_ms"])
+axes.set(xlabel="delay, ms", ylabel="late, ms", title="A message is never early")
+plt.show()
+print("never early:", bool((lateness["late_ms"] >= 0).all()))
+
+# COMMAND ----------
+
+# DBTITLE 1,What is to come
+# MAGIC %sql
+# MAGIC SELECT topic, tag, date_trunc('HOUR', due) AS hour, count(*) AS messages
+# MAGIC FROM scheduled WHERE state = 'waiting' GROUP BY topic, tag, hour ORDER BY hour
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Transactions
+# MAGIC A transfer and the message that tells of it happen both, or neither. Anna has enough for two of the three.
+
+# COMMAND ----------
+
+accounts = {"anna": 100.0}
+
+
+class Transfers(TransactionListener):
+    def execute_local_transaction(self, message, transaction_id, argument):
+        if accounts["anna"] < argument:
+            return Resolution.ROLLBACK
+        accounts["anna"] -= argument
+        return Resolution.COMMIT
+
+    def check_local_transaction(self, message):  # asked when a producer died in between
+        return Resolution.ROLLBACK
+
+
+with TransactionProducer("transfers", Transfers()) as producer:
+    results = [
+        producer.send_in_transaction("transfers", f"{amount} from anna", keys=["anna"], argument=amount)
+        for amount in (30.0, 90.0, 50.0)
+    ]
+print([result.resolution.value for result in results], accounts)
+
+# COMMAND ----------
+
+ids = spark.createDataFrame([(result.transaction_id,) for result in results], "transaction_id STRING")
+events = spark.table("transactions").join(ids, "transaction_id")
+deadline = time.monotonic() + 120
+while events.where("state IN ('committed', 'rolled_back')").count() < len(results) and time.monotonic() < deadline:
+    time.sleep(1)
+display(events.select("transaction_id", "event", "by", "state", "event_time", "message_id").orderBy("position"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Only what was committed is in the topic.
+
+# COMMAND ----------
+
+display(
+    spark.table("live.messages")
+    .where("topic = 'transfers'")
+    .join(ids, "transaction_id")
+    .selectExpr("body_text(body) AS body", "transaction_id")
+    .orderBy("transaction_id")
+)
+
+# COMMAND ----------
+
+# DBTITLE 1,Transactions that nobody has ended yet
+# MAGIC %sql
+# MAGIC SELECT producer_group, topic, count(*) AS open, min(since) AS oldest FROM (
+# MAGIC   SELECT transaction_id, min_by(producer_group, position) AS producer_group, min_by(topic, position) AS topic,
+# MAGIC          min(event_time) AS since, max_by(state, position) AS state
+# MAGIC   FROM transactions WHERE state IS NOT NULL GROUP BY transaction_id
+# MAGIC ) WHERE state IN ('half', 'checked') GROUP BY producer_group, topic
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC Next: [5 · Your own stream query](5_stream_query.py).

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.cli.shell import Run, Shell
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    with start_gateway(tmp_path_factory.mktemp("log")) as started:
+        yield started
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    return Run(tmp_path, capsys, monkeypatch)
+
+
+@pytest.fixture
+def shell(run: Run, gateway: GatewayProcess) -> Shell:
+    return Shell(run, gateway.url)

@@ -1,0 +1,144 @@
+"""The commands about groups, and those that consume and search."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakemq.cli.pace import Pace
+from tests.cli.shell import Run, Shell
+
+
+def lines(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def fill(shell: Shell, folder: Path, topic: str, count: int = 10) -> None:
+    """A topic of one queue with so many messages: tags A and B, key k0 …, property amount."""
+    shell("topic", "create", topic, "--queues", "1")
+    rows = [
+        {
+            "body": str(number),
+            "tag": "AB"[number % 2],
+            "keys": [f"k{number}", "it's"],
+            "properties": {"amount": str(number)},
+        }
+        for number in range(count)
+    ]
+    file = folder / "rows.ndjson"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shell("produce", topic, "--file", str(file))
+
+
+def test_a_group_goes_on_where_it_ended(run: Run, shell: Shell, tmp_path: Path) -> None:
+    fill(shell, tmp_path, "cli_consume")
+    options = ["cli_consume", "--group", "cli_g", "--from", "first"]
+    shown = lines(shell("consume", *options, "--max", "4", "--json"))
+    assert [message["body"] for message in shown] == ["0", "1", "2", "3"]
+    assert shown[0]["properties"] == {"amount": "0"}
+    assert shell("consume", *options, "--max", "2").split("\n")[0].endswith("cli_consume/0@4 A k4 it's 4")
+    shown = lines(shell("consume", *options, "--filter", "amount > 7 AND TAGS = 'B'", "--max", "1", "--json"))
+    assert [message["body"] for message in shown] == ["9"]
+    assert json.loads(shell("group", "lag", "cli_g", "--json").splitlines()[0])["lag"] == 0
+    shell("group", "reset", "cli_g", "cli_consume", "--to", "earliest", "--yes")
+    assert [message["body"] for message in lines(shell("consume", *options, "--max", "1", "--json"))] == ["0"]
+    both = run("consume", *options, "--tags", "A", "--filter", "amount > 1", "--broker", shell.url)
+    assert (both.code, both.stderr.count("\n")) == (2, 1)
+
+
+def test_a_group_is_listed_shown_and_reset(run: Run, shell: Shell, tmp_path: Path) -> None:
+    fill(shell, tmp_path, "cli_reset")
+    (offset,) = lines(shell("group", "reset", "cli_r", "cli_reset", "--to", "latest", "--yes", "--json"))
+    assert offset == {"topic": "cli_reset", "queue_id": 0, "offset": 10}
+    (listed,) = [group for group in lines(shell("group", "list", "--json")) if group["group"] == "cli_r"]
+    assert (listed["topics"], listed["lag_total"]) == (["cli_reset"], 0)
+    assert "10" in shell("group", "reset", "cli_r", "cli_reset", "--to", "2100-01-01", "--yes")
+    shell("group", "reset", "cli_r", "cli_reset", "--to", "0", "--yes")
+    assert lines(shell("group", "lag", "cli_r", "--json"))[0]["lag"] == 10
+    assert json.loads(shell("group", "show", "cli_r", "--json"))["lag_total"] == 10
+    for command in (("list",), ("show", "cli_r"), ("lag", "cli_r")):
+        assert {"cli_r", "cli_reset", "10"} <= set(shell("group", *command).replace(":", " ").split())
+    asked = run("group", "reset", "cli_r", "cli_reset", "--to", "latest", "--broker", shell.url, stdin="n\n")
+    assert (asked.code, lines(shell("group", "lag", "cli_r", "--json"))[0]["lag"]) == (1, 10)
+    for unknown in (("show", "nobody"), ("lag", "nobody"), ("reset", "g", "nothing", "--to", "latest", "--yes")):
+        done = run("group", *unknown, "--broker", shell.url)
+        assert (done.code, done.stderr.count("\n")) == (1, 1)
+    assert run("group", "reset", "g", "t", "--to", "soon", "--yes", "--broker", shell.url).code == 2
+
+
+def test_messages_are_found_by_key_tag_property_and_time(run: Run, shell: Shell, tmp_path: Path) -> None:
+    fill(shell, tmp_path, "cli_search")
+
+    def found(*options: str) -> list[str]:
+        return [message["body"] for message in lines(shell("message", "search", "cli_search", "--json", *options))]
+
+    assert found("--max", "3") == ["9", "8", "7"]
+    assert found("--key", "k4") == ["4"]
+    assert found("--key", "it's", "--max", "2") == ["9", "8"]
+    assert found("--key", "k%") == []
+    assert found("--tags", "A", "--filter", "amount >= 6") == ["8", "6"]
+    assert found("--key", "it's", "--filter", "amount < 2 -- a comment") == ["1", "0"]
+    assert found("--begin", "2100-01-01") == []
+    assert found("--end", "2000-01-01") == []
+    assert len(found("--begin", "2000-01-01", "--end", "2100-01-01")) == 10
+    shown = shell("message", "search", "cli_search", "--key", "k4")
+    assert "k4 it's" in shown
+    bad = run("message", "search", "cli_search", "--key", "k", "--filter", "amount >", "--broker", shell.url)
+    assert bad.code == 1
+    assert bad.stderr.endswith("at character 8\n")
+    assert [m["body"] for m in lines(shell("pull", "cli_search", "--filter", "amount = 5", "--json"))] == ["5"]
+
+
+def test_lines_of_json_come_from_stdin_at_a_rate(shell: Shell) -> None:
+    began = time.monotonic()
+    rows = "".join(json.dumps({"body": str(number), "tag": "T", "queue_id": 0}) + "\n" for number in range(30))
+    shell("produce", "cli_rate", "--file", "-", "--rate", "100", stdin=rows)
+    assert [message["tag"] for message in shell.pulled("cli_rate", "--queue", "0")] == ["T"] * 30
+    assert time.monotonic() - began >= 0.2, "30 at 100 a second: the last ten wait for 0.2 s"
+
+
+def test_a_pace_holds_back_what_is_too_much_and_gives_nothing_for_idling() -> None:
+    now, slept = [100.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        slept.append(round(seconds, 3))
+        now[0] += seconds
+
+    pace = Pace(50, lambda: now[0], sleep)
+    assert pace.step(1_000) == 5
+    pace.wait(5)
+    pace.wait(5)
+    now[0] += 10
+    pace.wait(5)
+    pace.wait(5)
+    assert slept == [0.1, 0.1]
+    assert Pace(0.5).step(1_000) == 1
+    assert Pace(None).step(1_000) == 1_000
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_a_consumer_that_is_ended_leaves_its_group(shell: Shell, tmp_path: Path, end: signal.Signals) -> None:
+    group, topic = f"cli_end_{end.value}", f"cli_end_{end.value}"
+    fill(shell, tmp_path, topic)
+    command = [sys.executable, "-m", "lakemq", "consume", topic, "--group", group, "--from", "first", "--json"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
+    process = subprocess.Popen(
+        [*command, "--broker", shell.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdout is not None
+    seen = [json.loads(process.stdout.readline())["body"] for _ in range(10)]
+    assert seen == [str(number) for number in range(10)]
+    assert len(json.loads(shell("group", "show", group, "--json"))["members"]) == 1
+    process.send_signal(end)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said.count("\n")) == (0, 1), said
+    left = json.loads(shell("group", "show", group, "--json"))
+    assert (left["members"], left["lag_total"]) == ([], 0)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from lakemq.testing import GatewayProcess, start_gateway
+
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """One gateway for all tests that neither stop it nor set it up otherwise."""
+    with start_gateway(tmp_path_factory.mktemp("gateway") / "data") as process:
+        yield process
+
+
+@pytest.fixture
+def topic() -> str:
+    """A name that no other test uses."""
+    return f"topic-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def brisk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """One whose members and locks expire soon, and whose retries come at once."""
+    options = {"groups__member_expiry_ms": 1_200, "groups__lock_expiry_ms": 1_500, "delay__levels": "0s 0s 0s"}
+    with start_gateway(tmp_path_factory.mktemp("brisk") / "data", **options) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def two_brokers(
+    gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[GatewayProcess, GatewayProcess]]:
+    """`gateway`, which is broker-a, and broker-b."""
+    with start_gateway(tmp_path_factory.mktemp("second") / "data", broker__name="broker-b") as process:
+        yield gateway, process
+
+
+@pytest.fixture
+def group() -> str:
+    """A name that no other test uses."""
+    return f"group-{next(_numbers)}"

@@ -1,0 +1,51 @@
+"""The programs in the documents print what stands below them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakemq.testing import start_gateway
+
+ROOT = Path(__file__).parents[2]
+LINES_MAX = 20
+PROGRAM = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+
+
+def programs() -> Iterator[tuple[str, str, str | None]]:
+    """Each with its place and what it prints."""
+    for document in ("README.md", "docs/client.md"):
+        text = (ROOT / document).read_text()
+        for found in PROGRAM.finditer(text):
+            line = text.count("\n", 0, found.start()) + 1
+            yield f"{document}:{line}", found.group(1), found.group(2)
+
+
+PROGRAMS = list(programs())
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with start_gateway(tmp_path_factory.mktemp("docs")) as gateway:
+        yield gateway.url
+
+
+@pytest.mark.parametrize(("place", "program", "printed"), PROGRAMS, ids=[each[0] for each in PROGRAMS])
+def test_a_program_prints_what_stands_below_it(
+    broker: str, place: str, program: str, printed: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEMQ_BROKER", broker)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(program, place, "exec"), {"__name__": "__main__"})
+    assert output.getvalue() == (printed or "")
+    assert program.count("\n") <= LINES_MAX
+
+
+def test_there_are_programs_in_both_documents() -> None:
+    assert {place.partition(":")[0] for place, _, _ in PROGRAMS} == {"README.md", "docs/client.md"}

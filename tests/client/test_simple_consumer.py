@@ -1,0 +1,139 @@
+"""Simple consumers against a real gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from lakemq.client import Closed, MessageView, PullConsumer, SimpleConsumer, aio
+from lakemq.model.errors import InvalidFilter, InvalidRequest, InvalidTopic, ReceiptExpired, TopicNotFound
+from lakemq.testing import GatewayProcess
+from tests.client.consuming import make_topic, numbered, put
+from tests.client.producing import stored
+
+
+def receive_all(consumer: SimpleConsumer, topic: str, count: int) -> list[MessageView]:
+    """Receive until so many have come."""
+    messages: list[MessageView] = []
+    while len(messages) < count:
+        found = consumer.receive(topic, 10, wait_s=10)
+        assert found, f"{len(messages)} of {count} came"
+        messages += found
+    return messages
+
+
+def test_each_message_is_handed_out_once_and_not_again_once_acknowledged(
+    gateway: GatewayProcess, topic: str, group: str
+) -> None:
+    put(gateway.url, topic, numbered(50), tag="A")
+    with SimpleConsumer(group, brokers=gateway.url) as one, SimpleConsumer(group, brokers=gateway.url) as two:
+        messages = [*receive_all(one, topic, 25), *two.receive(topic, 100, wait_s=0)]
+        messages += one.receive(topic, 100, wait_s=0)
+        assert Counter(message.text() for message in messages) == Counter(numbered(50))
+        assert two.ack(messages) == ["ok"] * 50
+        assert one.ack(messages[0]) == ["ok"], "twice is fine"
+        assert one.receive(topic, wait_s=0) == []
+
+
+def test_what_is_not_acknowledged_in_time_comes_again(brisk: GatewayProcess, topic: str, group: str) -> None:
+    put(brisk.url, topic, ["once", "twice"])
+    with SimpleConsumer(group, brokers=brisk.url, max_reconsume_times=1) as consumer:
+        first = consumer.receive(topic, invisible_s=0.2)
+        first += consumer.receive(topic, invisible_s=0.2, wait_s=0)
+        consumer.ack([message for message in first if message.text() == "once"])
+        [again] = consumer.receive(topic, invisible_s=0.2)
+        assert (again.text(), again.reconsume_times, again.real_topic) == ("twice", 1, topic)
+        [late] = [message for message in first if message.text() == "twice"]
+        assert consumer.ack(late) == ["receipt_expired"]
+        with pytest.raises(ReceiptExpired):
+            consumer.change_invisible(late, 1)
+        assert consumer.receive(topic, wait_s=1.0) == []
+    assert [message.body for message in stored(brisk.url, f"%DLQ%{group}")] == [b"twice"]
+
+
+def test_invisibility_is_changed(brisk: GatewayProcess, topic: str, group: str) -> None:
+    put(brisk.url, topic, ["m"])
+    with SimpleConsumer(group, brokers=brisk.url) as consumer:
+        [message] = consumer.receive(topic, invisible_s=0.3)
+        receipt, until_ms = message.receipt, message.invisible_until_ms
+        consumer.change_invisible(message, 60)
+        assert message.receipt != receipt
+        assert (message.invisible_until_ms or 0) > (until_ms or 0)
+        assert consumer.receive(topic, wait_s=0.5) == []
+        consumer.change_invisible(message, 0)
+        [again] = consumer.receive(topic)
+        assert again.reconsume_times == 1
+        assert consumer.ack(again) == ["ok"]
+
+
+def test_filters_choose_what_is_received(gateway: GatewayProcess, topic: str, group: str) -> None:
+    make_topic(gateway.url, topic)
+    for tag in "AB":
+        put(gateway.url, topic, [tag], tag=tag, properties={"size": str(ord(tag))})
+    with SimpleConsumer(group, brokers=gateway.url) as consumer:
+        assert [message.text() for message in consumer.receive(topic, tags="A", wait_s=1)] == ["A"]
+    with SimpleConsumer(f"{group}-sql", brokers=gateway.url) as consumer:
+        assert [message.text() for message in consumer.receive(topic, sql="size > 65", wait_s=1)] == ["B"]
+        with pytest.raises(InvalidFilter):
+            consumer.receive(topic, sql="size >< 65")
+
+
+def test_of_one_ordering_key_only_one_is_out(gateway: GatewayProcess, topic: str, group: str) -> None:
+    make_topic(gateway.url, topic, 1)
+    put(gateway.url, topic, numbered(4, "a"), ordering_key="a")
+    with SimpleConsumer(group, brokers=gateway.url, ordered=True) as consumer:
+        order: list[str] = []
+        while len(order) < 4:
+            [message] = consumer.receive(topic, 1)
+            assert consumer.receive(topic, 1, wait_s=0) == []
+            order.append(message.text())
+            consumer.ack(message)
+    assert order == numbered(4, "a")
+
+
+def test_several_brokers_are_asked_in_turn(
+    two_brokers: tuple[GatewayProcess, GatewayProcess], topic: str, group: str
+) -> None:
+    one, two = two_brokers
+    with SimpleConsumer(group, brokers=[one.url, two.url]) as consumer:
+        with pytest.raises(TopicNotFound):
+            consumer.receive(topic, wait_s=0)
+        put(one.url, topic, numbered(5, "one"))
+        put(two.url, topic, numbered(5, "two"))
+        messages = receive_all(consumer, topic, 10)
+        assert {message.broker for message in messages} == {"broker-a", "broker-b"}
+        assert consumer.ack(messages) == ["ok"] * 10
+        assert consumer.receive(topic, wait_s=1.1) == []
+
+
+def test_the_asyncio_face_is_the_same(gateway: GatewayProcess, topic: str, group: str) -> None:
+    put(gateway.url, topic, ["m"])
+
+    async def run() -> list[str]:
+        async with aio.SimpleConsumer(group, brokers=gateway.url) as consumer:
+            [message] = await consumer.receive(topic)
+            await consumer.change_invisible(message, 20)
+            return await consumer.ack(message)
+
+    assert asyncio.run(run()) == ["ok"]
+
+
+def test_what_cannot_be_is_refused(gateway: GatewayProcess, topic: str, group: str) -> None:
+    put(gateway.url, topic, ["m"])
+    with SimpleConsumer(group, brokers=gateway.url) as consumer:
+        with pytest.raises(TopicNotFound):
+            consumer.receive("nowhere")
+        with pytest.raises(InvalidTopic):
+            consumer.receive("no topic!")
+        with pytest.raises(InvalidRequest, match="invisible_s"):
+            consumer.receive(topic, invisible_s=0)
+        with pytest.raises(InvalidRequest, match="invisible_s"):
+            consumer.change_invisible(consumer.receive(topic)[0], -1)
+        with PullConsumer(group, brokers=gateway.url, consume_from="first") as pulling:
+            pulling.assign(pulling.queues_of(topic))
+            with pytest.raises(InvalidRequest, match="no receipt"):
+                consumer.ack(pulling.poll()[0])
+    with pytest.raises(Closed):
+        consumer.receive(topic)

@@ -1,0 +1,61 @@
+"""The demo's scenes against a real gateway; what the queries decide in them is decided here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from threading import Thread
+
+import httpx
+import pytest
+
+from lakemq.cli.demo import boarding, booking, failing
+from lakemq.cli.demo.flights import message_batches, read_flights
+from lakemq.cli.demo.queries import TOPIC
+from lakemq.client.http import HttpClient
+from lakemq.testing import start_gateway
+
+FLIGHTS = 400
+HALVES = "RMQ_SYS_TRANS_HALF_TOPIC"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
+        with HttpClient(gateway.url) as client:
+            client.create_topic(TOPIC, 1)
+            for batch in message_batches(read_flights(FLIGHTS), FLIGHTS):
+                client.produce_table(TOPIC, batch)
+        yield gateway.url
+
+
+def test_each_boarding_call_is_heard_once_but_for_the_recalled(url: str) -> None:
+    flights = read_flights(FLIGHTS)
+    seen = boarding.board(url, flights)
+    expected = [row["sequence"] for row in flights.slice(0, seen.scheduled).to_pylist() if row["dep_delay"] is not None]
+    assert sorted(seen.called) == expected[:-1]  # the last one is recalled too
+    assert (seen.recalled_calls, seen.early, seen.out_of_time_order) == (0, 0, 0)
+
+
+def test_what_a_consumer_fails_on_is_dead_and_redriven_by_carrier(url: str) -> None:
+    seen = failing.fail_and_redrive(url)
+    assert (seen.failing, seen.dead, seen.attempts) == (12, 12, 36)
+    assert seen.matched == seen.redriven == seen.processed == seen.failing - seen.still_dead > 0
+
+
+def test_a_booking_whose_producer_died_is_committed_by_another(url: str) -> None:
+    deciding = Thread(target=decide_to_check, args=[url])
+    deciding.start()
+    booked = booking.book(url)
+    deciding.join()
+    assert (booked.check_times, booked.seen_open, booked.seen_committed) == (1, 0, 1)
+
+
+def decide_to_check(url: str) -> None:
+    """What the transaction query decides when a half is open for too long."""
+    with HttpClient(url) as client:
+        while HALVES not in {each["topic"] for each in client.topics(system=True)}:
+            time.sleep(0.05)
+        (half,) = client.pull(HALVES, 0, 0, wait_ms=10_000).messages
+    decision = {"cause": [half.position], "action": ["check"], "due_ms": [None]}
+    assert httpx.post(f"{url}/v1/log/decisions", json=decision).json() == {"accepted": 1, "ignored": 0}

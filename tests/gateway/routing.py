@@ -1,0 +1,65 @@
+"""What the tests of delays, transactions and nacks have in common."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import httpx
+
+WAIT_S_MAX = 30.0
+
+
+def wait_until(done: Callable[[], bool], what: str = "it did not come") -> None:
+    """Look until it is so; fails after half a minute."""
+    end = time.monotonic() + WAIT_S_MAX
+    while not done():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+def position(message_id: str) -> int:
+    """The log position in an id."""
+    return int(message_id.rpartition(".")[2])
+
+
+def decide(http: httpx.Client, action: str, causes: Sequence[int], due_ms: int | None = None) -> dict[str, int]:
+    """Post decisions as the queries do; returns how many were news."""
+    body = {"cause": list(causes), "action": [action] * len(causes), "due_ms": [due_ms] * len(causes)}
+    response = http.post("/v1/log/decisions", json=body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def begin(http: httpx.Client, topic: str, *bodies: str, group: str = "pg") -> list[str]:
+    """Begin transactions; returns their ids."""
+    content = {"messages": [{"body": body} for body in bodies]}
+    response = http.post(f"/v1/topics/{topic}/transactions", json=content, params={"producer_group": group})
+    assert response.status_code == 200, response.text
+    return [each["transaction_id"] for each in response.json()["transactions"]]
+
+
+def resolve(http: httpx.Client, transaction_id: str, resolution: str, group: str = "pg") -> httpx.Response:
+    """Resolve one transaction."""
+    body = {"producer_group": group, "resolution": resolution}
+    return http.post(f"/v1/transactions/{transaction_id}", json=body)
+
+
+def checks(http: httpx.Client, group: str = "pg", client_id: str = "c", wait_ms: int = 0) -> list[dict[str, Any]]:
+    """Ask for checks."""
+    query = {"client_id": client_id, "wait_ms": wait_ms}
+    response = http.get(f"/v1/producer-groups/{group}/checks", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()["checks"]
+
+
+def nack(http: httpx.Client, group: str, *messages: dict[str, Any] | str) -> httpx.Response:
+    """Nack messages, an id is just that."""
+    content = [{"message_id": each} if isinstance(each, str) else each for each in messages]
+    return http.post(f"/v1/groups/{group}/nacks", json={"client_id": "c", "messages": content})
+
+
+def now_ms() -> int:
+    """The clock that a gateway without an offset has."""
+    return time.time_ns() // 1_000_000  # noqa: TID251  a test compares with the gateway's clock

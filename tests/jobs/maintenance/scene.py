@@ -1,0 +1,80 @@
+"""A lake that a query writes all the time, and what the tests of maintenance do with it."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.lake_query import LakeQuery
+from lakemq.jobs.maintenance.runner import Runner
+from lakemq.jobs.maintenance.runs import Run
+from lakemq.settings import Lake, Maintenance, Settings
+from lakemq.testing import GatewayProcess
+from tests.jobs.conftest import produce_to
+from tests.jobs.lake_checks import check_once_in_each_table, wait_until_compacted
+
+
+class Scene:
+    """A gateway of its own, a lake that a query writes all the time, and all that was produced."""
+
+    def __init__(self, spark: SparkSession, gateway: GatewayProcess, lake: Path) -> None:
+        self.spark, self.gateway, self.lake = spark, gateway, lake
+        self.settings = self.with_options()
+        self.produced: set[tuple[Any, ...]] = set()
+        self._query = LakeQuery(spark, self.settings, gateway.url)
+        self._stream = self._query.start()
+
+    def with_options(self, **options: Any) -> Settings:
+        options = {"small_files_min": 2, "retry_pause_ms": 0} | options
+        return Settings(lake=Lake(dir=self.lake, trigger_ms=5_000), maintenance=Maintenance(**options))
+
+    def produce(self, count: int, topic: str = "a") -> None:
+        keys = [uuid.uuid4().hex for _ in range(count)]
+        messages = [{"body": key, "keys": [key], "tag": "T"} for key in keys]
+        for key, answer in zip(keys, produce_to(self.gateway.url, topic, messages), strict=True):
+            place = (answer["queue_id"], answer["queue_offset"], answer["position"])
+            self.produced.add(("broker-a", topic, *place, key))
+
+    def compact(self) -> None:
+        wait_until_compacted(self.gateway.url, lambda: self._stream.isActive)
+
+    def run(self, name: str, parameters: dict[str, Any] | None = None, **options: Any) -> Run:
+        runner = Runner(self.spark, self.with_options(**options), self.gateway.url)
+        return runner.run(name, "command", parameters)
+
+    def check(self) -> None:
+        self.compact()
+        check_once_in_each_table(self.lake, self.produced)
+
+    def files(self, table: str) -> set[str]:
+        return set(DeltaTable(str(self.lake / table)).file_uris())
+
+    def stop(self) -> None:
+        assert self._stream.isActive, "the lake query has ended"
+        self._query.stop()
+
+
+class Load:
+    """Produces and has the query commit, all the time."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(2):
+            self._scene.produce(5)

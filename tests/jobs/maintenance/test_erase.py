@@ -1,0 +1,111 @@
+"""`lakemq erase`: gone from the log and from every file, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import httpx
+import pyarrow.parquet as pq
+
+from lakemq.jobs.maintenance import erase, erased_files
+from lakemq.jobs.maintenance.erased_files import has_begun, set_begun
+from lakemq.jobs.maintenance.runs import read_runs
+from tests.gateway.http import connect, produce
+from tests.jobs.lake_checks import rows_of
+from tests.jobs.maintenance.scene import Scene
+
+SECRET = "Erika-Mustermann-17"
+
+
+def erased_rows(scene: Scene) -> int:
+    return sum(SECRET in (key or "") for _, key in rows_of(scene.lake, "message_index", ["position", "key"]))
+
+
+def files_with(folder: Path, text: str) -> list[str]:
+    """Files that hold the text as it is: bodies here are not compressible, tables are by Snappy."""
+    return [str(file) for file in folder.rglob("*") if file.is_file() and text.encode() in file.read_bytes()]
+
+
+def bodies_of(http: httpx.Client, topic: str) -> list[str]:
+    found: list[str] = []
+    for queue in http.get(f"/v1/topics/{topic}").json()["queues"]:
+        path = f"/v1/topics/{topic}/queues/{queue['queue_id']}/messages"
+        found += [message["body"] for message in http.get(path, params={"offset": 0, "max": 1000}).json()["messages"]]
+    return sorted(found)
+
+
+def test_what_is_erased_is_in_no_file_and_all_else_is_where_it_was(scene: Scene) -> None:
+    with connect(scene.gateway) as http:
+        for at in range(2):
+            produce(http, "users", {"body": f"{SECRET} {at}", "keys": [SECRET, "x"]}, {"body": f"kept {at}"})
+            scene.compact()
+        produce(http, "users", {"body": f"{SECRET} later", "keys": [SECRET], "delay_ms": 1})
+        while http.get("/v1/routing").json()["delay"]["waiting"]:
+            time.sleep(0.05)
+        scene.compact()
+        scene.run("optimize")  # older versions have them in other files
+        planned = scene.run("erase", {"where": f"key = '{SECRET}'", "dry_run": True})
+        assert planned.error is None
+        assert planned.detail["topics"] == {"SCHEDULE_TOPIC_XXXX": 1, "users": 3}
+        done = scene.run("erase", {"where": f"key = '{SECRET}'"})
+        assert (done.error, done.detail["messages"]) == (None, 4)
+        assert done.detail["log"] == {"erased": 4, "not_there": 0}
+        assert done.detail["tables"]["messages"] == done.detail["tables"]["consume_queue"] == 4
+        assert done.detail["tables"]["message_index"] == 6
+        assert done.detail["tables"]["scheduled"] == 1
+        assert bodies_of(http, "users") == ["kept 0", "kept 1"]
+    scene.check()
+    assert erased_rows(scene) == 0
+    for table in ("messages", "message_index", "scheduled"):
+        there = [file for file in (scene.lake / table).rglob("part-*.parquet") if pq.read_metadata(file).num_rows]
+        assert all(file.name in str(scene.files(table)) for file in there)
+    assert len(done.detail["waits"]) == 1
+    assert files_with(scene.lake.parent / "log", SECRET) == []
+    assert SECRET not in json.dumps([run.as_json() for run in read_runs(scene.lake)])
+    assert scene.run("verify").detail["findings"] == []
+    again = scene.run("erase", {"where": f"key = '{SECRET}'"})
+    assert again.detail == {"messages": 0, "topics": {}}
+
+
+def test_an_erasure_that_was_killed_is_finished_by_the_next(scene: Scene) -> None:
+    scene.produce(3)
+    with connect(scene.gateway) as http:
+        produce(http, "users", {"body": SECRET, "keys": [SECRET]})
+    scene.compact()
+    scene.spark.sql(f"DELETE FROM delta.`{scene.lake / 'messages'}` WHERE topic = 'users'")
+    set_begun(scene.lake, begun=True)
+    done = scene.run("erase", {"where": f"key = '{SECRET}'"})
+    assert done.detail["messages"] == 0
+    assert done.detail["files"]["messages"]["files"] >= 1
+    assert not has_begun(scene.lake)
+
+
+def test_many_at_once_are_merged_away(scene: Scene) -> None:
+    scene.produce(20, "b")
+    scene.compact()
+    # What a session has cached is not what is erased: it may be long out of date.
+    for table in ("messages", "consume_queue", "message_index"):
+        scene.spark.read.format("delta").load(str(scene.lake / table)).cache().count()
+    scene.produce(30)
+    scene.compact()
+    assert erase._IN_LIST_MAX >= 30  # pyright: ignore[reportPrivateUsage]
+    erase._IN_LIST_MAX, before = 5, erase._IN_LIST_MAX  # pyright: ignore[reportPrivateUsage]
+    try:
+        done = scene.run("erase", {"where": "topic = 'a'"})
+    finally:
+        erase._IN_LIST_MAX = before  # pyright: ignore[reportPrivateUsage]
+    assert (done.error, done.detail["messages"]) == (None, 30)
+    scene.produced = {message for message in scene.produced if message[1] == "b"}
+    scene.check()
+
+
+def test_a_condition_that_is_none_is_an_error_and_erases_nothing(scene: Scene) -> None:
+    scene.produce(3)
+    scene.compact()
+    done = scene.run("erase", {"where": "no_such_column = 1"})
+    assert (done.result, done.attempts) == ("failed", 1)
+    assert "no_such_column" in (done.error or "")
+    scene.check()
+    assert erased_files.has_begun(scene.lake) is False

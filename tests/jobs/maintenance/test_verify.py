@@ -1,0 +1,68 @@
+"""The job `verify` on a lake that is sound, and on one that is damaged in each way there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
+from lakemq.jobs.maintenance.holes import LOST, Hole, append_holes, read_holes
+from tests.jobs.maintenance.scene import Load, Scene
+
+
+def test_a_lake_under_load_agrees_with_its_log_whatever_maintenance_did(scene: Scene) -> None:
+    for _ in range(2):
+        scene.produce(20)
+        scene.compact()
+    scene.run("optimize")
+    scene.run("retention", keep={"a": "400B"})
+    with Load(scene):  # in parts, so that windows have edges
+        done = scene.run("verify", verify_rows=50)
+    assert (done.result, done.detail["findings"]) == ("done", [])
+    assert 0 < done.detail["messages"] <= done.detail["log_messages"]
+    assert done.detail["brokers"]["broker-a"]["log_from"] == 0
+
+
+def test_each_kind_of_damage_is_found_and_named(scene: Scene) -> None:
+    scene.produce(30)
+    scene.compact()
+    queue, index, messages = (f"delta.`{table.path(scene.lake)}`" for table in (CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES))
+    places = sorted(message[4] for message in scene.produced)
+    scene.spark.sql(f"DELETE FROM {index} WHERE position = {places[3]}")
+    scene.spark.sql(f"INSERT INTO {queue} SELECT * FROM {queue} WHERE position = {places[5]}")
+    scene.spark.sql(f"UPDATE {messages} SET body = CAST('other' AS BINARY) WHERE position = {places[7]}")
+    done = scene.run("verify")
+    assert done.result == "differs"
+    found = {finding["check"]: finding for finding in done.detail["findings"]}
+    assert set(found) == {"message_index", "consume_queue", "messages", "queue"} - {"queue"} | {"queue"} & set(found)
+    assert (found["message_index"]["missing"], found["message_index"]["sample"][0]["position"]) == (1, places[3])
+    assert found["messages"]["differing"] == 1
+    assert found["messages"]["sample"][0]["position"] == places[7]
+    duplicates = [finding for finding in done.detail["findings"] if finding.get("duplicates")]
+    assert [finding["sample"] for finding in duplicates] == [[{"position": places[5], "count": 2}]]
+    scene.spark.sql(
+        f"UPDATE {messages} SET body = CAST('{body_at(scene, places[7])}' AS BINARY) WHERE position = {places[7]}"
+    )
+    scene.run("index-rebuild")
+    assert scene.run("verify").detail["findings"] == []
+
+
+def test_a_gap_in_a_queue_is_a_finding_unless_a_hole_explains_it(scene: Scene) -> None:
+    scene.produce(30)
+    scene.compact()
+    queue_id = min(message[2] for message in scene.produced)
+    of_queue = sorted(message for message in scene.produced if message[2] == queue_id)
+    _, _, _, offset, position, _ = of_queue[1]
+    for table in (CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES):
+        scene.spark.sql(f"DELETE FROM delta.`{table.path(scene.lake)}` WHERE position = {position}")
+    findings = scene.run("verify").detail["findings"]
+    assert {finding["check"] for finding in findings} == {"messages", "queue"}
+    (gap,) = (finding for finding in findings if finding["check"] == "queue")
+    assert (gap["after_offset"], gap["before_offset"], gap["missing"]) == (offset - 1, offset + 1, 1)
+    append_holes(scene.lake, "broker-a", [Hole(position, position)], LOST)
+    findings = scene.run("verify").detail["findings"]
+    assert {finding["check"] for finding in findings} == {"messages"}, "the log still has it"
+    assert read_holes(scene.lake, "broker-a") == [Hole(position, position)]
+
+
+def body_at(scene: Scene, position: int) -> Any:
+    return next(message[5] for message in scene.produced if message[4] == position)

@@ -1,0 +1,75 @@
+"""The receive query, alone: the gateway has no lead, so nothing runs out but by the query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from pyspark.sql import SparkSession
+
+from lakemq.testing import start_gateway
+from tests.gateway.http import connect, produce, pull_all
+from tests.gateway.receiving import ack, change, out, receive
+from tests.jobs.routing.conftest import bodies, running, wait_until
+
+
+@pytest.fixture(scope="module")
+def http(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    folder = tmp_path_factory.mktemp("receives")
+    with (
+        start_gateway(folder / "data", routing__lead_ms=0) as gateway,
+        connect(gateway) as http,
+        running(spark, gateway.url, folder / "lake", "retry"),
+    ):
+        yield http
+
+
+def test_what_is_acknowledged_in_time_is_done_and_the_rest_comes_again(http: httpx.Client, topic: str) -> None:
+    produce(http, topic, *map(str, range(40)))
+    held = receive(http, topic, topic, max=40, invisible_ms=5_000)
+    done = [message for message in held if int(message["body"]) % 2]
+    assert ack(http, topic, *done) == ["ok"] * 20
+    wait_until(lambda: out(http) == 0)
+    assert bodies(http, f"%RETRY%{topic}") == sorted(str(number) for number in range(0, 40, 2))
+    again = receive(http, topic, topic, max=40)
+    assert {message["reconsume_times"] for message in again} == {1}
+    assert ack(http, topic, *again) == ["ok"] * 20
+    assert ack(http, topic, *held) == ["ok" if int(message["body"]) % 2 else "receipt_expired" for message in held]
+
+
+def test_after_its_attempts_a_message_is_a_dead_letter(http: httpx.Client, topic: str) -> None:
+    (sent,) = produce(http, topic, "x")
+    for times in range(3):
+        (held,) = receive(http, topic, topic, wait_ms=60_000, invisible_ms=100, max_reconsume_times=2)
+        assert held["reconsume_times"] == times
+    wait_until(lambda: bodies(http, f"%DLQ%{topic}") == ["x"])
+    (dead,) = pull_all(http, f"%DLQ%{topic}")
+    assert (dead["reconsume_times"], dead["origin_message_id"]) == (2, sent["message_id"])
+
+
+def test_who_needs_longer_keeps_the_message(http: httpx.Client, topic: str) -> None:
+    produce(http, topic, "kept", "given back")
+    kept, back = receive(http, topic, topic, invisible_ms=3_000)
+    longer = change(http, topic, kept["receipt"], 3_600_000).json()["receipt"]
+    change(http, topic, back["receipt"], 0)
+    wait_until(lambda: out(http) == 1)
+    assert bodies(http, f"%RETRY%{topic}") == [back["body"]]
+    assert ack(http, topic, longer, kept, back) == ["ok", "receipt_expired", "receipt_expired"]
+
+
+def test_what_happened_while_no_query_ran_is_decided_at_the_start(
+    spark: SparkSession, tmp_path: Path, topic: str
+) -> None:
+    with start_gateway(tmp_path / "data", routing__lead_ms=0) as gateway, connect(gateway) as http:
+        produce(http, topic, "a", "b", "c")
+        held = receive(http, "g", topic, invisible_ms=1)
+        ack(http, "g", held[0])
+        gateway.kill()
+    with start_gateway(tmp_path / "data", routing__lead_ms=0) as gateway, connect(gateway) as http:
+        assert out(http) == 2
+        with running(spark, gateway.url, tmp_path / "lake", "retry"):
+            wait_until(lambda: out(http) == 0)
+        assert bodies(http, "%RETRY%g") == sorted(message["body"] for message in held[1:])
+        assert ack(http, "g", *held) == ["ok", "receipt_expired", "receipt_expired"]

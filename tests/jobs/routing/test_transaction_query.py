@@ -1,0 +1,74 @@
+"""The transaction query, alone: the gateway has no lead, so it anticipates nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from pyspark.sql import SparkSession
+
+from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from lakemq.testing import start_gateway
+from tests.gateway.http import connect, pull_all
+from tests.gateway.routing import begin, checks, resolve
+from tests.jobs.routing.conftest import bodies, running, wait_until
+
+SETTINGS = {"transactions__timeout_ms": 1_000, "transactions__check_interval_ms": 1_500, "transactions__check_max": 2}
+
+
+@pytest.fixture(scope="module")
+def http(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    folder = tmp_path_factory.mktemp("transactions")
+    with (
+        start_gateway(folder / "data", routing__lead_ms=0, **SETTINGS) as gateway,
+        connect(gateway) as http,
+        running(spark, gateway.url, folder / "lake", "transaction"),
+    ):
+        yield http
+
+
+def open_transactions(http: httpx.Client) -> int:
+    return http.get("/v1/routing").json()["transactions"]["open"]
+
+
+def test_halves_come_when_they_are_committed_and_never_when_rolled_back(http: httpx.Client, topic: str) -> None:
+    ids = begin(http, topic, *(str(number) for number in range(30)))
+    for number, transaction_id in enumerate(ids):
+        assert resolve(http, transaction_id, ("commit", "rollback")[number % 2]).status_code == 200
+    wait_until(lambda: open_transactions(http) == 0)
+    assert bodies(http, topic) == sorted(str(number) for number in range(0, 30, 2))
+
+
+def test_an_unanswered_half_is_checked_and_then_given_up(http: httpx.Client, topic: str) -> None:
+    (given_up,) = begin(http, topic, topic, group=topic)
+    assert resolve(http, given_up, "unknown", group=topic).status_code == 200
+    wait_until(lambda: topic in bodies(http, CHECK_MAX_TOPIC))
+    left_behind = [half for half in pull_all(http, HALF_TOPIC) if half.get("transaction_id") == given_up]
+    assert len(left_behind) == SETTINGS["transactions__check_max"]
+    assert bodies(http, topic) == []
+
+
+def test_an_answer_to_a_check_is_what_counts(http: httpx.Client, topic: str) -> None:
+    (transaction_id,) = begin(http, topic, "late", group=topic)
+    asked = checks(http, group=topic, wait_ms=30_000)
+    assert [each["transaction_id"] for each in asked] == [transaction_id]
+    assert resolve(http, transaction_id, "commit", group=topic).status_code == 200
+    wait_until(lambda: bodies(http, topic) == ["late"])
+    assert open_transactions(http) == 0
+
+
+def test_what_happened_while_no_query_ran_is_decided_at_the_start(
+    spark: SparkSession, tmp_path: Path, topic: str
+) -> None:
+    with start_gateway(tmp_path / "data", routing__lead_ms=0, **SETTINGS) as gateway, connect(gateway) as http:
+        ids = begin(http, topic, "c", "r", "o")
+        resolve(http, ids[0], "commit")
+        with running(spark, gateway.url, tmp_path / "lake", "transaction"):
+            wait_until(lambda: bodies(http, topic) == ["c"])
+        resolve(http, ids[1], "rollback")
+        resolve(http, ids[2], "commit")
+        with running(spark, gateway.url, tmp_path / "lake", "transaction"):
+            wait_until(lambda: open_transactions(http) == 0)
+        assert bodies(http, topic) == ["c", "o"]

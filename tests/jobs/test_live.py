@@ -1,0 +1,215 @@
+"""The catalog and the live views, over a real gateway and a real lake."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import duckdb
+import httpx
+import polars
+import pyarrow.dataset as ds
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.lake_query import LakeQuery
+from lakemq.jobs.lake_tables import MESSAGES
+from lakemq.jobs.live import LiveViews
+from lakemq.settings import Lake, Settings
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.jobs.conftest import produce_to
+from tests.jobs.lake_checks import wait_until_compacted
+
+SEEN_BATCHES = 3
+SEEN_S_MAX = 120
+
+
+class Scene:
+    """A gateway and a lake of their own, with views that the lake query keeps."""
+
+    def __init__(self, spark: SparkSession, gateway: GatewayProcess, lake: Path) -> None:
+        self.spark, self.gateway, self.lake = spark, gateway, lake
+        self.views = LiveViews(spark, lake, gateway.url)
+
+    def produce(self, topic: str, numbers: range) -> None:
+        messages = [{"body": json.dumps({"n": n}), "keys": [f"k{n}"], "tag": f"T{n % 2}"} for n in numbers]
+        produce_to(self.gateway.url, topic, messages)
+
+    def start(self) -> LakeQuery:
+        settings = Settings(lake=Lake(dir=self.lake, trigger_ms=0))
+        query = LakeQuery(self.spark, settings, self.gateway.url, self.views)
+        query.start()
+        return query
+
+    def compact(self) -> None:
+        """Until the lake holds all."""
+        query = self.start()
+        try:
+            wait_until_compacted(self.gateway.url)
+        finally:
+            query.stop()
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.spark.sql(statement).collect()]
+
+
+@pytest.fixture(scope="module")
+def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """With twenty messages of the topic `old` in the lake."""
+    folder = tmp_path_factory.mktemp("live")
+    with start_gateway(folder / "log") as gateway:
+        scene = Scene(spark, gateway, folder / "lake")
+        scene.produce("old", range(20))
+        scene.compact()
+        yield scene
+
+
+def test_live_views_have_what_is_only_in_the_log(scene: Scene, topic: str) -> None:
+    scene.views.register()
+    scene.produce(topic, range(20, 25))
+    both = f"topic IN ('old', '{topic}')"
+    assert scene.rows(f"SELECT count(*) FROM messages WHERE {both}") == [(20,)]
+    assert scene.rows(f"SELECT count(*) FROM live.messages WHERE {both}") == [(25,)]
+    places = "SELECT count(*), count(DISTINCT position) FROM live.consume_queue WHERE"
+    assert scene.rows(f"{places} {both}") == [(25, 25)]
+    found = scene.rows(
+        "SELECT position_of(message_id) = position, broker_of(message_id), body_text(body), has_tag(tag, 'T9 || T0') "
+        "FROM live.messages JOIN live.message_index USING (topic, broker, position) "
+        f"WHERE topic = '{topic}' AND key = 'k24'"
+    )
+    assert found == [(True, "broker-a", '{"n": 24}', True)]
+    assert scene.rows(f"SELECT queues, deleted, system FROM live.topics WHERE topic = '{topic}'") == [(4, False, False)]
+    assert scene.rows(f"SELECT sum(body_json(body):n::int) FROM live.messages WHERE {both}") == [(300,)]
+    scene.views.refresh()
+    assert scene.rows(f"SELECT count(*) FROM live.messages WHERE {both}") == [(25,)]
+
+
+def test_functions_take_what_is_not_what_they_expect(scene: Scene) -> None:
+    scene.views.register()
+    texts = "body_text(X'FF'), body_json(CAST('{' AS BINARY)), body_text(NULL)"
+    ids = "position_of('x'), position_of('a.99999999999999999999'), broker_of('a.b.1'), broker_of(NULL)"
+    tags = "has_tag(NULL, '*'), has_tag(NULL, 'a'), has_tag('a', ' a|| b'), has_tag('ab', 'a||b')"
+    (row,) = scene.rows(f"SELECT {texts}, {ids}, {tags}")
+    assert row == (*[None] * 7, True, False, True, False)
+
+
+def test_a_version_and_a_time_are_travelled_to(scene: Scene) -> None:
+    scene.views.register()
+    assert scene.rows("SELECT count(*) FROM messages VERSION AS OF 0") == [(0,)]
+    history = scene.spark.sql("DESCRIBE HISTORY messages").where("version = 0")
+    made = history.selectExpr("date_format(timestamp, 'yyyy-MM-dd HH:mm:ss.SSS') AS made").collect()[0]["made"]
+    assert scene.rows(f"SELECT count(*) FROM messages TIMESTAMP AS OF '{made}'") == [(0,)]
+    assert scene.rows("SELECT count(*) FROM messages WHERE topic = 'old'") == [(20,)]
+
+
+def test_other_engines_read_the_tables_as_they_are(scene: Scene) -> None:
+    path = str(MESSAGES.path(scene.lake))
+    old = DeltaTable(path).to_pyarrow_dataset().to_table(filter=ds.field("topic") == "old", columns=["body", "keys"])
+    assert sorted(json.loads(body)["n"] for body in old["body"].to_pylist()) == list(range(20))
+    messages = DeltaTable(path).to_pyarrow_dataset()
+    with duckdb.connect() as database:
+        database.register("messages", messages)
+        database.execute("SELECT tag, count(*) FROM messages WHERE topic = 'old' GROUP BY tag ORDER BY tag")
+        assert database.fetchall() == [("T0", 10), ("T1", 10)]
+    frame = polars.scan_delta(path).filter(polars.col("topic") == "old").group_by("tag").len().sort("tag").collect()
+    assert frame.rows() == [("T0", 10), ("T1", 10)]
+    assert DeltaTable(path, version=0).to_pyarrow_table().num_rows == 0
+
+
+def test_the_seam_has_no_gap_and_no_duplicate_while_compaction_runs(scene: Scene, topic: str) -> None:
+    query, done = scene.start(), Event()
+
+    def produce() -> None:
+        for at in range(0, 50_000, 7):
+            if done.wait(0.005):
+                return
+            scene.produce(topic, range(at, at + 7))
+
+    producer = Thread(target=produce)
+    producer.start()
+    try:
+        seen = 0
+        give_up = time.monotonic() + SEEN_S_MAX
+        while query.batches < SEEN_BATCHES and time.monotonic() < give_up:
+            ((count, distinct, first, last),) = scene.rows(
+                "SELECT count(*), count(DISTINCT position), min(position), max(position) FROM live.messages"
+            )
+            assert (first, count, distinct) == (0, last + 1, last + 1)
+            assert count >= seen
+            seen = count
+    finally:
+        done.set()
+        producer.join()
+        query.stop()
+    assert query.failure() is None
+    assert query.batches >= SEEN_BATCHES
+
+
+def test_offsets_that_counted_are_the_history_of_a_group(scene: Scene) -> None:
+    scene.views.register()
+    with httpx.Client(base_url=scene.gateway.url) as http:
+
+        def commit(offset: int, **more: Any) -> None:
+            body = {"offsets": [{"topic": "old", "queue_id": 0, "offset": offset}], **more}
+            http.put("/v1/groups/g/offsets", json=body).raise_for_status()
+
+        commit(1)
+        commit(2)
+        commit(0, if_absent=True)
+        reset = http.post("/v1/groups/g/offsets/reset", json={"topic": "old", "to": "earliest"})
+        reset.raise_for_status()
+        commit(2, resets=0)
+        commit(1)
+    history = "SELECT kind, offset FROM live.consumer_offsets WHERE group = 'g' AND queue_id = 0 ORDER BY position"
+    assert scene.rows(history) == [("offsets", 1), ("offsets", 2), ("reset", 0), ("offsets", 1)]
+    at = "SELECT max_by(offset, position) FROM live.consumer_offsets WHERE group = 'g' AND queue_id = 0"
+    assert scene.rows(at) == [(1,)]
+
+
+def test_a_dead_letter_is_in_its_view(scene: Scene, topic: str) -> None:
+    scene.views.register()
+    scene.produce(topic, range(1))
+    with httpx.Client(base_url=scene.gateway.url) as http:
+        ((message_id,),) = scene.rows(f"SELECT message_id FROM live.messages WHERE topic = '{topic}'")
+        nack = {"client_id": "c", "messages": [{"message_id": message_id, "delay_level": -1}]}
+        http.post("/v1/groups/failing/nacks", json=nack).raise_for_status()
+    found: list[tuple[Any, ...]] = []
+    give_up = time.monotonic() + SEEN_S_MAX
+    while not found and time.monotonic() < give_up:
+        found = scene.rows("SELECT real_topic, origin_message_id FROM live.dead_letters WHERE topic = '%DLQ%failing'")
+    assert found == [(topic, message_id)]
+
+
+def test_a_table_elsewhere_is_forgotten_when_another_lake_is_registered(scene: Scene, tmp_path: Path) -> None:
+    other = tmp_path / "it's another"
+    MESSAGES.create(scene.spark, other)
+    LiveViews(scene.spark, other, scene.gateway.url).register()
+    assert scene.rows("SELECT count(*) FROM messages") == [(0,)]
+    scene.views.register()
+    assert scene.rows("SELECT count(*) FROM messages WHERE topic = 'old'") == [(20,)]
+
+
+def test_what_a_client_puts_in_the_way_of_a_name_is_put_away(scene: Scene) -> None:
+    scene.views.register()
+    for statement in ("DROP TABLE consume_queue", "CREATE VIEW consume_queue AS SELECT 1 AS n", "DROP TABLE messages"):
+        scene.spark.sql(statement)
+    scene.spark.sql("DROP VIEW live.topics")
+    scene.views.renew()
+    assert scene.rows("SELECT count(*) > 0 FROM consume_queue WHERE topic = 'old'") == [(True,)]
+    assert scene.rows("SELECT count(*) FROM live.topics WHERE topic = 'old'") == [(1,)]
+    scene.spark.sql("DROP TABLE messages")
+    scene.views.refresh()
+    assert scene.rows("SELECT count(*) FROM messages WHERE topic = 'old'") == [(20,)]
+
+
+def test_what_a_client_cached_goes_at_the_next_commit(scene: Scene, topic: str) -> None:
+    scene.views.register()
+    scene.spark.table("messages").cache().count()
+    scene.produce(topic, range(3))
+    scene.compact()
+    assert scene.rows(f"SELECT count(*) FROM messages WHERE topic = '{topic}'") == [(3,)]

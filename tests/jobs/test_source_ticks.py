@@ -1,0 +1,157 @@
+"""Streams of `format("lakemq")` that wait for news, and that carry ticks."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from lakemq.model.names import SCHEDULE_TOPIC
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.jobs.conftest import Produce, produce_to
+
+WAIT_S_MAX = 120.0
+HOUR_MS = 3_600_000
+
+
+def is_tick(row: Row) -> bool:
+    """A row that only says what time it is."""
+    return row.position is None
+
+
+class Ticking:
+    """A stream of position and times that notes the rows of each batch while it runs."""
+
+    def __init__(self, spark: SparkSession, url: str, checkpoint: Path) -> None:
+        self._spark, self._url, self._checkpoint = spark, url, checkpoint
+        self.batches: list[list[Row]] = []
+
+    def run_until(
+        self, done: Callable[[], bool], options: dict[str, str], then: Callable[[], object] = lambda: None
+    ) -> None:
+        reader = self._spark.readStream.format("lakemq").options(
+            broker=self._url,
+            columns="broker,position,topic,clock,event_time,store_time",
+            startingOffsets="earliest",
+            **options,
+        )
+        writer = reader.load().writeStream.foreachBatch(lambda frame, _: self.batches.append(frame.collect()))
+        query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+        try:
+            wait_until(lambda: bool(self.batches) or not query.isActive)
+            then()
+            wait_until(lambda: done() or not query.isActive)
+            assert query.exception() is None
+        finally:
+            query.stop()
+
+    def ticks(self) -> list[Row]:
+        return [row for batch in self.batches for row in batch if is_tick(row)]
+
+    def messages(self) -> list[Row]:
+        return [row for batch in self.batches for row in batch if not is_tick(row)]
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_S_MAX
+    while not done():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[GatewayProcess]:
+    """A gateway that anticipates nothing, and of which no query decides anything."""
+    with start_gateway(tmp_path / "log", routing__lead_ms=0) as process:
+        yield process
+
+
+def delayed(url: str, topic: str, delay_ms: int) -> None:
+    produce_to(url, topic, [{"body": "x", "delay_ms": delay_ms}])
+
+
+def test_a_stream_with_ticks_begins_with_one_and_each_batch_has_one(
+    spark: SparkSession, gateway: GatewayProcess, produce: Produce, topic: str, tmp_path: Path
+) -> None:
+    stream = Ticking(spark, gateway.url, tmp_path / "checkpoint")
+    options = {"subscribe": topic, "tickMs": "100", "waitMs": "1000"}
+    stream.run_until(
+        lambda: len(stream.messages()) == 3,
+        options,
+        lambda: produce(topic, [{"body": "a"}, {"body": "b"}, {"body": "c"}]),
+    )
+    assert [is_tick(row) for row in stream.batches[0]] == [True]
+    for batch in stream.batches:
+        (tick,) = [row for row in batch if is_tick(row)]
+        assert (tick.topic, tick.store_time) == (None, None)
+        assert {row.clock for row in batch} == {tick.clock} == {tick.event_time}
+        assert {row.broker for row in batch} == {"broker-a"}
+    clocks = [tick.clock for tick in stream.ticks()]
+    assert sorted(set(clocks)) == clocks
+    assert len(stream.batches) <= 4
+
+
+def test_while_a_timer_is_over_there_are_batches_with_the_same_positions_and_later_clocks(
+    spark: SparkSession, waiting: GatewayProcess, tmp_path: Path, topic: str
+) -> None:
+    stream = Ticking(spark, waiting.url, tmp_path / "checkpoint")
+    delayed(waiting.url, topic, 1)
+    options = {"subscribe": SCHEDULE_TOPIC, "timer": "delay", "tickMs": "20", "waitMs": "1000"}
+    stream.run_until(lambda: len(stream.batches) >= 5, options)
+    assert [row.topic for row in stream.messages()] == [SCHEDULE_TOPIC]
+    assert len(stream.ticks()) == len(stream.batches)
+    offsets = sorted((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+    contents = [json.loads(file.read_text(encoding="utf-8").splitlines()[-1]) for file in offsets]
+    assert len({json.dumps(content["positions"]) for content in contents}) == 1
+    clocks = [content["clock_ms"] for content in contents]
+    assert all(later - earlier >= 20 for earlier, later in pairwise(clocks))
+
+
+def test_nothing_ticks_for_what_is_due_in_an_hour(
+    spark: SparkSession, waiting: GatewayProcess, tmp_path: Path, topic: str
+) -> None:
+    stream = Ticking(spark, waiting.url, tmp_path / "checkpoint")
+    delayed(waiting.url, topic, HOUR_MS)
+    options = {"subscribe": f"{SCHEDULE_TOPIC},{topic}", "timer": "delay", "tickMs": "10", "waitMs": "300"}
+    looks: list[float] = []
+    stream.run_until(lambda: looks.append(0) is None and len(looks) > 50, options)
+    assert len(stream.batches) == 1
+
+
+def test_the_event_time_is_the_store_time_unless_that_were_late(
+    spark: SparkSession, gateway: GatewayProcess, produce: Produce, topic: str, tmp_path: Path
+) -> None:
+    produce(topic, [{"body": str(number)} for number in range(20)])
+    stream = Ticking(spark, gateway.url, tmp_path / "checkpoint")
+    options = {"subscribe": topic, "tickMs": "100", "maxMessagesPerTrigger": "8"}
+    stream.run_until(lambda: len(stream.messages()) == 20, options)
+    first, *others = [batch for batch in stream.batches if len(batch) > 1]
+    assert all(row.event_time == row.store_time for row in first if not is_tick(row))
+    before: Any = first[0].clock
+    for batch in others:
+        assert all(before < row.event_time <= row.clock for row in batch)
+        before = batch[0].clock
+
+
+def test_several_brokers_are_waited_for_at_once(
+    spark: SparkSession, gateway: GatewayProcess, tmp_path: Path, topic: str
+) -> None:
+    with start_gateway(tmp_path / "log", broker__name="broker-b", routing__lead_ms=0) as other:
+        stream = Ticking(spark, f"{gateway.url},{other.url}", tmp_path / "checkpoint")
+
+        def produce_to_both() -> None:
+            for url in (other.url, gateway.url, other.url):
+                produce_to(url, topic, [{"body": "x"}])
+            delayed(other.url, topic, 1)
+
+        options = {"subscribe": topic, "timer": "delay", "tickMs": "20", "waitMs": "2000"}
+        stream.run_until(lambda: len(stream.messages()) == 3 and len(stream.batches) >= 8, options, produce_to_both)
+        assert sorted(row.broker for row in stream.messages()) == ["broker-a", "broker-b", "broker-b"]
+        clocks = [tick.clock for tick in stream.ticks()]
+        assert sorted(set(clocks)) == clocks

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import os
+import random
+import uuid
+from pathlib import Path
+
+from lakemq.jobs.maintenance.holes import ERASED, Hole, Holes, append_holes, ranges_of, read_holes
+
+SEED = int(os.environ.get("LAKEMQ_TEST_SEED", str(uuid.uuid4().int % 2**32)))
+
+
+def test_positions_become_ranges_and_are_counted_as_a_set_would(tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    for _ in range(50):
+        positions = {rng.randrange(60) for _ in range(rng.randrange(40))}
+        holes = Holes(ranges_of(positions))
+        assert {at for hole in holes for at in range(hole.first, hole.last + 1)} == positions
+        for _ in range(20):
+            after, before = rng.randrange(-1, 60), rng.randrange(-1, 62)
+            expected = sum(after < position < before for position in positions)
+            assert holes.count_between(after, before) == expected, f"LAKEMQ_TEST_SEED={SEED}"
+
+
+def test_the_table_takes_each_hole_once_by_broker(tmp_path: Path) -> None:
+    assert read_holes(tmp_path, "a") == []
+    append_holes(tmp_path, "a", [Hole(3, 5)], ERASED)
+    append_holes(tmp_path, "a", [Hole(3, 5), Hole(4, 4)], ERASED)
+    append_holes(tmp_path, "a", [Hole(5, 7)], ERASED)
+    append_holes(tmp_path, "b", [Hole(3, 5)], ERASED)
+    assert sorted(read_holes(tmp_path, "a")) == [Hole(3, 5), Hole(5, 7)]
+    assert read_holes(tmp_path, "b") == [Hole(3, 5)]

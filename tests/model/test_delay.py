@@ -1,0 +1,42 @@
+"""Delay levels and due times."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakemq.model.delay import DELAY_MS_MAX, DelayState, delay_of_level, due_time, parse_levels
+
+LEVELS = parse_levels("1s 5s 10s 30s 1m 2h 1d 500ms")
+
+
+def test_levels_are_read_as_rocketmq_writes_them() -> None:
+    assert LEVELS == (1_000, 5_000, 10_000, 30_000, 60_000, 7_200_000, 86_400_000, 500)
+
+
+@pytest.mark.parametrize("text", ["", "1", "s", "1 s", "-1s", "1s,5s", "1w", "367d", "1s " * 101])
+def test_levels_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"delay|year|levels"):
+        parse_levels(text)
+
+
+@pytest.mark.parametrize(("level", "delay_ms"), [(1, 1_000), (5, 60_000), (8, 500), (9, 500), (2**31, 500)])
+def test_above_the_highest_level_is_the_highest(level: int, delay_ms: int) -> None:
+    assert delay_of_level(level, LEVELS) == delay_ms
+
+
+def test_a_message_is_due_after_its_delay_or_at_its_time() -> None:
+    assert due_time(100, LEVELS, level=2) == 5_100
+    assert due_time(100, LEVELS, delay_ms=7_300) == 7_400
+    assert due_time(100, LEVELS, deliver_at_ms=101) == 101
+    assert due_time(100, LEVELS, delay_ms=DELAY_MS_MAX) == DELAY_MS_MAX + 100
+
+
+def test_without_a_delay_or_with_a_time_that_is_past_it_is_due_at_once() -> None:
+    assert due_time(100, LEVELS) is None
+    assert due_time(100, LEVELS, level=0) is None
+    assert due_time(100, LEVELS, delay_ms=0) is None
+    assert due_time(100, LEVELS, deliver_at_ms=100) is None
+
+
+def test_the_states_have_letters() -> None:
+    assert "".join(DelayState) == "WDVRML"

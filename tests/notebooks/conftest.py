@@ -1,0 +1,63 @@
+"""A broker, its lake, and the session that notebooks find: one for all of them, as users have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.connect import server_of
+from lakemq.jobs.discovery import announce, withdraw
+from lakemq.jobs.lake_query import LakeQuery
+from lakemq.jobs.live import LiveViews
+from lakemq.jobs.notebook.execute import execute
+from lakemq.jobs.notebook.to_jupyter import read_notebook
+from lakemq.settings import Lake, Settings
+from lakemq.testing import start_gateway
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+CELL_S_MAX = 150
+TIMEOUT_S = 400
+"""A cold JVM on a busy machine takes minutes, and whichever test is first waits for it."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where notebooks run."""
+
+    settings: Settings
+    broker_url: str
+
+    def run(self, path: Path) -> nbformat.NotebookNode:
+        """The notebook of that file, with its outputs."""
+        notebook = read_notebook(path)
+        self.execute(notebook, path.parent)
+        return notebook
+
+    def execute(self, notebook: nbformat.NotebookNode, folder: Path, cell_s_max: int = CELL_S_MAX) -> None:
+        execute(notebook, self.settings, self.broker_url, folder=folder, cell_s_max=cell_s_max)
+
+
+@pytest.fixture(scope="module")
+def site(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    lake = tmp_path_factory.mktemp("lake")
+    settings = Settings(lake=Lake(dir=lake, trigger_ms=2_000))
+    with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
+        query = LakeQuery(spark, settings, gateway.url, LiveViews(spark, lake, gateway.url))
+        query.start()
+        announce(lake, server_of(spark, settings))
+        yield Site(settings, gateway.url)
+        withdraw(lake)
+        query.stop()
+        assert query.failure() is None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and "site" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))

@@ -1,0 +1,301 @@
+"""A real broker on real files with a clock that is set by hand, driven from synchronous tests; and the
+queries' decisions, made of the pure rules and what the log says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from lakemq.gateway.asides import Asides, Rows
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.receive.receiver import Given, Receiver
+from lakemq.gateway.receive.wanted import Wanted
+from lakemq.gateway.routing.decisions import Posted
+from lakemq.model import retry, transaction
+from lakemq.model.message import Draft
+from lakemq.model.names import HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
+from lakemq.settings import Broker as Name
+from lakemq.settings import Routing, Settings, Storage
+from lakemq.storage.bitmaps import unpack_numbers
+from lakemq.storage.recovery import recover
+from lakemq.storage.routing_state import RoutingState
+from lakemq.storage.rows import Row, row_at, value_of
+from lakemq.storage.topics import Queue
+from lakemq.testing import FaultyFiles, ManualClock
+
+T = TypeVar("T")
+TOPIC = "orders"
+
+
+class Message(NamedTuple):
+    """A message as the log holds it."""
+
+    position: int
+    topic: str
+    store_time_ms: int
+    row: Row
+
+    def get(self, name: str) -> Any:
+        """The value in a stored column."""
+        return value_of(self.row, name)
+
+
+class RoutingHarness:
+    """Opens, crashes and opens again one broker."""
+
+    def __init__(self, data_dir: Path, **storage: object) -> None:
+        values: dict[str, object] = {
+            "data_dir": data_dir,
+            "segment_bytes": 2**20,
+            "free_bytes_min": 0,
+            "flush_interval_ms": 60_000,
+            "snapshot_interval_ms": 3_600_000,
+            "verify_ms": 0,
+            **storage,
+        }
+        self._storage = Storage.model_validate(values)
+        self.files = FaultyFiles()
+        self.clock = ManualClock()
+        self.broker: Broker
+        self.receiver: Receiver
+        self.last_state: dict[str, Any] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    # The broker's life -----------------------------------------------------------------------
+
+    def open(self, lead_ms: int) -> None:
+        """Start the broker with this lead."""
+        settings = Settings(broker=Name(name="b"), storage=self._storage, routing=Routing(lead_ms=lead_ms))
+        self._loop = asyncio.new_event_loop()
+        self.broker = Broker(settings, self.files, self.clock)
+        self.receiver = Receiver(self.broker)
+        self.run(self._start())
+
+    async def _start(self) -> None:
+        self.broker.open()
+        await self.broker.start()
+
+    def close(self) -> None:
+        """Stop it as an operator does."""
+        self.run(self.broker.close())
+        self._end_loop()
+
+    def crash(self) -> None:
+        """Let go of everything without a further write: what is in the files now stays."""
+        self.run(self._crash())
+        self._end_loop()
+
+    async def _crash(self) -> None:
+        broker = self.broker
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(3):  # what was given to the log is written, as nothing stops it any more
+            await asyncio.sleep(0)
+        self.last_state = normal(broker.router.state, broker.log.min_position)
+        broker.log.release()
+        lock = broker._lock  # pyright: ignore[reportPrivateUsage]
+        assert lock is not None
+        lock.release()
+
+    def restart(self, lead_ms: int, clean: bool) -> None:
+        """Stop it as an operator does, or crash; and open it again."""
+        if clean:
+            self.close()
+        else:
+            self.crash()
+        self.open(lead_ms)
+
+    def restart_without_snapshots(self, lead_ms: int) -> None:
+        """Crash, and open from the frames alone: the state that they make is what it was."""
+        self.crash()
+        for index in self._storage.data_dir.rglob("*.idx"):
+            index.unlink()
+        recovered = recover(self.files, self._storage.data_dir / "commitlog", 0)
+        assert normal(recovered.state.routing, recovered.segments[0].base_position) == self.last_state
+        for segment in recovered.segments:
+            segment.close()
+        self.open(lead_ms)
+
+    def _end_loop(self) -> None:
+        loop, self._loop = self._loop, None
+        assert loop is not None
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+    def run(self, awaitable: Awaitable[T]) -> T:
+        """The awaitable's result."""
+        assert self._loop is not None
+
+        async def waiting() -> T:
+            return await awaitable
+
+        return self._loop.run_until_complete(waiting())
+
+    def run_all(self, *awaitables: Awaitable[Any]) -> list[Any]:
+        """The results of all, which go on at once."""
+
+        async def waiting() -> list[Any]:
+            return list(await asyncio.gather(*awaitables))
+
+        return self.run(waiting())
+
+    # What users do ---------------------------------------------------------------------------
+
+    def produce(self, draft: Draft, group: str | None = None) -> int:
+        """Store a message, or a half of the group; returns its position."""
+
+        return self.run(self.storing(draft, group))
+
+    async def storing(self, draft: Draft, group: str | None) -> int:
+        """`produce`, for several at once."""
+        topic = await self.broker.writable_topic(TOPIC)
+        placed = await Asides(self.broker).place(topic, [draft], group)
+        assert isinstance(placed, Rows)
+        stored = await self.broker.log.append(placed.rows, placed.queues, len(draft.body))
+        return stored.placed[0].position
+
+    async def receiving(
+        self, group: str, messages_max: int, invisible_ms: int, most: int, ordered: bool
+    ) -> list[Received]:
+        """Receive what there is now."""
+        selector = Selector.of(None)
+        wanted = Wanted(group, TOPIC, messages_max, invisible_ms, most, ordered, selector, "")
+        given = await self.receiver.receive(wanted, 0, asyncio.get_running_loop().create_future)
+        return [] if given is None else _received(given)
+
+    def id_of(self, position: int) -> str:
+        """The id of the message at a position."""
+        return f"b.{position}"
+
+    # Time, and what the queries do -----------------------------------------------------------
+
+    def pass_time(self, ms: int) -> None:
+        """Set the clock ahead, and let everything happen that is due by then."""
+        self.clock.time_ms += ms
+        self.run(self._settle())
+
+    async def _settle(self) -> None:
+        router = self.broker.router
+        anticipates = self.broker.settings.routing.lead_ms > 0
+        for _ in range(10_000):
+            router.deliveries.look_again()
+            router.run_out.look_again()
+            await asyncio.sleep(0)
+            dues = [router.deliveries.wheel.next_due(), router.run_out.next_due if anticipates else None]
+            if all(due is None or due > self.clock.time_ms for due in dues):
+                break
+        for _ in range(20):  # what was taken is written within a few turns
+            await asyncio.sleep(0)
+
+    def decisions(self) -> list[Posted]:
+        """What the three queries decide now, by the whole log, whether it is done or not."""
+        limits = self.broker.settings
+        now = self.clock.time_ms
+        messages = self.messages()
+        operations = {
+            m.get("transaction_id"): m.get("tag") for m in messages if m.topic == OP_TOPIC and m.get("tag") != "unknown"
+        }
+        posted: list[Posted] = []
+        for message in messages:
+            if message.topic == SCHEDULE_TOPIC and message.get("deliver_at_ms") <= now + limits.routing.lead_ms:
+                posted.append(Posted(message.position, "deliver", message.get("deliver_at_ms")))
+            elif message.topic == HALF_TOPIC:
+                checks = message.get("check_times") or 0
+                resolution = operations.get(message.get("transaction_id") or self.id_of(message.position))
+                wait = transaction.wait_ms(checks, 6_000, 60_000)
+                if resolution or message.store_time_ms + wait <= now:
+                    action = transaction.decide(checks, limits.transactions.check_max, resolution)
+                    posted.append(Posted(message.position, action, None))
+            elif message.topic == NACK_TOPIC:
+                options = message.get("properties")
+                decision = retry.decide(
+                    message.get("reconsume_times"),
+                    int(options["delay_level"]),
+                    int(options["max_reconsume_times"]),
+                    limits.delay.levels,
+                    message.store_time_ms,
+                )
+                posted.append(Posted(message.position, decision.action, decision.due_ms))
+            elif message.topic == RECEIVE_TOPIC and message.get("deliver_at_ms") <= now:
+                posted.append(_run_out(message))
+        return posted
+
+    def post(self, posted: list[Posted]) -> int:
+        """Post decisions; how many were news."""
+        return self.run(self.broker.router.decisions.take(posted)) if posted else 0
+
+    # Looking ---------------------------------------------------------------------------------
+
+    def messages(self) -> list[Message]:
+        """All that the log holds."""
+        reader, log = self.broker.reader, self.broker.log
+        found: list[Message] = []
+        for part in reader.read_rows(reader.plan_rows(range(log.min_position, log.next_position)), 2**40).parts:
+            meta = part.frame.meta
+            found += [
+                Message(meta.first_position + number, part.run_of(number).topic, meta.store_time_ms, part.row(number))
+                for number in part.numbers
+            ]
+        return found
+
+    def queue(self, topic: str) -> Queue:
+        """The only queue of a system topic."""
+        return self.broker.log.topics.queue(topic, 0)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a broker to work with."""
+        return self._loop is not None
+
+    def stop(self) -> None:
+        """End it, however it is."""
+        if self._loop is not None:
+            with contextlib.suppress(Exception):
+                self.crash()
+
+
+class Received(NamedTuple):
+    """A message that was received: its receipt, its place, and its order where that is kept."""
+
+    receipt: int
+    position: int
+    topic: str
+    origin: int
+    reconsume_times: int
+
+
+def _received(given: Given) -> list[Received]:
+    receipt = given.first_receipt
+    found: list[Received] = []
+    for part in [part for some in given.chosen for part in some.parts]:
+        for number in range(part.count):
+            row = row_at(part.frame.batch, part.row + number, 0)
+            position = part.first_position + number
+            origin = value_of(row, "origin_message_id")
+            first = position if origin is None else int(origin.rpartition(".")[2])
+            found.append(Received(receipt, position, part.run.topic, first, value_of(row, "reconsume_times") or 0))
+            receipt += 1
+    return found
+
+
+def _run_out(receipt: Message) -> Posted:
+    most = int(dict(receipt.get("properties"))["max_reconsume_times"])
+    action = retry.decide_run_out(receipt.get("reconsume_times") or 0, most)
+    return Posted(receipt.position, action, receipt.get("deliver_at_ms"))
+
+
+def normal(state: RoutingState, min_position: int) -> dict[str, Any]:
+    """The state as far as it follows from the log alone."""
+    state.tidy(min_position)
+    dumped = state.dump()
+    for name in ("timers", "moved", "nack_targets"):
+        dumped[name] = sorted(zip(*map(unpack_numbers, dumped[name]), strict=True))
+    dumped["transactions"]["open"] = sorted(zip(*map(unpack_numbers, dumped["transactions"]["open"]), strict=True))
+    del dumped["decisions"]  # records that are carried out are forgotten at one time or another
+    return dumped

@@ -1,0 +1,36 @@
+"""Positions by the time that they are due."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakemq.storage.dues import SLACK, Dues
+
+NUMBERS = st.integers(0, 20)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["add", "remove", "take"]), NUMBERS, NUMBERS), max_size=200))
+def test_what_is_due_is_taken_earliest_first_and_once(steps: list[tuple[str, int, int]]) -> None:
+    dues, model = Dues(), set[tuple[int, int]]()
+    for step, due, position in steps:
+        if step == "add":
+            dues.add(due, [position])
+            model.add((due, position))
+        elif step == "remove":
+            dues.remove(due, position)
+            model.discard((due, position))
+        else:
+            expected = sorted(each for each in model if each[0] <= due)[:position]
+            assert dues.take(due, position) == [taken for _, taken in expected]
+            model.difference_update(expected)
+        assert dues.earliest() == min((at for at, _ in model), default=None)
+
+
+def test_its_size_is_bounded_by_what_is_in_it() -> None:
+    dues = Dues()
+    dues.add(0, [1])
+    for due in range(1, 10 * SLACK):
+        dues.add(due, [due])
+        dues.remove(due, due)
+    assert len(dues._heap) <= 2 * SLACK  # pyright: ignore[reportPrivateUsage]

@@ -1,0 +1,97 @@
+"""What a log's rows say about what waits to be routed."""
+
+from __future__ import annotations
+
+from lakemq.model.names import DECISION_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
+from lakemq.storage.decision_record import Decision, pack_decisions, unpack_decisions
+from lakemq.storage.frame import KIND_MESSAGES, Meta, Run
+from lakemq.storage.routing_state import RoutingState
+from lakemq.storage.rows import Row, make_row, rows_to_batch
+from lakemq.storage.timer_counts import BUCKET_MS
+
+
+class Frames:
+    """Applies frames to a state, each of rows `(topic, row)`, in the order of their topics."""
+
+    def __init__(self) -> None:
+        self.state = RoutingState()
+        self.position = 0
+
+    def apply(self, *rows: tuple[str, Row]) -> int:
+        """Apply one frame; returns its first position."""
+        mask, batch = rows_to_batch([row for _, row in rows])
+        runs: list[Run] = []
+        for number, (topic, _) in enumerate(rows):
+            if runs and runs[-1].topic == topic:
+                runs[-1] = runs[-1]._replace(count=runs[-1].count + 1)
+            else:
+                runs.append(Run(topic, 0, 0, 1, number))
+        first = self.position
+        meta = Meta(KIND_MESSAGES, first, 1_000, len(rows), mask, tuple(runs), b"", 0, 0, 0)
+        self.state.apply(meta, batch)
+        self.position += len(rows)
+        return first
+
+
+def scheduled(due: int = 5, **columns: object) -> tuple[str, Row]:
+    return SCHEDULE_TOPIC, make_row(body=b"", deliver_at_ms=due, real_topic="t", real_queue_id=0, **columns)
+
+
+def nack(target: int) -> tuple[str, Row]:
+    return NACK_TOPIC, make_row(body=b"", group="g", origin_message_id=f"b.{target}", reconsume_times=0)
+
+
+def test_a_frame_holds_a_users_delay_beside_a_retry() -> None:
+    """Regression: a row without a cause beside one that has a cause stopped the log's replay."""
+    frames = Frames()
+    frames.apply(("t", make_row(body=b"")))
+    cause = frames.apply(nack(0))
+    frames.apply(scheduled(), scheduled(cause=cause, retry_topic="t", origin_message_id="b.0"))
+    assert list(frames.state.delays) == [2, 3]
+    assert not frames.state.nacks
+    assert not frames.state.moved
+
+
+def test_what_is_dumped_is_restored() -> None:
+    frames = Frames()
+    frames.apply(scheduled(BUCKET_MS), scheduled(3 * BUCKET_MS))
+    frames.apply(scheduled(BUCKET_MS, cause=0, origin_message_id="b.0"))
+    frames.apply((HALF_TOPIC, make_row(body=b"", group="g")), (HALF_TOPIC, make_row(body=b"", group="g")))
+    frames.apply((OP_TOPIC, make_row(body=b"", tag="commit", transaction_id="b.3", group="g")))
+    frames.apply(nack(0), ("%DLQ%g", make_row(body=b"")))
+    frames.apply((DECISION_TOPIC, make_row(body=pack_decisions([Decision(1, 3 * BUCKET_MS)]), tag="deliver")))
+    dumped = frames.state.dump()
+    other = RoutingState()
+    other.restore(dumped)
+    assert {**other.dump(), "decisions": dumped["decisions"]} == dumped
+    assert (list(other.delays), list(other.decided), other.moved) == ([1, 2], [1], {0: 2})
+    assert other.timers.earliest() == BUCKET_MS
+    assert other.transactions.outcome(3) == "commit"
+    assert other.pinned_position(100) == 0  # the nacked message
+
+
+def test_a_log_from_before_routing_has_nothing_that_waits() -> None:
+    state = RoutingState()
+    state.restore({})
+    assert state.timers.earliest() is None
+    assert state.pinned_position(7) == 7
+
+
+def test_timers_count_what_is_not_decided() -> None:
+    frames = Frames()
+    frames.apply(scheduled(BUCKET_MS), scheduled(BUCKET_MS + 1), scheduled(5 * BUCKET_MS))
+    assert frames.state.timers.earliest() == BUCKET_MS
+    frames.apply((DECISION_TOPIC, make_row(body=pack_decisions([Decision(0, BUCKET_MS)]), tag="deliver")))
+    frames.apply(("t", make_row(body=b"", cause=1, deliver_at_ms=BUCKET_MS + 1)))
+    assert frames.state.timers.earliest() == 5 * BUCKET_MS
+    frames.apply(("t", make_row(body=b"", cause=0, deliver_at_ms=BUCKET_MS)))
+    frames.apply((DECISION_TOPIC, make_row(body=b"", tag="drop", cause=2)))  # lost to damage: no due time
+    frames.state.tidy(0)
+    assert frames.state.timers.earliest() is None
+    assert not frames.state.decisions
+
+
+def test_decisions_are_packed_sixteen_bytes_each() -> None:
+    decisions = [Decision(1, 2), Decision(2**60, 3)]
+    assert len(pack_decisions(decisions)) == 32
+    assert unpack_decisions(pack_decisions(decisions)) == decisions
