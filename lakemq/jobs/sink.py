@@ -66,7 +66,11 @@ class BatchSink(DataSourceArrowWriter):
         commit(self._options, self._sink, self._batch, _staged(messages), once=self._once)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        abort(self._options, _staged(messages))
+        if self._once:
+            # Tasks that were killed have staged parts of which Spark has no message, or are about to.
+            _abort(self._options, self._sink, self._batch, {"over": True})
+        else:
+            abort(self._options, _staged(messages))
 
 
 class StreamSink(DataSourceStreamArrowWriter):
@@ -185,11 +189,17 @@ def commit(options: SinkOptions, sink: str, batch: int, staged: Sequence[Staged]
 
 
 def abort(options: SinkOptions, staged: Sequence[Staged]) -> None:
-    """Give the parts up. A broker that can't be told gives them up by itself, a day later."""
+    """Give the parts of a batch's tasks up."""
+    if staged:
+        parts = [part for each in staged for part in each.parts]
+        _abort(options, staged[0].sink, staged[0].batch, {"parts": parts})
+
+
+def _abort(options: SinkOptions, sink: str, batch: int, body: dict[str, Any]) -> None:
+    """A broker that can't be told gives the parts up by itself, a day later."""
     client = LogClient(options.broker, ABORT_RETRY_S)
     try:
-        for each in staged:
-            client.ask("POST", f"{_path(each.sink, each.batch)}/abort", json.dumps({"parts": each.parts}).encode())
+        client.ask("POST", f"{_path(sink, batch)}/abort", json.dumps(body).encode())
     except BrokerUnavailable:
         return
     finally:

@@ -75,6 +75,18 @@ def test_an_abort_gives_up_what_is_staged_and_the_batch_can_be_staged_anew(http:
     assert http.post(path, json={}).json() == {"given_up": 0}
 
 
+def test_what_comes_of_a_batch_that_is_over_is_not_kept(http: httpx.Client, topic: str) -> None:
+    """A write's tasks that Spark kills may still stage after the driver has given the write up."""
+    put_topic(http, topic)
+    put_part(http, topic, 0, "a", ["no"], topic=topic)
+    assert http.post(f"/v1/sinks/{topic}/batches/0/abort", json={"over": True}).json() == {"given_up": 1}
+    assert put_part(http, topic, 0, "late", ["no"], topic=topic).json() == {"staged": False, "messages": 0}
+    assert is_problem(commit(http, topic, 0, "late"), 409, "part_not_found")
+    put_part(http, topic, 1, "a", ["yes"], topic=topic)
+    commit(http, topic, 1, "a")
+    assert bodies(http, topic) == ["yes"]
+
+
 def test_all_columns_of_a_message_come_through(http: httpx.Client, topic: str) -> None:
     put_topic(http, topic, queues=2)
     columns = {

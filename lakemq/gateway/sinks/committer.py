@@ -45,6 +45,8 @@ FLUSH_BYTES = 16 * 1024 * 1024
 """So much of a batch is stored before its parts' files go."""
 READS_MAX = 2
 """Parts in memory at a time, of all sinks."""
+OVER_MAX = 1_000
+"""So many batches that nobody tries again are remembered, for their parts that are still on their way."""
 
 
 class Committed(NamedTuple):
@@ -77,6 +79,7 @@ class Sinks:
         self._busy: dict[str, asyncio.Future[None]] = {}
         self._reads = asyncio.Semaphore(READS_MAX)
         self._going_on: dict[str, asyncio.Task[None]] = {}
+        self._over: dict[tuple[str, int], None] = {}
 
     @property
     def state(self) -> SinkState:
@@ -109,19 +112,19 @@ class Sinks:
 
     async def stage(self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes) -> Part | None:
         """Check a part and bring it to disk; nobody sees its messages before the commit. None: the batch is
-        committed already, so the part isn't needed. The same part again is no error.
+        committed already, or given up for good, so the part isn't needed. The same part again is no error.
 
         Raises `InvalidRequest`, `InvalidArrow`, `MessageTooLarge`, `QueueNotFound`, `IdempotencyMismatch`,
         `FlowControl`, `StoreUnwritable` and what keeps a producer from the topic.
         """
         self._check_names(sink, batch, name, group)
         known = self.state.by_name.get(sink)
-        if known is not None and batch <= known.batch:
+        if (known is not None and batch <= known.batch) or (sink, batch) in self._over:
             return None
         async with self._turn(f"{sink}/{batch}/{name}"):  # a slash is in no name
             return await self._stage(sink, batch, name, topic, group, body)
 
-    async def _stage(self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes) -> Part:
+    async def _stage(self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes) -> Part | None:
         digest = await asyncio.to_thread(crc32c, body)
         staged = self.staging.find(sink, batch, name)
         if staged is not None:
@@ -141,6 +144,9 @@ class Sinks:
         except OSError as error:
             raise StoreUnwritable(f"the part can't be written: {error}") from None
         self.staging.enter(part)
+        if (sink, batch) in self._over:
+            self._drop([part])
+            return None
         return part
 
     def _check_names(self, sink: str, batch: int, name: str, group: str | None) -> None:
@@ -323,8 +329,13 @@ class Sinks:
 
     # Giving up -------------------------------------------------------------------------------
 
-    async def abort(self, sink: str, batch: int, names: Sequence[str] | None) -> int:
-        """Give up parts that are staged and not committed, all of the batch without `names`; how many."""
+    async def abort(self, sink: str, batch: int, names: Sequence[str] | None, over: bool = False) -> int:
+        """Give up parts that are staged and not committed, all of the batch without `names`; how many.
+        `over`: nobody tries the batch again, so its parts that come later are not kept."""
+        if over:
+            self._over[check_sink(sink), batch] = None
+            if len(self._over) > OVER_MAX:
+                del self._over[next(iter(self._over))]
         async with self._turn(check_sink(sink)):
             wanted = [part for part in self.staging.of(sink, batch) if names is None or part.name in names]
             given_up = [part for part in wanted if not self._is_left(part)]

@@ -32,10 +32,12 @@ class Commit(BaseModel):
 
 
 class Abort(BaseModel):
-    """Which parts are given up; without, all of the batch."""
+    """Which parts are given up; without, all of the batch. `over`: nobody tries this batch again, so that its
+    parts that are still on their way are not kept either."""
 
     model_config = Strict
     parts: list[Name] | None = Field(default=None, max_length=PARTS_MAX)
+    over: bool = False
 
 
 _PART_DOC: dict[str, Any] = {
@@ -83,6 +85,6 @@ def make_router(front: Front) -> APIRouter:
 
     @router.post("/{sink}/batches/{batch}/abort", summary="Give up parts that are not committed")
     async def abort(sink: str, batch: Batch, body: Abort) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        return {"given_up": await sinks.abort(sink, batch, body.parts)}
+        return {"given_up": await sinks.abort(sink, batch, body.parts, body.over)}
 
     return router

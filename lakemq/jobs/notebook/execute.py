@@ -56,13 +56,14 @@ def execute(
     with tempfile.TemporaryDirectory() as own:
         # Sockets in a folder of one's own: nobody else on this machine can reach the notebook's process.
         kernel = _ThisPython(transport="ipc", ip=f"{own}/kernel", connection_file=f"{own}/kernel.json")
-        client = NotebookClient(notebook, km=kernel, timeout=cell_s_max, startup_timeout=START_S_MAX)
+        client = NotebookClient(notebook, km=kernel, timeout=START_S_MAX, startup_timeout=START_S_MAX)
         environment = _environment(settings, broker_url, own)
         try:
             with client.setup_kernel(env=environment, cwd=str(folder), cleanup_kc=True):
                 _start(client, begin)
                 for line in _printed(begin):
                     say(line)
+                client.timeout = cell_s_max
                 for number, cell in enumerate(notebook.cells, 1):
                     at = f"cell {number}, line {cell.metadata.get(LINE, '?')}"
                     say(f"cell {number} of {len(notebook.cells)}")
@@ -70,7 +71,7 @@ def execute(
         except CellExecutionError as error:
             raise NotebookFailed(f"{at}: {error.ename}: {error.evalue}") from None
         except CellTimeoutError:
-            raise NotebookFailed(f"{at}: it took more than {cell_s_max} s") from None
+            raise NotebookFailed(f"{at}: it took more than {client.timeout} s") from None
         except (DeadKernelError, RuntimeError) as error:
             raise NotebookFailed(f"{at}: its process ended: {error}") from None
 
