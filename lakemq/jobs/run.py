@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -19,6 +20,7 @@ from lakemq.jobs.lake_lock import LakeLock
 from lakemq.jobs.lake_query import LakeQuery
 from lakemq.jobs.live import LiveViews
 from lakemq.jobs.maintenance.catalogue import schedules
+from lakemq.jobs.maintenance.meanwhile import lake_query_meanwhile
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
 from lakemq.jobs.routing.delay_query import DelayRule
@@ -122,7 +124,8 @@ def _write_lake(
     lock = LakeLock(session, settings.lake.dir)
     views = LiveViews(session, settings.lake.dir, broker_url, server_of(session, settings))
     triggers = schedules(settings.maintenance) if MAINTENANCE in chosen else {}
-    runner = Runner(session, settings, broker_url, views.renew)
+    alone = partial(lake_query_meanwhile, session, settings, broker_url)
+    runner = Runner(session, settings, broker_url, views.renew, nullcontext if LAKE in chosen else alone)
     maintenance = MaintenanceScheduler(runner, settings, triggers)
     try:
         if not _locked(lock, settings.lake.dir, stop):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeNotFound
 from lakemq.jobs.lake_lock import LakeLock
-from lakemq.jobs.lake_query import LakeQuery
 from lakemq.jobs.maintenance import requests
 from lakemq.jobs.maintenance.catalogue import JOBS
+from lakemq.jobs.maintenance.meanwhile import lake_query_meanwhile
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run
 from lakemq.jobs.session import start_session
@@ -73,20 +72,11 @@ def _run_here(settings: Settings, broker_url: str, name: str, parameters: Mappin
     try:
         if not lock.acquire():
             raise LakemqError("another process began to write the lake meanwhile; give the command again")
-        runner = Runner(session, settings, broker_url, lake_query=partial(_lake_query, session, settings, broker_url))
+        runner = Runner(
+            session, settings, broker_url, lake_query=partial(lake_query_meanwhile, session, settings, broker_url)
+        )
         return runner.run(name, "command", parameters)
     finally:
         lock.release()
         if found is None:
             session.stop()
-
-
-@contextmanager
-def _lake_query(session: SparkSession, settings: Settings, broker_url: str) -> Generator[None]:
-    """Runs the lake query meanwhile."""
-    query = LakeQuery(session, settings, broker_url)
-    try:
-        query.start()
-        yield
-    finally:
-        query.stop()

@@ -23,13 +23,13 @@ from lakemq.jobs.lake_transactions import TRANSACTIONS
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.erased_files import has_begun, remove_files, set_begun, what_waits
 from lakemq.jobs.maintenance.holes import ERASED, append_holes, ranges_of
-from lakemq.jobs.maintenance.progress import catch_up
+from lakemq.jobs.maintenance.progress import catch_up, ends_of
 from lakemq.jobs.maintenance.rebuild import is_below
 from lakemq.jobs.maintenance.retention import sql_text
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.scheduled_writer import TURN
 from lakemq.model.errors import LakemqError
-from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, REPLY_TOPIC
 
 MESSAGES_MAX = 1_000_000
 """At most so many at a time: their positions are held in memory."""
@@ -38,6 +38,8 @@ LOG_CHUNK = 100_000
 _IN_LIST_MAX = 1_000
 _ROUNDS_MAX = 8
 _ORDER = (MESSAGE_INDEX, CONSUME_QUEUE, TRANSACTIONS, SCHEDULED, MESSAGES)
+_NOT_CONTROL = (HALF_TOPIC, CHECK_MAX_TOPIC, REPLY_TOPIC)
+"""Internal topics that hold users' messages."""
 _FOUND = ("broker", "position", "topic", "links")
 
 
@@ -53,18 +55,12 @@ def erase(work: Work) -> Outcome:
         raise InvalidStatement("erase needs a condition: lakemq erase --where …")
     register_catalog(work.session, work.lake)
     ends = catch_up(work)
-    found = _find(work, where, ends)
-    topics = sorted(
-        found.group_by("topic").aggregate([("position", "count")]).to_pylist(), key=lambda row: row["topic"]
-    )
-    detail: dict[str, Any] = {
-        "messages": found.num_rows,
-        "topics": {row["topic"]: row["position_count"] for row in topics},
-    }
+    found = _find(work, where, ends, ends)
     if work.parameters.get("dry_run"):
-        return Outcome(detail | {"dry_run": True})
+        return Outcome(_counted(found) | {"dry_run": True})
+    detail: dict[str, Any] = {}
     if found.num_rows:
-        detail["log"] = _erase_in_log(work, found)
+        found, detail["log"] = _erase_in_logs(work, where, ends, found)
         set_begun(work.lake, begun=True)
         detail["tables"] = {table.name: _erase_in_table(work, table, found) for table in _ORDER}
     if has_begun(work.lake):
@@ -73,16 +69,25 @@ def erase(work: Work) -> Outcome:
         detail["waits"] = what_waits(work)
         _forget_at_brokers(work)
         set_begun(work.lake, begun=False)
-    return Outcome(detail)
+    return Outcome(_counted(found) | detail)
 
 
-def _find(work: Work, where: str, ends: dict[str, int]) -> pa.Table:
-    """`broker`, `position` and `topic` of all that is to go, in the order of the log."""
+def _counted(found: pa.Table) -> dict[str, Any]:
+    counts = found.group_by("topic").aggregate([("position", "count")]).to_pylist()
+    return {
+        "messages": found.num_rows,
+        "topics": {row["topic"]: row["position_count"] for row in sorted(counts, key=lambda row: row["topic"])},
+    }
+
+
+def _find(work: Work, where: str, ends: dict[str, int], linked_ends: dict[str, int]) -> pa.Table:
+    """`broker`, `position` and `topic` of all that is to go, in the order of the log: what `where` finds
+    below `ends`, and the copies and originals of that below `linked_ends`."""
     messages = work.rows(MESSAGES)
     # Control traffic says what became of messages; without it the broker would do things again.
-    control = F.col("topic").startswith("RMQ_SYS_") & ~F.col("topic").isin(HALF_TOPIC, CHECK_MAX_TOPIC)
-    messages = messages.where(is_below(ends) & ~control)
-    found = _matching(messages, where)
+    control = F.col("topic").startswith("RMQ_SYS_") & ~F.col("topic").isin(*_NOT_CONTROL)
+    messages = messages.where(is_below(linked_ends) & ~control)
+    found = _matching(messages.where(is_below(ends)), where)
     found.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         count, rounds = found.count(), 0
@@ -130,8 +135,24 @@ def _with_linked(messages: DataFrame, found: DataFrame) -> DataFrame:
     return found.unionAll(each.join(ids, "link", "left_semi").select(*_FOUND)).distinct()
 
 
-def _erase_in_log(work: Work, found: pa.Table) -> dict[str, int]:
-    """Messages that the log held and now doesn't, and those that had left it before."""
+def _erase_in_logs(work: Work, where: str, ends: dict[str, int], found: pa.Table) -> tuple[pa.Table, dict[str, int]]:
+    """Erase what is found, and what has become of it meanwhile: it may have come due, or been sent again.
+    Returns all of it, and how many messages the logs held and now don't, and how many had left them before."""
+    erased, looked = _erase_in_log(work, found), ends
+    for _ in range(_ROUNDS_MAX):
+        if ends_of(work.broker_url) == looked:
+            break
+        looked = catch_up(work)
+        again = _find(work, where, ends, looked)
+        if again.num_rows == found.num_rows:
+            break
+        found = again
+        erased += _erase_in_log(work, found)
+    return found, {"erased": erased, "not_there": found.num_rows - erased}
+
+
+def _erase_in_log(work: Work, found: pa.Table) -> int:
+    """How many messages the logs held and now don't."""
     erased = 0
     for address in work.broker_url.split(","):
         client = LogClient(address)
@@ -144,7 +165,7 @@ def _erase_in_log(work: Work, found: pa.Table) -> dict[str, int]:
                 erased += client.erase(positions[at : at + LOG_CHUNK])
         finally:
             client.close()
-    return {"erased": erased, "not_there": found.num_rows - erased}
+    return erased
 
 
 def _forget_at_brokers(work: Work) -> None:

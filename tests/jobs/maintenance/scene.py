@@ -31,7 +31,7 @@ class Scene:
 
     def with_options(self, **options: Any) -> Settings:
         options = {"small_files_min": 2, "retry_pause_ms": 0} | options
-        return Settings(lake=Lake(dir=self.lake, trigger_ms=5_000), maintenance=Maintenance(**options))
+        return Settings(lake=Lake(dir=self.lake, trigger_ms=500), maintenance=Maintenance(**options))
 
     def produce(self, count: int, topic: str = "a") -> None:
         keys = [uuid.uuid4().hex for _ in range(count)]

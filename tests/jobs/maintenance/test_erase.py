@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from lakemq.jobs.maintenance import erase, erased_files
 from lakemq.jobs.maintenance.erased_files import has_begun, set_begun
 from lakemq.jobs.maintenance.runs import read_runs
-from tests.gateway.http import connect, produce
+from tests.gateway.http import connect, produce, put_topic
+from tests.gateway.sinking import commit, put_part
 from tests.jobs.lake_checks import rows_of
 from tests.jobs.maintenance.scene import Scene
 
@@ -80,6 +84,27 @@ def test_an_erasure_that_was_killed_is_finished_by_the_next(scene: Scene) -> Non
     assert done.detail["messages"] == 0
     assert done.detail["files"]["messages"]["files"] >= 1
     assert not has_begun(scene.lake)
+
+
+def test_what_is_sent_again_while_it_is_erased_goes_too(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = erase._erase_in_log  # pyright: ignore[reportPrivateUsage]
+    with connect(scene.gateway) as http:
+        sent = produce(http, "users", {"body": SECRET, "keys": [SECRET]}, {"body": "kept"})
+        copy = {"body": pa.array([SECRET.encode()]), "origin_message_id": pa.array([sent[0]["message_id"]])}
+        put_topic(http, "again")
+        put_part(http, "replay", 0, "a", copy, topic="again")
+        scene.compact()
+
+        def late(*given: Any) -> int:
+            commit(http, "replay", 0, "a")  # again does nothing
+            return real(*given)
+
+        monkeypatch.setattr(erase, "_erase_in_log", late)
+        done = scene.run("erase", {"where": f"key = '{SECRET}'"})
+        assert (done.error, done.detail["topics"]) == (None, {"again": 1, "users": 1})
+        assert done.detail["log"] == {"erased": 2, "not_there": 0}
+        assert (bodies_of(http, "users"), bodies_of(http, "again")) == (["kept"], [])
+    assert files_with(scene.lake.parent / "log", SECRET) == []
 
 
 def test_many_at_once_are_merged_away(scene: Scene) -> None:
