@@ -24,6 +24,7 @@ _LOG_CONF = Path(__file__).with_name("log4j2.properties").absolute()
 _POOLS = Path(__file__).with_name("fairscheduler.xml").absolute()
 _CUBE_BYTES = str(1024**3)
 _ROW_GROUP_BYTES = str(16 * 1024**2)
+_ROW_GROUP_ROWS = str(128 * 1024)
 _FILE_BYTES = str(256 * 1024**2)
 
 _REMOTE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
@@ -48,9 +49,10 @@ CONF: dict[str, str] = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     # A body is hardly ever there twice: building a dictionary of bodies is work for nothing.
     "spark.hadoop.parquet.enable.dictionary#body": "false",
-    # The gateway reads what has left the log by row groups, and one after the other: they are small,
-    # and neighbours in time stay neighbours when a file is made of others.
+    # The gateway reads what has left the log by row groups, and one after the other: they are small, those
+    # of the narrow tables too, and neighbours in time stay neighbours when a file is made of others.
     "spark.hadoop.parquet.block.size": _ROW_GROUP_BYTES,
+    "spark.hadoop.parquet.block.row.count.limit": _ROW_GROUP_ROWS,
     "spark.databricks.io.skipping.mdc.sortWithinFiles": "true",
     # As numbers: in Spark's own older form they have no statistics, by which to pass over row groups.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",

@@ -97,8 +97,7 @@ class _Broker:
         self._options = SourceOptions(brokers=(client.address,) if client is not None else ("",))
 
     def verify(self) -> None:
-        first = self._frames[CONSUME_QUEUE.name].agg(F.min("position")).toArrow().to_pylist()[0]
-        begin = min([value for value in first.values() if value is not None] + [self._log_begin])
+        begin = min(self._first(MESSAGES), self._first(CONSUME_QUEUE), self._log_begin)
         for low in range(begin, self._end, self._work.options.verify_rows):
             self._work.check()
             self._part(low, min(self._end, low + self._work.options.verify_rows))
@@ -106,6 +105,11 @@ class _Broker:
         below = self._frames[CONSUME_QUEUE.name].where(F.col("position") < self._end)
         for gap in gaps_of(below, Holes(self._holes), FINDINGS_MAX):
             self._report.add(check="queue", broker=self._broker, **gap)
+
+    def _first(self, table: LakeTable) -> int:
+        """The table's first position, its end if it has none: what only one of the tables has lost is found."""
+        (row,) = self._frames[table.name].agg(F.min("position").alias("first")).toArrow().to_pylist()
+        return self._end if row["first"] is None else row["first"]
 
     def _part(self, low: int, high: int) -> None:
         within = (F.col("position") >= low) & (F.col("position") < high)
