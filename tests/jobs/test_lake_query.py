@@ -53,10 +53,11 @@ class Scene:
         check_once_in_each_table(self.lake, self.produced)
 
 
-@pytest.fixture
-def scene(spark: SparkSession, tmp_path: Path) -> Iterator[Scene]:
-    with start_gateway(tmp_path / "log") as gateway:
-        yield Scene(spark, gateway, tmp_path / "lake")
+@pytest.fixture(scope="module")
+def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("lake_query")
+    with start_gateway(folder / "log") as gateway:
+        yield Scene(spark, gateway, folder / "lake")
 
 
 def test_every_message_is_once_in_each_table(scene: Scene) -> None:
@@ -129,9 +130,9 @@ def test_a_lake_of_another_log_is_refused(scene: Scene, spark: SparkSession, tmp
         query.stop()
 
 
-def test_a_second_writer_is_noticed_and_writes_nothing(scene: Scene, spark: SparkSession) -> None:
-    MESSAGE_INDEX.create(spark, scene.lake)
-    path = MESSAGE_INDEX.path(scene.lake)
+def test_a_second_writer_is_noticed_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    MESSAGE_INDEX.create(spark, tmp_path)
+    path = MESSAGE_INDEX.path(tmp_path)
     writers = [DeltaWriter(spark, path) for _ in range(2)]
     assert [writer.held(["broker-a"]) for writer in writers] == [{"broker-a": None}] * 2
     kinds = ", ".join(f"{name} {kind}" for name, kind in MESSAGE_INDEX.columns.items())
@@ -139,5 +140,5 @@ def test_a_second_writer_is_noticed_and_writes_nothing(scene: Scene, spark: Spar
     writers[0].append(frame, {"broker-a": 1}, 0)
     with pytest.raises(LakeOutOfStep, match="at the same time"):
         writers[1].append(frame, {"broker-a": 1}, 0)
-    assert len(rows_of(scene.lake, "message_index", ["position"])) == 1
+    assert len(rows_of(tmp_path, "message_index", ["position"])) == 1
     assert writers[1].held(["broker-a"]) == {"broker-a": 1}

@@ -1,9 +1,8 @@
-"""A lake to look after."""
+"""A lake to look after, one for the tests of a module: to make one costs as much as most of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,9 +11,10 @@ from lakemq.testing import start_gateway
 from tests.jobs.maintenance.scene import Scene
 
 
-@pytest.fixture
-def scene(spark: SparkSession, tmp_path: Path) -> Iterator[Scene]:
-    with start_gateway(tmp_path / "log") as gateway:
-        scene = Scene(spark, gateway, tmp_path / "lake")
+@pytest.fixture(scope="module")
+def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("maintenance")
+    with start_gateway(folder / "log") as gateway:
+        scene = Scene(spark, gateway, folder / "lake")
         yield scene
         scene.stop()

@@ -33,12 +33,16 @@ class Scene:
         options = {"small_files_min": 2, "retry_pause_ms": 0} | options
         return Settings(lake=Lake(dir=self.lake, trigger_ms=500), maintenance=Maintenance(**options))
 
-    def produce(self, count: int, topic: str = "a") -> None:
+    def produce(self, count: int, topic: str = "a") -> list[tuple[Any, ...]]:
+        """What was produced, in the order of its positions."""
         keys = [uuid.uuid4().hex for _ in range(count)]
         messages = [{"body": key, "keys": [key], "tag": "T"} for key in keys]
+        new: list[tuple[Any, ...]] = []
         for key, answer in zip(keys, produce_to(self.gateway.url, topic, messages), strict=True):
             place = (answer["queue_id"], answer["queue_offset"], answer["position"])
-            self.produced.add(("broker-a", topic, *place, key))
+            new.append(("broker-a", topic, *place, key))
+        self.produced.update(new)
+        return sorted(new, key=lambda message: message[4])
 
     def compact(self) -> None:
         wait_until_compacted(self.gateway.url, lambda: self._stream.isActive)

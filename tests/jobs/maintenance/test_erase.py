@@ -14,6 +14,7 @@ import pytest
 
 from lakemq.jobs.maintenance import erase, erased_files
 from lakemq.jobs.maintenance.erased_files import has_begun, set_begun
+from lakemq.jobs.maintenance.holes import ERASED, Hole, append_holes
 from lakemq.jobs.maintenance.runs import read_runs
 from tests.gateway.http import connect, produce, put_topic
 from tests.gateway.sinking import commit, put_part
@@ -76,11 +77,14 @@ def test_what_is_erased_is_in_no_file_and_all_else_is_where_it_was(scene: Scene)
 def test_an_erasure_that_was_killed_is_finished_by_the_next(scene: Scene) -> None:
     scene.produce(3)
     with connect(scene.gateway) as http:
-        produce(http, "users", {"body": SECRET, "keys": [SECRET]})
-    scene.compact()
-    scene.spark.sql(f"DELETE FROM delta.`{scene.lake / 'messages'}` WHERE topic = 'users'")
+        (sent,) = produce(http, "killed", {"body": "x", "keys": ["killed"]})
+        scene.compact()
+        assert http.post("/v1/log/erasures", json={"positions": [sent["position"]]}).json()["erased"] == 1
+    append_holes(scene.lake, "broker-a", [Hole(sent["position"], sent["position"])], ERASED)
+    for table in ("messages", "consume_queue", "message_index"):
+        scene.spark.sql(f"DELETE FROM delta.`{scene.lake / table}` WHERE position = {sent['position']}")
     set_begun(scene.lake, begun=True)
-    done = scene.run("erase", {"where": f"key = '{SECRET}'"})
+    done = scene.run("erase", {"where": "key = 'killed'"})
     assert done.detail["messages"] == 0
     assert done.detail["files"]["messages"]["files"] >= 1
     assert not has_begun(scene.lake)
@@ -89,7 +93,7 @@ def test_an_erasure_that_was_killed_is_finished_by_the_next(scene: Scene) -> Non
 def test_what_is_sent_again_while_it_is_erased_goes_too(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     real = erase._erase_in_log  # pyright: ignore[reportPrivateUsage]
     with connect(scene.gateway) as http:
-        sent = produce(http, "users", {"body": SECRET, "keys": [SECRET]}, {"body": "kept"})
+        sent = produce(http, "again-users", {"body": SECRET, "keys": [SECRET]}, {"body": "kept"})
         copy = {"body": pa.array([SECRET.encode()]), "origin_message_id": pa.array([sent[0]["message_id"]])}
         put_topic(http, "again")
         put_part(http, "replay", 0, "a", copy, topic="again")
@@ -101,28 +105,28 @@ def test_what_is_sent_again_while_it_is_erased_goes_too(scene: Scene, monkeypatc
 
         monkeypatch.setattr(erase, "_erase_in_log", late)
         done = scene.run("erase", {"where": f"key = '{SECRET}'"})
-        assert (done.error, done.detail["topics"]) == (None, {"again": 1, "users": 1})
+        assert (done.error, done.detail["topics"]) == (None, {"again": 1, "again-users": 1})
         assert done.detail["log"] == {"erased": 2, "not_there": 0}
-        assert (bodies_of(http, "users"), bodies_of(http, "again")) == (["kept"], [])
+        assert (bodies_of(http, "again-users"), bodies_of(http, "again")) == (["kept"], [])
     assert files_with(scene.lake.parent / "log", SECRET) == []
 
 
 def test_many_at_once_are_merged_away(scene: Scene) -> None:
-    scene.produce(20, "b")
+    scene.produce(20)
     scene.compact()
     # What a session has cached is not what is erased: it may be long out of date.
     for table in ("messages", "consume_queue", "message_index"):
         scene.spark.read.format("delta").load(str(scene.lake / table)).cache().count()
-    scene.produce(30)
+    scene.produce(30, "many")
     scene.compact()
     assert erase._IN_LIST_MAX >= 30  # pyright: ignore[reportPrivateUsage]
     erase._IN_LIST_MAX, before = 5, erase._IN_LIST_MAX  # pyright: ignore[reportPrivateUsage]
     try:
-        done = scene.run("erase", {"where": "topic = 'a'"})
+        done = scene.run("erase", {"where": "topic = 'many'"})
     finally:
         erase._IN_LIST_MAX = before  # pyright: ignore[reportPrivateUsage]
     assert (done.error, done.detail["messages"]) == (None, 30)
-    scene.produced = {message for message in scene.produced if message[1] == "b"}
+    scene.produced = {message for message in scene.produced if message[1] != "many"}
     scene.check()
 
 

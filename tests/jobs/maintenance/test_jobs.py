@@ -23,10 +23,11 @@ from tests.jobs.maintenance.scene import Load, Scene
 
 
 def test_every_job_beside_the_query_loses_and_doubles_nothing(scene: Scene) -> None:
+    before = scene.files("messages")
     for _ in range(3):
         scene.produce(20)
         scene.compact()
-    before = scene.files("messages")
+    small = scene.files("messages") - before
     with Load(scene):
         optimized = scene.run("optimize")
         rebuilt = scene.run("index-rebuild")
@@ -34,10 +35,11 @@ def test_every_job_beside_the_query_loses_and_doubles_nothing(scene: Scene) -> N
     runs = [optimized, rebuilt, *others]
     assert [(run.result, run.error) for run in runs] == [("done", None)] * 6
     assert set(optimized.detail["tables"]) >= {"messages", "consume_queue", "message_index"}
-    assert not before & scene.files("messages")
+    assert small
+    assert not small & scene.files("messages")
     assert set(rebuilt.detail["rebuilt"]) == {"consume_queue", "message_index"}
     scene.check()
-    assert read_runs(scene.lake) == runs[::-1]
+    assert read_runs(scene.lake)[: len(runs)] == runs[::-1]
     tables = rows_of(scene.lake, "lake_stats", ["kind", "name", "rows"])
     assert ("table", "messages") in {row[:2] for row in tables}
     assert next(row[2] for row in tables if row[:2] == ("topic", "a")) >= 60
@@ -61,16 +63,18 @@ def test_an_index_is_made_anew_though_its_files_are_gone(scene: Scene) -> None:
 def test_retention_cuts_topics_by_age_and_by_size_and_leaves_the_others(scene: Scene) -> None:
     for topic in ("aged", "large", "kept"):
         scene.produce(10, topic)
+    cut = ("aged", "large")
     scene.compact()
     for table in (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX):
-        older = "SET store_time = store_time - INTERVAL 1 HOUR WHERE position % 2 = 0 AND topic != 'kept'"
+        older = "SET store_time = store_time - INTERVAL 1 HOUR WHERE position % 2 = 0 AND topic IN ('aged', 'large')"
         scene.spark.sql(f"UPDATE delta.`{table.path(scene.lake)}` {older}")
     done = scene.run("retention", keep={"aged": "30m", "large": "33B"})
     assert done.error is None
-    left = {message for message in scene.produced if message[1] == "kept" or message[4] % 2 == 1}
+    left = {message for message in scene.produced if message[1] not in cut or message[4] % 2 == 1}
     check_once_in_each_table(scene.lake, left)
     assert done.detail["removed"]["messages"] == len(scene.produced) - len(left)
-    assert set(done.detail["removed"]["before"]) == {"aged", "large"}
+    assert set(done.detail["removed"]["before"]) == set(cut)
+    scene.produced = left
     assert scene.run("retention", keep={"aged": "30m"}).detail["removed"].get("messages", 0) == 0
 
 
