@@ -21,7 +21,7 @@ os.environ["LAKEMQ_SPARK__NICENESS"] = "0"
 
 WITH_DRIVER = (
     *("tests/demo/", "tests/cli/test_up.py", "tests/routing/test_kill.py"),
-    *("tests/jobs/test_lake_kill.py", "tests/jobs/test_run.py"),
+    "tests/jobs/test_lake_kill.py",
 )
 """Tests that start a Spark of their own, and don't take the session."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 import shutil
 from dataclasses import asdict, dataclass, field
@@ -85,7 +86,10 @@ def write_plan(lake: Path, plan: Plan, *, new: bool = False) -> bool:
     scratch = path.with_name(f"{plan.sink}-{secrets.token_hex(4)}.tmp")
     content: dict[str, Any] = {"sink": plan.sink, "finished": plan.finished, "sent": plan.sent, "found": plan.found}
     content["batches"] = [asdict(batch) for batch in plan.batches]
-    scratch.write_text(json.dumps(content), encoding="utf-8")
+    with scratch.open("w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())  # a plan that a power cut leaves empty would be in the way of the next
     if not new:
         scratch.replace(path)
         return True

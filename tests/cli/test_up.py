@@ -27,11 +27,11 @@ class Up:
     def __init__(self, folder: Path) -> None:
         self.port = take_port("127.0.0.1", 0)
         self._log = folder / "up.log"
-        arguments = ["--data-dir", "data", "--lake", "lake", "--port", str(self.port)]
+        command = [sys.executable, "-m", "lakemq", "up", "--data-dir", "data", "--lake", "lake"]
+        command += ["--port", str(self.port)]
+        environment = os.environ | {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "lakemq", "up", *arguments], cwd=folder, stderr=log, start_new_session=True
-            )
+            self.process = subprocess.Popen(command, cwd=folder, stderr=log, env=environment, start_new_session=True)
 
     @property
     def said(self) -> str:

@@ -1,5 +1,6 @@
 """kill -9 of the gateway, of the Spark driver, of both, while all kinds of routing flow; an hour
-that passes while Spark is away; checkpoints that are deleted; with and without a lead.
+that passes while Spark is away; checkpoints that are deleted; with and without a lead. Another process
+writes the lake all the time: that is no matter of routing's.
 
 The quick form kills once, and each new gateway has the other lead. The long form also keeps to one:
 LAKEMQ_TEST_KILLS=30. LAKEMQ_TEST_SEED repeats the instants of a failure as near as a machine allows.
@@ -8,6 +9,7 @@ LAKEMQ_TEST_KILLS=30. LAKEMQ_TEST_SEED repeats the instants of a failure as near
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import random
 import shutil
@@ -105,9 +107,12 @@ def kill_now_and_then(gateway: Killed, rng: random.Random, stop: threading.Event
 def test_each_cause_has_its_effect_once_whatever_dies(tmp_path: Path, leads_ms: tuple[int, ...]) -> None:
     rng = random.Random(SEED)
     lake, log = tmp_path / "lake", tmp_path / "jobs.log"
+    lake.mkdir()
     gateway = Killed(tmp_path / "log", leads_ms)
     url = gateway.process.url
+    writer = (lake / "_lock").open("wb")
     try:
+        fcntl.lockf(writer, fcntl.LOCK_EX)
         with connect(gateway.process) as http:
             delays = [{"body": f"h{number}", "delay_ms": rng.randint(1, HOUR_MS)} for number in range(100)]
             produce(http, "hour", *delays)
@@ -131,7 +136,10 @@ def test_each_cause_has_its_effect_once_whatever_dies(tmp_path: Path, leads_ms: 
         with driver(url, lake, log) as process, connect(gateway.process) as http:
             wait_for(lambda: nothing_waits(http), process, log)
             check(http, flow, f"(LAKEMQ_TEST_SEED={SEED}, leads {leads_ms})")
+            process.terminate()
+            assert process.wait(60) == 0, log.read_text()
     finally:
+        writer.close()
         gateway.process.stop()
 
 
