@@ -2,11 +2,13 @@
 
 One commit puts the new files in the place of all that its version has, without reading any of the
 old: they may be damaged. It leaves the table's progress alone. Rows that the lake query adds
-meanwhile are in files of later versions, which stay.
+meanwhile are in files of later versions, which stay. As of OPTIMIZE, Delta is told that no data
+changes: else each of these appends would be a conflict, and a stream that reads the table would end.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -49,14 +51,25 @@ def _rebuild(work: Work, table: LakeTable) -> dict[str, Any]:
     source = _messages_up_to(work, held)
     rows = derived_rows(table, work.rows(MESSAGES, source.version).where(is_below(held)))
     old = list(snapshot.allFiles().collectAsList())
-    actions = transaction.writeFiles(rows._jdf)  # pyright: ignore[reportPrivateUsage]
-    added = actions.size()
+    written = transaction.writeFiles(rows._jdf)  # pyright: ignore[reportPrivateUsage]
+    added = written.size()
+    actions = written.take(0)
+    for number in range(added):
+        actions = actions.appended(_without_change(delta, written.apply(number)))
     for file in old:
-        actions = actions.appended(file.remove())
+        actions = actions.appended(_without_change(delta, file.remove()))
     work.check()
     operation = getattr(delta, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
     version = transaction.commit(actions, operation)
     return {"version": version, "files_before": len(old), "files_after": added, "from_messages": source.version}
+
+
+def _without_change(delta: Any, action: Any) -> Any:
+    """The same action of Delta's, of which its log says that it changes no data."""
+    (kind, content), *_ = json.loads(action.json()).items()
+    content["dataChange"] = False
+    module = getattr(delta.actions, "Action$").__getattr__("MODULE$")
+    return module.fromJson(json.dumps({kind: content}))
 
 
 def is_below(held: dict[str, int]) -> Column:

@@ -26,7 +26,11 @@ class Scene:
         self.spark, self.gateway, self.lake = spark, gateway, lake
         self.settings = self.with_options()
         self.produced: set[tuple[Any, ...]] = set()
-        self._query = LakeQuery(spark, self.settings, gateway.url)
+        self.start()
+
+    def start(self) -> None:
+        """The query begins, or goes on."""
+        self._query = LakeQuery(self.spark, self.settings, self.gateway.url)
         self._stream = self._query.start()
 
     def with_options(self, **options: Any) -> Settings:
