@@ -128,9 +128,7 @@ def header_sizes(data: bytes | memoryview, at: int = 0) -> tuple[int, int]:
     fields = _HEADER.unpack_from(data, at)
     if fields[0] != MAGIC:
         raise FrameError("no frame begins here")
-    version, meta_bytes, frame_bytes = fields[3], fields[11], fields[14]
-    if version != VERSION:
-        raise NewerVersion(f"the frame has version {version}, this lakemq reads version {VERSION}")
+    meta_bytes, frame_bytes = fields[11], fields[14]
     if not HEADER_BYTES <= meta_bytes <= min(META_BYTES_MAX, frame_bytes) or ((meta_bytes | frame_bytes) % ALIGNMENT):
         raise FrameError("the header's lengths are impossible")
     return meta_bytes, frame_bytes
@@ -149,7 +147,7 @@ def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
         _,
         crc,
         payload_crc,
-        _,
+        version,
         kind,
         _,
         first_position,
@@ -164,6 +162,8 @@ def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
     ) = _HEADER.unpack_from(data, at)
     if crc32c(memoryview(data)[at + 8 : end]) != crc:
         raise FrameError("the header's checksum does not match")
+    if version != VERSION:  # only now: of a header that a crash tore, the version is anything
+        raise NewerVersion(f"the frame has version {version}, this lakemq reads version {VERSION}")
     try:
         runs, cursor = _decode_runs(memoryview(data)[:end], at + HEADER_BYTES, run_count)
     except (struct.error, UnicodeDecodeError):

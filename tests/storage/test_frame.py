@@ -20,6 +20,7 @@ from lakemq.storage.frame import (
     META_BYTES_MAX,
     FrameError,
     Meta,
+    NewerVersion,
     Run,
     check_payload,
     decode_meta,
@@ -218,7 +219,10 @@ def test_reason_names_what_is_wrong(data: bytes, reason: str) -> None:
 def test_frame_of_another_version_is_named() -> None:
     data = bytearray(SMALL)
     data[12] = 2
-    with pytest.raises(FrameError, match="version 2, this lakemq reads version 1"):
+    with pytest.raises(FrameError, match="checksum"):  # torn, or damaged: of another version only by its checksum
+        decode_meta(bytes(data))
+    data[4:8] = crc32c(bytes(data[8 : decode_meta(SMALL).meta_bytes])).to_bytes(4, "little")
+    with pytest.raises(NewerVersion, match="version 2, this lakemq reads version 1"):
         decode_meta(bytes(data))
 
 

@@ -106,7 +106,8 @@ def test_torn_tail_is_cut_at_any_byte(harness: LogHarness, caplog: pytest.LogCap
     path = harness.segment_paths()[0]
     content = path.read_bytes()
     chosen = random.Random(7).sample(range(sizes[0], sizes[-1]), 25)
-    for size in [*chosen, *sizes[1:4], sizes[-1] - 1]:
+    in_header = [sizes[2] + kept for kept in (4, 8, 12, 13, 63)]
+    for size in [*chosen, *in_header, *sizes[1:4], sizes[-1] - 1]:
         _without_hints(harness)
         torn = size - max(end for end in sizes if end <= size)
         path.write_bytes(content[:size] + filler * 1000 if torn or filler else content[:size])
