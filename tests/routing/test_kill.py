@@ -123,7 +123,7 @@ def test_each_cause_has_its_effect_once_whatever_dies(tmp_path: Path, leads_ms: 
                 killer = threading.Thread(target=kill_now_and_then, args=(gateway, rng, stop))
                 if number % 2 == 0:
                     killer.start()
-                time.sleep(rng.uniform(3, 8))
+                time.sleep(rng.uniform(2, 6))
                 process.kill()
                 process.wait()
                 stop.set()

@@ -35,7 +35,7 @@ class Scene:
 
     def with_options(self, **options: Any) -> Settings:
         options = {"small_files_min": 2, "retry_pause_ms": 0} | options
-        return Settings(lake=Lake(dir=self.lake, trigger_ms=500), maintenance=Maintenance(**options))
+        return Settings(lake=Lake(dir=self.lake, trigger_ms=1_000), maintenance=Maintenance(**options))
 
     def produce(self, count: int, topic: str = "a") -> list[tuple[Any, ...]]:
         """What was produced, in the order of its positions."""
@@ -84,5 +84,5 @@ class Load:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopped.wait(2):
+        while not self._stopped.wait(4):
             self._scene.produce(5)
