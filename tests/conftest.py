@@ -29,10 +29,16 @@ WITH_SPARK = ("tests/jobs/", "tests/gateway/filter/test_as_in_spark.py", "tests/
 """All others that need Spark."""
 
 
+COVERING = ("tests/model/", "tests/storage/")
+"""The tests by which the pure rules and recovery must be covered; all others run at twice the speed without."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs Spark comes first, as it takes longest."""
     for item in items:
+        if not item.nodeid.startswith(COVERING):
+            item.add_marker(pytest.mark.no_cover)
         if "spark" in getattr(item, "fixturenames", ()) and _part(item.nodeid) != "spark":
             raise pytest.UsageError(f"{item.nodeid} takes the session: name its file in WITH_SPARK")
     order = {"spark": 0, "drivers": 1}
