@@ -1,0 +1,27 @@
+"""Clocks that are set by hand."""
+
+from __future__ import annotations
+
+from lakemq.storage.clock import SystemClock
+
+
+class ShiftedClock(SystemClock):
+    """The system's clock, so many ms ahead."""
+
+    def __init__(self, offset_ms: int) -> None:
+        self._offset_ms = offset_ms
+
+    def now_ms(self) -> int:
+        """The shifted time."""
+        return super().now_ms() + self._offset_ms
+
+
+class ManualClock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self.time_ms = now_ms
+
+    def now_ms(self) -> int:
+        """The time it was set to."""
+        return self.time_ms

@@ -1,0 +1,62 @@
+"""Files that fail on demand."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from lakemq.storage.files import Files
+
+
+class FaultyFiles(Files):
+    """Real files that fail on demand.
+
+    `room_bytes`: so many bytes can still be appended, the next one is `ENOSPC`, after as much was
+    written as fits; None: no limit. `fail_sync`: the next fsync fails with `EIO`, and so do all
+    later ones. `next_salt`: of new segments; 0 is what `encode` takes by default.
+    `fail_truncate`: so does cutting files. `fail_replace`: so does writing whole files,
+    which leaves the old content.
+    """
+
+    def __init__(self) -> None:
+        self.room_bytes: int | None = None
+        self.next_salt = 0
+        self.fail_sync = False
+        self.fail_truncate = False
+        self.fail_replace = False
+        self.syncs = 0
+
+    def append(self, descriptor: int, parts: Sequence[bytes | memoryview]) -> int:
+        if self.room_bytes is None:
+            return super().append(descriptor, parts)
+        data = b"".join(bytes(part) for part in parts)[: self.room_bytes]
+        if not data:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = super().append(descriptor, (data,))
+        self.room_bytes -= written
+        return written
+
+    def salt(self) -> int:
+        return self.next_salt
+
+    def sync(self, descriptor: int) -> None:
+        self.syncs += 1
+        if self.fail_sync:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().sync(descriptor)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        if self.fail_truncate:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().truncate(descriptor, size)
+
+    def replace(self, path: Path, content: Sequence[bytes | memoryview]) -> None:
+        if self.fail_replace:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().replace(path, content)
+
+    def free_bytes(self, path: Path) -> tuple[int, int]:
+        free, total = super().free_bytes(path)
+        return (free, total) if self.room_bytes is None else (min(free, self.room_bytes), total)
