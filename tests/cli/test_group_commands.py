@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from lakemq.cli.pace import Pace
@@ -72,6 +73,17 @@ def test_a_group_is_listed_shown_and_reset(run: Run, shell: Shell, tmp_path: Pat
         done = run("group", *unknown, "--broker", shell.url)
         assert (done.code, done.stderr.count("\n")) == (1, 1)
     assert run("group", "reset", "g", "t", "--to", "soon", "--yes", "--broker", shell.url).code == 2
+
+
+def test_dead_letters_are_counted_and_sent_again(run: Run, shell: Shell) -> None:
+    ids = [shell("produce", "cli_dead", body, "--tag", body).split()[0] for body in ("a", "b", "c")]
+    nacks = [{"message_id": message_id, "delay_level": -1} for message_id in ids]
+    answer = httpx.post(f"{shell.url}/v1/groups/cli_d/nacks", json={"client_id": "c", "messages": nacks})
+    assert answer.status_code == 200
+    assert shell("group", "redrive", "cli_d", "--where", "tag > 'a'", "--dry-run").startswith("2 dead letters of cli_d")
+    assert shell("group", "redrive", "cli_d", "--where", "tag = 'a'").startswith("1 of 1 dead letters")
+    done = json.loads(shell("group", "redrive", "cli_d", "--where", "true", "--rate", "99.5", "--json"))
+    assert (done["redriven"], done["failed"], done["rate_per_s"]) == (2, 0, 99.5)
 
 
 def test_messages_are_found_by_key_tag_property_and_time(run: Run, shell: Shell, tmp_path: Path) -> None:

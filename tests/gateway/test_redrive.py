@@ -141,10 +141,13 @@ def test_the_columns_are_those_of_the_lake(http: httpx.Client, group: str) -> No
     assert begin(http, group, where=where, dry_run=True)["matched"] == 1
 
 
-def test_a_group_without_dead_letters_has_nothing_to_redrive(http: httpx.Client, group: str) -> None:
-    answer = begin(http, group)
+@pytest.mark.parametrize("rate", [100, 100.0, 0.5])
+def test_a_group_without_dead_letters_has_nothing_to_redrive(http: httpx.Client, group: str, rate: float) -> None:
+    """A JSON number is no other for its form: 100.0 is 100."""
+    answer = begin(http, group, rate_per_s=rate)
     assert answer["matched"] == 0
-    assert finished(http, answer["redrive_id"])["results"] == []
+    done = finished(http, answer["redrive_id"])
+    assert (done["results"], done["rate_per_s"]) == ([], rate)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +161,9 @@ def test_a_group_without_dead_letters_has_nothing_to_redrive(http: httpx.Client,
         ({"where": "x" * 20_000}, "invalid_filter"),
         ({"where": 7}, "invalid_request"),
         ({"rate_per_s": 0}, "invalid_request"),
+        ({"rate_per_s": 0.001}, "invalid_request"),
+        ({"rate_per_s": float("nan")}, "invalid_request"),
+        ({"rate_per_s": True}, "invalid_request"),
         ({"rate_per_s": 100_001}, "invalid_request"),
         ({"wher": "tag = 'x'"}, "invalid_request"),
         ([], "invalid_request"),

@@ -26,7 +26,7 @@ class Redrive:
 
     group: str
     where: str | None
-    rate_per_s: int
+    rate_per_s: float
     since: int
     matched: BitMap64
     dry_run: bool = False

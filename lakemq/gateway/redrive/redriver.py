@@ -56,7 +56,7 @@ class Redriver:
 
     # Beginning -------------------------------------------------------------------------------
 
-    async def begin(self, group: str, where: str | None, rate_per_s: int, dry_run: bool) -> tuple[str, int]:
+    async def begin(self, group: str, where: str | None, rate_per_s: float, dry_run: bool) -> tuple[str, int]:
         """Redrive the group's dead letters that satisfy `where`; returns the redrive's id, and how
         many they are. On return it is on disk that they will be. A dry run only says which.
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lakemq.gateway.redrive.redriver import Redriver
 from lakemq.model.names import check_group
 
-RATE_MAX = 100_000
+RATE_MIN, RATE_MAX = 0.01, 100_000
 RESULTS_MAX = 10_000
 OFFSET_MAX = 2**31
 
@@ -20,7 +20,7 @@ class RedriveBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     where: str | None = None
-    rate_per_s: int = Field(100, ge=1, le=RATE_MAX)
+    rate_per_s: int | float = Field(100, ge=RATE_MIN, le=RATE_MAX, allow_inf_nan=False)
     dry_run: bool = False
 
 
