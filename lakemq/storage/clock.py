@@ -13,9 +13,16 @@ class Clock(Protocol):
         """Milliseconds since the Unix epoch. May go back when the system's clock is set."""
         ...
 
+    def counted_ms(self) -> int:
+        """Milliseconds since whenever, also while the machine sleeps. Nobody sets it; another boot counts anew."""
+        ...
+
 
 class SystemClock:
     """The system's clock."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def counted_ms(self) -> int:
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

@@ -17,11 +17,17 @@ class ShiftedClock(SystemClock):
 
 
 class ManualClock:
-    """A clock that stands still until it is set."""
+    """A clock that stands still until it is set: to `time_ms`, as time passes. What it shows besides is
+    `jumped_ms` ahead, as a wall clock that was set wrong."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self.time_ms = now_ms
+        self.jumped_ms = 0
 
     def now_ms(self) -> int:
         """The time it was set to."""
+        return self.time_ms + self.jumped_ms
+
+    def counted_ms(self) -> int:
+        """As much time as has passed."""
         return self.time_ms
