@@ -16,6 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from lakemq.model.delay import DELAY_MS_MAX, parse_levels
+from lakemq.model.environment import read_environment
 from lakemq.model.errors import SettingsError
 from lakemq.model.ids import is_broker_name
 from lakemq.model.keep import parse_keep
@@ -24,7 +25,6 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 HOUR_MS = 3_600_000
-ENV_PREFIX = "LAKEMQ_"
 DEFAULT_FILE = Path("conf/lakemq.toml")
 
 
@@ -319,14 +319,14 @@ def load(
     """The settings of all layers; raises `SettingsError`.
 
     `file` None means `conf/lakemq.toml` where there is one. `environment` None means the
-    process's own.
+    process's own; a name in it that begins with LAKEMQ_ and is nothing of lakemq's is an error too.
     """
     environment = os.environ if environment is None else environment
     if file is None:
         file = DEFAULT_FILE if DEFAULT_FILE.exists() else None
     layers = [
         (str(file), _read_file(file) if file else {}),
-        ("the environment", _read_environment(environment)),
+        ("the environment", read_environment(environment, _known())),
         ("the options", options or {}),
     ]
     merged: Layer = {}
@@ -355,13 +355,10 @@ def _read_file(file: Path) -> Layer:
     return content
 
 
-def _read_environment(environment: Mapping[str, str]) -> Layer:
-    layer: Layer = {}
-    for name, value in environment.items():
-        if name.startswith(ENV_PREFIX) and "__" in name:
-            section, _, key = name.removeprefix(ENV_PREFIX).lower().partition("__")
-            layer.setdefault(section, {})[key] = value
-    return layer
+def _known() -> dict[str, list[str]]:
+    """The keys of each section."""
+    sections = {name: field.default_factory for name, field in Settings.model_fields.items()}
+    return {name: list(kind.model_fields) for name, kind in sections.items() if isinstance(kind, type)}
 
 
 def _explain(error: ValidationError, origin: dict[tuple[str, str], str]) -> str:

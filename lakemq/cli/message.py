@@ -56,7 +56,9 @@ def search(
     as_json: AsJson = False,
     broker: Broker = None,
 ) -> None:
-    """Look for messages of a topic in the broker's log, newest first. For what is older there is lakemq sql.
+    """Look for messages of a topic, newest first.
+
+    With --key the broker asks its index, of log and lake. Without, all of the topic is read through.
 
     \b
     lakemq message search orders --key 42
@@ -68,7 +70,7 @@ def search(
     begin_ms = None if begin is None else moment_ms(begin, "--begin")
     end_ms = None if end is None else moment_ms(end, "--end")
     with connect(context, broker) as client:
-        messages = look(client, topic, Wanted(key, tags, sql, begin_ms, end_ms, count_max))
+        messages, complete = look(client, topic, Wanted(key, tags, sql, begin_ms, end_ms, count_max))
     if as_json:
         for message in messages:
             shown.write_json(message)
@@ -76,6 +78,8 @@ def search(
         stdout().print(shown.message_table(messages))
     if not as_json:
         note(f"{len(messages):,} found")
+    if not complete:
+        note("lakemq: not all of the log was looked at, so there may be older ones; lakemq sql finds them")
 
 
 @app.command()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from lakemq.model.environment import BROKER
+
 if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
     from lakemq.settings import Layer, Settings
@@ -34,7 +36,13 @@ Flush = Annotated[
 ]
 Broker = Annotated[
     str | None,
-    typer.Option("--broker", metavar="URL", help="The gateway.", show_default="http://127.0.0.1:8080"),
+    typer.Option(
+        "--broker",
+        metavar="URL",
+        envvar=BROKER,
+        help="The gateway.",
+        show_default="where the settings say: http://127.0.0.1:8080",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, one object a line.")]
 Tags = Annotated[str, typer.Option("--tags", metavar="A||B", help="Only these tags.")]
@@ -75,15 +83,18 @@ def settings_of(context: typer.Context, **options: object) -> Settings:
 
 
 def broker_url(context: typer.Context, broker: str | None) -> str:
-    """The gateway's URL: as given, else as the settings say where it listens."""
+    """The gateway's URL, or several with commas between: of the option, else of the environment, else
+    where the settings say that it listens."""
     from lakemq.model.errors import SettingsError
 
     if broker is None:
         gateway = settings_of(context).gateway
         return url_of(gateway.host, gateway.port)
-    if not broker.startswith(("http://", "https://")):
-        raise SettingsError(f"--broker {broker!r} is no URL like http://127.0.0.1:8080")
-    return broker
+    urls = [url.strip() for url in broker.split(",")]
+    for url in urls:
+        if not url.startswith(("http://", "https://")):
+            raise SettingsError(f"--broker (or {BROKER}): {url!r} is no URL like http://127.0.0.1:8080")
+    return ",".join(urls)
 
 
 def url_of(host: str, port: int) -> str:
@@ -93,7 +104,11 @@ def url_of(host: str, port: int) -> str:
 
 
 def connect(context: typer.Context, broker: str | None) -> HttpClient:
-    """A client of the gateway that the command speaks to."""
+    """A client of the one gateway that the command speaks to."""
     from lakemq.client.http import HttpClient
+    from lakemq.model.errors import SettingsError
 
-    return HttpClient(broker_url(context, broker))
+    url = broker_url(context, broker)
+    if "," in url:
+        raise SettingsError(f"this command speaks to one gateway: say with --broker which of {url}")
+    return HttpClient(url)

@@ -1,8 +1,9 @@
-"""Looking for messages of a topic, queue by queue, by what the broker can tell without its bodies."""
+"""Looking for messages of a topic: by the broker's index of keys, or queue by queue."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from lakemq.client.message import Message
 
 PULL_MAX = 1_000
+BY_KEY_MAX = 1_000
+"""So many messages the gateway's index answers at a time."""
 
 
 class Wanted(NamedTuple):
@@ -23,46 +26,78 @@ class Wanted(NamedTuple):
     end_ms: int | None
     count_max: int
 
-    def condition(self) -> str | None:
-        """What the broker is to choose by, beside tags."""
-        if self.key is None:
-            return self.sql
-        if self.sql is None:
-            return _has_key(self.key)
-        return f"(\n{self.sql}\n) AND {_has_key(self.key)}"  # the lines end a comment
+    @property
+    def filters(self) -> bool:
+        """Whether the broker is to choose, beside by key and time."""
+        return self.sql is not None or self.tags != "*"
 
 
-def search(client: HttpClient, topic: str, wanted: Wanted) -> list[Message]:
-    """The messages that the log holds, newest first."""
+class Found(NamedTuple):
+    """Messages, newest first. `complete`: all was looked at, else there may be older ones."""
+
+    messages: list[Message]
+    complete: bool
+
+
+def search(client: HttpClient, topic: str, wanted: Wanted) -> Found:
+    """The messages that log and lake hold."""
+    if wanted.key is not None:
+        return _search_key(client, topic, wanted.key, wanted)
     found: list[Message] = []
     for queue in client.topic(topic)["queues"]:
         found += _search_queue(client, topic, queue["queue_id"], queue["max_offset"], wanted)
     found.sort(key=lambda message: message.position, reverse=True)
-    return found[: wanted.count_max]
+    return Found(found[: wanted.count_max], complete=True)
+
+
+def _search_key(client: HttpClient, topic: str, key: str, wanted: Wanted) -> Found:
+    """Of those that the index names, the broker says by a pull which the filters choose."""
+    if wanted.sql is not None:
+        client.pull(topic, 0, 0, 1, sql=wanted.sql)  # what is wrong with it is said where there is no such key too
+    found: list[Message] = []
+    for page, complete in _pages(client, topic, key, wanted):
+        for message in page:
+            found += [message] if not wanted.filters or _is_chosen(client, message, wanted) else []
+            if len(found) == wanted.count_max:
+                return Found(found, complete=True)
+        if not complete:
+            return Found(found, complete=False)
+    return Found(found, complete=True)
+
+
+def _pages(client: HttpClient, topic: str, key: str, wanted: Wanted) -> Iterator[tuple[list[Message], bool]]:
+    """What the index answers, a page at a time, and whether it looked at all that is asked for so far."""
+    end_ms = None if wanted.end_ms is None else wanted.end_ms - 1
+    page_max = BY_KEY_MAX if wanted.filters else min(wanted.count_max, BY_KEY_MAX)
+    seen: set[int] = set()
+    while True:
+        page, complete = client.messages_by_key(topic, key, wanted.begin_ms, end_ms, page_max)
+        new = [message for message in page if message.position not in seen]
+        if complete and len(page) < page_max:
+            yield new, True
+            return
+        if not new:  # more than a page in one millisecond, or more of the log than is looked through at a time
+            yield [], False
+            return
+        yield new, True
+        seen = {message.position for message in page}
+        end_ms = page[-1].store_time_ms
+
+
+def _is_chosen(client: HttpClient, message: Message, wanted: Wanted) -> bool:
+    answer = client.pull(message.topic, message.queue_id, message.queue_offset, 1, 0, wanted.tags, wanted.sql)
+    return any(each.queue_offset == message.queue_offset for each in answer.messages)
 
 
 def _search_queue(client: HttpClient, topic: str, queue_id: int, end: int, wanted: Wanted) -> deque[Message]:
-    if wanted.sql is not None:
-        client.pull(topic, queue_id, end, 1, sql=wanted.sql)  # what is wrong with it, at its own place
     offset = 0 if wanted.begin_ms is None else client.offset_at(topic, queue_id, wanted.begin_ms)
     if wanted.end_ms is not None:
         end = min(end, client.offset_at(topic, queue_id, wanted.end_ms))
     newest: deque[Message] = deque(maxlen=wanted.count_max)
     while offset < end:
-        answer = client.pull(topic, queue_id, offset, min(PULL_MAX, end - offset), 0, wanted.tags, wanted.condition())
-        for message in answer.messages:
-            if message.queue_offset < end and (wanted.key is None or wanted.key in message.keys):
-                newest.append(message)
+        answer = client.pull(topic, queue_id, offset, min(PULL_MAX, end - offset), 0, wanted.tags, wanted.sql)
+        newest += (message for message in answer.messages if message.queue_offset < end)
         if answer.next_offset <= offset:
             break
         offset = answer.next_offset
     return newest
-
-
-def _has_key(key: str) -> str:
-    """The keys are one text, with blanks between."""
-    exact = key.replace("'", "''")
-    part = "".join("!" + letter if letter in "!%_" else letter for letter in exact)
-    patterns = [f"{part} %", f"% {part}", f"% {part} %"]
-    like = " OR ".join(f"KEYS LIKE '{pattern}' ESCAPE '!'" for pattern in patterns)
-    return f"(KEYS = '{exact}' OR {like})"

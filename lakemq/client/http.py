@@ -248,6 +248,17 @@ class HttpClient:
         path = f"/v1/topics/{_segment(topic)}/queues/{queue_id}/offset"
         return _json(self._request("GET", path, params={"timestamp_ms": timestamp_ms}))["offset"]
 
+    def messages_by_key(
+        self, topic: str, key: str, begin_ms: int | None = None, end_ms: int | None = None, count_max: int = 32
+    ) -> tuple[list[Message], bool]:
+        """The newest messages of a topic that have the key and were stored at `begin_ms ≤ t ≤ end_ms`, of log
+        and lake, newest first; and whether all was looked at: else there may be older ones."""
+        params: dict[str, str | int] = {"topic": topic, "key": key, "max": count_max}
+        params |= {} if begin_ms is None else {"begin_ms": begin_ms}
+        params |= {} if end_ms is None else {"end_ms": end_ms}
+        answer = _json(self._request("GET", "/v1/messages", params=params))
+        return [decode_message(entry) for entry in answer["messages"]], answer["complete"]
+
     def groups(self) -> list[dict[str, Any]]:
         """All consumer groups in short."""
         return _json(self._request("GET", "/v1/groups"))["groups"]

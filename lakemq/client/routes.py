@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from lakemq.client.errors import Closed, Unreachable
 from lakemq.client.transport import Transport, segment
+from lakemq.model.environment import BROKER
 from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
 from lakemq.model.message_queue import MessageQueue as MessageQueue
 
@@ -234,7 +235,7 @@ class Cluster:
 def parse_addresses(brokers: str | Sequence[str] | None) -> list[str]:
     """Addresses, from a list or a text with commas; by default those of the environment's
     LAKEMQ_BROKER, or this machine's. Raises `InvalidRequest`."""
-    given = os.environ.get("LAKEMQ_BROKER", DEFAULT_ADDRESS) if brokers is None else brokers
+    given = os.environ.get(BROKER, DEFAULT_ADDRESS) if brokers is None else brokers
     listed = given.split(",") if isinstance(given, str) else given
     addresses = list(dict.fromkeys(address.strip().rstrip("/") for address in listed if address.strip()))
     if not addresses:

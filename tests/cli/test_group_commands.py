@@ -14,7 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
+from lakemq.cli import search
 from lakemq.cli.pace import Pace
+from lakemq.client.http import HttpClient
 from tests.cli.shell import Run, Shell
 
 
@@ -106,7 +108,40 @@ def test_messages_are_found_by_key_tag_property_and_time(run: Run, shell: Shell,
     bad = run("message", "search", "cli_search", "--key", "k", "--filter", "amount >", "--broker", shell.url)
     assert bad.code == 1
     assert bad.stderr.endswith("at character 8\n")
+    assert found("--key", "it's", "--tags", "B", "--max", "2") == ["9", "7"]
+    assert found("--key", "it's", "--begin", "2100-01-01") == []
+    assert len(found("--key", "it's", "--begin", "2000-01-01", "--end", "2100-01-01")) == 10
     assert [m["body"] for m in lines(shell("pull", "cli_search", "--filter", "amount = 5", "--json"))] == ["5"]
+
+
+def test_a_search_by_key_goes_on_page_by_page_and_reads_none_of_the_rest(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(shell, tmp_path, "cli_pages", 40)
+    monkeypatch.setattr(search, "BY_KEY_MAX", 39)
+    with HttpClient(shell.url) as client:
+        monkeypatch.setattr(client, "pull", lambda *_: pytest.fail("the topic was read"))
+        found = search.search(client, "cli_pages", search.Wanted("it's", "*", None, None, None, 100))
+    # All forty may be of one millisecond: of more than a page in one it says that it didn't see all.
+    bodies = [message.body.decode() for message in found.messages]
+    assert bodies == [str(number) for number in reversed(range(40))][: len(bodies)]
+    assert found.complete == (len(bodies) == 40)
+    assert len(bodies) >= 39
+
+
+def test_a_broker_may_be_named_by_the_environment(run: Run, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell("topic", "create", "cli_environment")
+    monkeypatch.setenv("LAKEMQ_BROKER", shell.url)
+    assert "cli_environment" in run("topic", "list").stdout
+    assert run("topic", "list", "--broker", "http://127.0.0.1:1").code == 1
+    monkeypatch.setenv("LAKEMQ_BROKER", f"{shell.url}, http://127.0.0.1:1")
+    several = run("topic", "list")
+    assert (several.code, several.stderr.count("\n")) == (1, 1)
+    assert "say with --broker which of" in several.stderr
+    monkeypatch.setenv("LAKEMQ_BROKER", "127.0.0.1:1")
+    assert "LAKEMQ_BROKER" in run("topic", "list").stderr
+    monkeypatch.setenv("LAKEMQ_GATEWAY_PORT", "1")
+    assert "did you mean LAKEMQ_GATEWAY__PORT" in run("gateway").stderr
 
 
 def test_lines_of_json_come_from_stdin_at_a_rate(shell: Shell) -> None:

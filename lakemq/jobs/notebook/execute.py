@@ -17,8 +17,8 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat.v4 import new_code_cell
 
 from lakemq.jobs.errors import NotebookFailed
-from lakemq.jobs.notebook.kernel import SETTINGS
 from lakemq.jobs.notebook.to_jupyter import LINE
+from lakemq.model.environment import BROKER, NOTEBOOK
 from lakemq.settings import Settings
 
 CELL_S_MAX = 600
@@ -100,8 +100,8 @@ def _environment(settings: Settings, broker_url: str, own: str) -> dict[str, str
     """What the notebook's process is started with; nothing of the user's profile of IPython."""
     lake = settings.lake.model_copy(update={"dir": settings.lake.dir.absolute()})
     given: dict[str, Any] = {
-        SETTINGS: settings.model_copy(update={"lake": lake}).model_dump_json(),
-        "LAKEMQ_BROKER": broker_url,
+        NOTEBOOK: settings.model_copy(update={"lake": lake}).model_dump_json(),
+        BROKER: broker_url,
         "IPYTHONDIR": own,
     }
     return {**os.environ, **given}

@@ -10,13 +10,12 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from lakemq.jobs.notebook.display import display, shell_here
+from lakemq.model.environment import NOTEBOOK
 from lakemq.settings import Settings, load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SETTINGS = "LAKEMQ_NOTEBOOK"
-"""In the environment of a notebook's process: the settings of who runs it, in JSON."""
 LAST_RESULT = "_sqldf"
 """Where the result of the last `%sql` is, by Databricks' name."""
 
@@ -70,5 +69,5 @@ def statements_of(text: str) -> list[str]:
 
 
 def _settings() -> Settings:
-    given = os.environ.get(SETTINGS)
+    given = os.environ.get(NOTEBOOK)
     return load(None) if given is None else Settings.model_validate_json(given)

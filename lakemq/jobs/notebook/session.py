@@ -7,12 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from lakemq.jobs.discovery import find_server
+from lakemq.model.environment import BROKER
 from lakemq.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BROKER = "http://127.0.0.1:8080"
+DEFAULT_BROKER = "http://127.0.0.1:8080"
 """Where clients look for it that are told nothing else."""
 
 
@@ -34,4 +35,4 @@ def find_session(settings: Settings) -> SparkSession:
     from lakemq.jobs.sql import open_lake
 
     sys.stdout.write("no jobs run on this lake: the notebook has a Spark of its own\n")
-    return open_lake(settings, os.environ.get("LAKEMQ_BROKER", BROKER))
+    return open_lake(settings, os.environ.get(BROKER, DEFAULT_BROKER))
