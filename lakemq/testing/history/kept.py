@@ -1,0 +1,72 @@
+"""What was acknowledged is in the log for good."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from lakemq.testing.history.finding import Finding, Kind
+from lakemq.testing.history.operation import Operation, Row
+from lakemq.testing.history.sightings import Sent, Sightings
+from lakemq.testing.history.stored import is_delayed
+
+POWER_CUT = "power cut"
+
+
+def find_lost(sightings: Sightings) -> Iterator[Finding]:
+    """Messages that were promised and are not in the last scan, each with where it stood.
+
+    `ack` none promises nothing. `async` promises to outlive the process; a power cut that comes after it
+    was asked for excuses it, unless somebody synced after it and was answered before the cut.
+    """
+    scan = sightings.last_scan
+    if scan is None:
+        return
+    there = {row.payload: row for row in scan.rows}
+    positions = sorted(row.position for row in scan.rows)
+    synced = _Synced(sightings)
+    for payload, every in sightings.sent.items():
+        sent = next((each for each in every if each.operation.kind == "produce" and each.operation.ok), None)
+        if sent is None or payload in there or not sent.operation.before(scan):
+            continue
+        if is_delayed(sent.operation.request) or not synced.is_promised(sent, scan):
+            continue
+        yield Finding(Kind.LOST, _where(sent.row, payload, positions), (sent.operation.number, scan.number))
+
+
+class _Synced:
+    """Which messages a power cut may not take."""
+
+    def __init__(self, sightings: Sightings) -> None:
+        faults = sightings.history.of("fault")
+        self._cuts = [fault.begun for fault in faults if fault.request["fault"] == POWER_CUT]
+        self._syncs = [
+            operation for operation in sightings.history.done("produce") if operation.request["ack"] == "sync"
+        ]
+
+    def is_promised(self, sent: Sent, scan: Operation) -> bool:
+        operation = sent.operation
+        if operation.request["ack"] == "none":
+            return False
+        if operation.request["ack"] == "sync":
+            return True
+        at = bisect_left(self._cuts, operation.begun)
+        if at == len(self._cuts) or self._cuts[at] > scan.begun:
+            return True
+        cut = self._cuts[at]
+        return any(operation.ended < sync.begun and sync.ended < cut for sync in self._syncs)
+
+
+def _where(row: Row | None, payload: str, positions: list[int]) -> str:
+    if row is None:
+        return f"{payload} was acknowledged and is not in the log"
+    at = bisect_left(positions, row.position)
+    if not positions:
+        sequence = "the log is empty"
+    elif at == 0:
+        sequence = f"the log begins after it, with {positions[0]}"
+    elif at == len(positions):
+        sequence = f"the log ends before it, with {positions[-1]}"
+    else:
+        sequence = f"the log goes from {positions[at - 1]} to {positions[at]}"
+    return f"{payload}, promised at position {row.position} ({row.topic}/{row.queue_id}): {sequence}"
