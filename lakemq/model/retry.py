@@ -1,13 +1,10 @@
-"""What becomes of a message that a consumer could not process. The states are lettered in
-docs/routing.md."""
+"""The states of a message that a consumer could not process, or did not acknowledge, lettered as in
+docs/routing.md. What becomes of it is `decide`'s."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Literal, NamedTuple
-
-from lakemq.model.delay import delay_of_level
 
 FIRST_LEVEL = 3
 """The level of the first retry, as RocketMQ's `DELAY_LEVEL_WHEN_NEXT_CONSUME` makes it."""
@@ -39,24 +36,3 @@ class RetryDecision(NamedTuple):
 
     action: Literal["retry", "dead_letter"]
     due_ms: int | None
-
-
-def decide(
-    reconsume_times: int, delay_level: int, max_reconsume_times: int, levels_ms: Sequence[int], nacked_ms: int
-) -> RetryDecision:
-    """What a nack leads to.
-
-    `reconsume_times`: how often the message was retried before. `delay_level`: < 0 straight to the
-    dead letters, > 0 that level, 0 the broker's choice, `FIRST_LEVEL + reconsume_times`. `nacked_ms`:
-    when the nack was stored, from which the delay counts.
-    """
-    if delay_level < 0 or reconsume_times >= max_reconsume_times:
-        return RetryDecision("dead_letter", None)
-    level = delay_level or FIRST_LEVEL + reconsume_times
-    return RetryDecision("retry", nacked_ms + delay_of_level(level, levels_ms))
-
-
-def decide_run_out(reconsume_times: int, max_reconsume_times: int) -> Literal["retry", "dead_letter"]:
-    """What becomes, at once, of a message that was handed out and not acknowledged in time, after it
-    was retried `reconsume_times` before."""
-    return "dead_letter" if reconsume_times >= max_reconsume_times else "retry"

@@ -15,7 +15,8 @@ from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.receive.wanted import Wanted
 from lakemq.gateway.routing.decisions import Posted
-from lakemq.model import retry, transaction
+from lakemq.model import transaction
+from lakemq.model.decide import of_half, of_nack, of_receipt
 from lakemq.model.message import Draft
 from lakemq.model.names import HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
 from lakemq.settings import Broker as Name
@@ -210,11 +211,11 @@ class RoutingHarness:
                 resolution = operations.get(message.get("transaction_id") or self.id_of(message.position))
                 wait = transaction.wait_ms(checks, 6_000, 60_000)
                 if resolution or message.store_time_ms + wait <= now:
-                    action = transaction.decide(checks, limits.transactions.check_max, resolution)
+                    action = of_half(checks, limits.transactions.check_max, resolution).action
                     posted.append(Posted(message.position, action, None))
             elif message.topic == NACK_TOPIC:
                 options = message.get("properties")
-                decision = retry.decide(
+                decision = of_nack(
                     message.get("reconsume_times"),
                     int(options["delay_level"]),
                     int(options["max_reconsume_times"]),
@@ -286,7 +287,7 @@ def _received(given: Given) -> list[Received]:
 
 def _run_out(receipt: Message) -> Posted:
     most = int(dict(receipt.get("properties"))["max_reconsume_times"])
-    action = retry.decide_run_out(receipt.get("reconsume_times") or 0, most)
+    action = of_receipt(receipt.get("reconsume_times") or 0, most).action
     return Posted(receipt.position, action, receipt.get("deliver_at_ms"))
 
 

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor, origin_of
+from lakemq.model.decide import of_receipt
 from lakemq.model.errors import Busy, InvalidRequest, LakemqError
 from lakemq.model.message import Placed
 from lakemq.model.names import DECISION_TOPIC, dead_letter_topic, retry_topic
-from lakemq.model.retry import decide_run_out
 from lakemq.storage.clock import Clock
 from lakemq.storage.receipts import Out, Receipts
 from lakemq.storage.rows import Row, change_row, make_row, value_of
@@ -168,7 +168,7 @@ class RunOut:
             logger.error("the message of the receipt at %d was lost to damage of the log", receipt)
             topic = await self._executor.ensure_topic(DECISION_TOPIC)
             return receipt, make_row(body=b"", tag="drop", cause=receipt), topic.queues[0]
-        chosen = action or decide_run_out(out.reconsume_times, out.max_reconsume_times)
+        chosen = action or of_receipt(out.reconsume_times, out.max_reconsume_times).action
         group = out.subscription.group
         name = retry_topic(group) if chosen == "retry" else dead_letter_topic(group)
         try:

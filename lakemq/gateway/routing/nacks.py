@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor, origin_of
+from lakemq.model.decide import of_nack
 from lakemq.model.errors import FlowControl, InvalidRequest, LogDamaged, MessageNotFound
 from lakemq.model.ids import parse_message_id
 from lakemq.model.names import (
@@ -20,7 +21,7 @@ from lakemq.model.names import (
     is_system,
     retry_topic,
 )
-from lakemq.model.retry import RetryDecision, decide
+from lakemq.model.retry import RetryDecision
 from lakemq.settings import Settings
 from lakemq.storage.routing_state import position_of
 from lakemq.storage.row_reader import FrameRows
@@ -153,7 +154,7 @@ class Nacks:
 
     def _decide(self, nack: Row, nacked_ms: int) -> RetryDecision:
         options = value_of(nack, "properties")
-        return decide(
+        return of_nack(
             value_of(nack, "reconsume_times"),
             int(options["delay_level"]),
             int(options["max_reconsume_times"]),

@@ -19,8 +19,8 @@ from lakemq.jobs.routing.query import Kind
 from lakemq.jobs.routing.sender import Decision
 from lakemq.jobs.routing.stream import above_watermark
 from lakemq.jobs.routing.terms import RoutingTerms
+from lakemq.model.decide import of_receipt
 from lakemq.model.names import ACK_TOPIC, RECEIVE_TOPIC
-from lakemq.model.retry import decide_run_out
 
 _TIME = "event_time"
 _EVENT_TIME: dict[str, Any] = {"spark.watermarkDelayMs": 0}
@@ -66,8 +66,8 @@ class ReceiveRule:
     def decisions(self, rows: pa.Table, terms: RoutingTerms) -> Iterable[Decision]:
         columns = (column.to_pylist() for column in rows.columns)
         for broker, receipt, times, most, until_ms in zip(*columns, strict=True):
-            action = decide_run_out(times, terms.max_reconsume_times if most is None else most)
-            yield Decision(broker, receipt, action, until_ms)
+            effect = of_receipt(times, terms.max_reconsume_times if most is None else most)
+            yield Decision(broker, receipt, effect.action, until_ms)
 
 
 def _not_late(time: Column | str, name: str) -> Column:

@@ -12,7 +12,7 @@ from lakemq.jobs.routing.query import Kind
 from lakemq.jobs.routing.sender import Decision
 from lakemq.jobs.routing.stream import above_watermark
 from lakemq.jobs.routing.terms import RoutingTerms
-from lakemq.model import retry
+from lakemq.model.decide import of_nack
 from lakemq.model.names import NACK_TOPIC
 
 _REMEMBERED = "60 seconds"
@@ -49,5 +49,5 @@ class RetryRule:
         columns = (column.to_pylist() for column in rows.columns)
         for broker, cause, times, level, most, nacked_ms in zip(*columns, strict=True):
             most_times = terms.max_reconsume_times if most is None else most
-            decided = retry.decide(times, level or 0, most_times, terms.levels_ms, nacked_ms)
+            decided = of_nack(times, level or 0, most_times, terms.levels_ms, nacked_ms)
             yield Decision(broker, cause, decided.action, decided.due_ms)

@@ -19,7 +19,7 @@ from lakemq.jobs.routing.query import Kind
 from lakemq.jobs.routing.sender import Decision
 from lakemq.jobs.routing.stream import above_watermark
 from lakemq.jobs.routing.terms import RoutingTerms
-from lakemq.model import transaction
+from lakemq.model.decide import of_half
 from lakemq.model.names import HALF_TOPIC, OP_TOPIC
 
 _TIME = "event_time"
@@ -45,7 +45,8 @@ class TransactionRule:
             cause = (row["broker"], row["cause"])
             if cause not in seen:
                 seen.add(cause)
-                yield Decision(*cause, transaction.decide(row["check_times"], terms.check_max, row["resolution"]))
+                effect = of_half(row["check_times"], terms.check_max, row["resolution"])
+                yield Decision(*cause, effect.action)
 
 
 class CheckRule(TransactionRule):

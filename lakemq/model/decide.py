@@ -1,0 +1,154 @@
+"""What becomes of what waits: the one place where it is written what beats what.
+
+A cause is in a *state* until an *event* ends it or moves it on: `decide` looks that up in one table, which
+docs/routing.md draws. Time is an event like the others, and the functions below say which one it is for a
+cause whose time is over. The queries decide by them, and so does the gateway: when it anticipates, and when
+the queries are away. Nothing here knows who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from lakemq.model.delay import DelayState, delay_of_level
+from lakemq.model.retry import FIRST_LEVEL, ReceiptState, RetryDecision, RetryState
+from lakemq.model.transaction import Resolution, TransactionState
+
+State = DelayState | TransactionState | RetryState | ReceiptState
+DelayAction = Literal["hold", "deliver", "recall", "move", "wait", "drop"]
+TransactionAction = Literal["commit", "rollback", "check", "give_up"]
+NackAction = Literal["retry", "dead_letter", "deliver", "nack", "redrive"]
+ReceiptAction = Literal["acknowledge", "change", "retry", "dead_letter", "forget", "receive"]
+Action = DelayAction | TransactionAction | NackAction | ReceiptAction
+
+
+class Kind(StrEnum):
+    """What waits."""
+
+    DELAY = "delay"
+    TRANSACTION = "transaction"
+    NACK = "nack"
+    RECEIPT = "receipt"
+
+
+class Event(StrEnum):
+    """What happens to it."""
+
+    DECIDED = "decided"
+    """A query has said when it is due."""
+    DUE = "due"
+    """Its time is over, and nothing has ended it before."""
+    LAST_DUE = "last due"
+    """The same, and it was tried as often as it may be."""
+    RECALLED = "recalled"
+    LEAVES = "leaves"
+    """Its segment leaves the log."""
+    STORED_ANEW = "stored anew"
+    """It stands at the log's end now."""
+    TARGET_GONE = "target gone"
+    """It is due, and the topic that it is for was deleted."""
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled back"
+    NACKED = "nacked"
+    REDRIVEN = "redriven"
+    RECEIVED = "received"
+    ACKNOWLEDGED = "acknowledged"
+    CHANGED = "changed"
+    """Another time of invisibility was asked for."""
+    RESET = "reset"
+    """The group's offsets were reset."""
+
+
+class Effect(NamedTuple):
+    """What is done, and the state that it leaves behind."""
+
+    action: Action
+    state: State
+
+
+_W, _D = DelayState.WAITING, DelayState.DECIDED
+_H, _K = TransactionState.HALF, TransactionState.CHECKED
+_N, _RETRY_WAITS, _T, _Q, _Z = RetryState
+_O = ReceiptState.OUT
+
+TRANSITIONS: Mapping[Kind, Mapping[tuple[State, Event], Effect]] = {
+    Kind.DELAY: {
+        (_W, Event.DECIDED): Effect("hold", _D),
+        (_W, Event.DUE): Effect("deliver", DelayState.DELIVERED),
+        (_D, Event.DUE): Effect("deliver", DelayState.DELIVERED),
+        (_W, Event.RECALLED): Effect("recall", DelayState.RECALLED),
+        (_D, Event.RECALLED): Effect("recall", DelayState.RECALLED),
+        (_W, Event.LEAVES): Effect("move", DelayState.MOVED),
+        (DelayState.MOVED, Event.STORED_ANEW): Effect("wait", _W),
+        (_W, Event.TARGET_GONE): Effect("drop", DelayState.DROPPED),
+        (_D, Event.TARGET_GONE): Effect("drop", DelayState.DROPPED),
+    },
+    Kind.TRANSACTION: {
+        (_H, Event.COMMITTED): Effect("commit", TransactionState.COMMITTED),
+        (_H, Event.ROLLED_BACK): Effect("rollback", TransactionState.ROLLED_BACK),
+        (_H, Event.DUE): Effect("check", _K),
+        (_K, Event.COMMITTED): Effect("commit", TransactionState.COMMITTED),
+        (_K, Event.ROLLED_BACK): Effect("rollback", TransactionState.ROLLED_BACK),
+        (_K, Event.DUE): Effect("check", _K),
+        (_K, Event.LAST_DUE): Effect("give_up", TransactionState.GIVEN_UP),
+    },
+    Kind.NACK: {
+        (_N, Event.DUE): Effect("retry", _RETRY_WAITS),
+        (_N, Event.LAST_DUE): Effect("dead_letter", _Q),
+        (_RETRY_WAITS, Event.DUE): Effect("deliver", _T),
+        (_T, Event.NACKED): Effect("nack", _N),
+        (_Q, Event.REDRIVEN): Effect("redrive", _Z),
+        (_Z, Event.NACKED): Effect("nack", _N),
+    },
+    Kind.RECEIPT: {
+        (_O, Event.ACKNOWLEDGED): Effect("acknowledge", ReceiptState.ACKNOWLEDGED),
+        (_O, Event.CHANGED): Effect("change", ReceiptState.CHANGED),
+        (_O, Event.DUE): Effect("retry", ReceiptState.RETRIED),
+        (_O, Event.LAST_DUE): Effect("dead_letter", ReceiptState.DEAD),
+        (_O, Event.RESET): Effect("forget", ReceiptState.FORGOTTEN),
+        (ReceiptState.CHANGED, Event.RECEIVED): Effect("receive", _O),
+        (ReceiptState.RETRIED, Event.RECEIVED): Effect("receive", _O),
+    },
+}
+
+
+def decide(kind: Kind, state: State, event: Event) -> Effect | None:
+    """What the event does to a cause in that state; None: nothing, as it has its one effect already."""
+    return TRANSITIONS[kind].get((state, event))
+
+
+def of_half(check_times: int, check_max: int, resolution: Resolution | None) -> Effect:
+    """What a half leads to that was checked `check_times` times and whose time is over: an operation that was
+    answered beats a check, and after `check_max` (≥ 1) checks it is given up. `resolution` None: there is none."""
+    state = _K if check_times else _H
+    if resolution is not None:
+        event = Event.COMMITTED if resolution == "commit" else Event.ROLLED_BACK
+    else:
+        event = Event.DUE if check_times < check_max else Event.LAST_DUE
+    return TRANSITIONS[Kind.TRANSACTION][state, event]
+
+
+def of_nack(
+    reconsume_times: int, delay_level: int, max_reconsume_times: int, levels_ms: Sequence[int], nacked_ms: int
+) -> RetryDecision:
+    """What a nack leads to, and when.
+
+    `reconsume_times`: how often the message was retried before. `delay_level`: < 0 straight to the
+    dead letters, > 0 that level, 0 the broker's choice, `FIRST_LEVEL + reconsume_times`. `nacked_ms`:
+    when the nack was stored, from which the delay counts.
+    """
+    is_last = delay_level < 0 or reconsume_times >= max_reconsume_times
+    effect = TRANSITIONS[Kind.NACK][_N, Event.LAST_DUE if is_last else Event.DUE]
+    if effect.state is _Q:
+        return RetryDecision("dead_letter", None)
+    level = delay_level or FIRST_LEVEL + reconsume_times
+    return RetryDecision("retry", nacked_ms + delay_of_level(level, levels_ms))
+
+
+def of_receipt(reconsume_times: int, max_reconsume_times: int) -> Effect:
+    """What becomes, at once, of a message that was handed out and not acknowledged in time, after it
+    was retried `reconsume_times` before."""
+    is_last = reconsume_times >= max_reconsume_times
+    return TRANSITIONS[Kind.RECEIPT][_O, Event.LAST_DUE if is_last else Event.DUE]
