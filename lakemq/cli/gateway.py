@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import typer
 
 from lakemq.cli.lifeline import end_with_parent
-from lakemq.cli.options import BrokerName, DataDir, Flush, Host, Parent, Port, settings_of
+from lakemq.cli.options import BrokerName, DataDir, Flush, Host, LakeDir, Parent, Port, settings_of
+from lakemq.cli.output import fail
+from lakemq.cli.supervisor import REFUSED
+from lakemq.model.errors import LakemqError
+
+if TYPE_CHECKING:
+    from lakemq.settings import Settings
 
 
 def gateway(
     context: typer.Context,
     data_dir: DataDir = None,
+    lake: LakeDir = None,
     host: Host = None,
     port: Port = None,
     broker_name: BrokerName = None,
@@ -19,19 +29,31 @@ def gateway(
 ) -> None:
     """Run the gateway alone, until Ctrl-C. It needs neither Java nor Spark.
 
+    What has left the log it serves from the lake.
+
     \b
-    lakemq gateway --data-dir /var/lib/lakemq
-    lakemq gateway --port 9000 --flush sync
+    lakemq gateway --data-dir /var/lib/lakemq --lake /srv/lake
+    lakemq gateway --host 127.0.0.1 --port 9000 --broker-name broker-b --flush sync
     """
     end_with_parent(parent_pid)
-    settings = settings_of(
-        context,
-        storage__data_dir=data_dir,
-        gateway__host=host,
-        gateway__port=port,
-        broker__name=broker_name,
-        storage__flush=flush,
-    )
+    try:
+        settings = settings_of(
+            context,
+            storage__data_dir=data_dir,
+            lake__dir=lake,
+            gateway__host=host,
+            gateway__port=port,
+            broker__name=broker_name,
+            storage__flush=flush,
+        )
+        _serve(settings)
+    except LakemqError as error:
+        if parent_pid is None or not error.lasting:
+            raise
+        sys.exit(fail(error.detail, REFUSED))
+
+
+def _serve(settings: Settings) -> None:
     from lakemq.gateway import serve
 
     serve(settings)

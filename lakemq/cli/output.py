@@ -42,10 +42,10 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
-def fail(detail: str) -> int:
-    """Say in one line what is wrong; returns the exit code for it, 1."""
+def fail(detail: str, code: int = 1) -> int:
+    """Say in one line what is wrong; returns the exit code for it."""
     note("lakemq: " + " ".join(detail.split()))
-    return 1
+    return code
 
 
 def fail_usage(error: TyperException) -> int:

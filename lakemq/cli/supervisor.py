@@ -1,4 +1,4 @@
-"""Child processes that run together: a gateway that must live, and jobs that are started again."""
+"""Child processes that run together, and are started again when they end."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from lakemq.model.errors import LakemqError
+
 BACKOFF_S_MIN = 1.0
 BACKOFF_S_MAX = 60.0
 STEADY_S = 120.0
 """A child that ran so long begins anew with the shortest back-off."""
 LOOK_S = 0.25
+REFUSED = 78
+"""The exit code of a child that would end the same way again: a setting or damage keeps it from starting."""
 
 
 def backoff_s(failures: int) -> float:
@@ -67,7 +71,8 @@ def stop_child(child: subprocess.Popen[bytes], grace_s: float) -> None:
 
 @dataclass
 class Restarted:
-    """A child that is started again, after a pause that grows, whenever it ends."""
+    """A child that is started again, after a pause that grows, whenever it ends; unless it says by its
+    exit code that this is no use."""
 
     name: str
     start: Callable[[], subprocess.Popen[bytes]]
@@ -79,20 +84,31 @@ class Restarted:
     started_s: float = field(default=0.0)
 
     def look(self) -> None:
-        """Start the child when it is due; notice when it ended."""
+        """Start the child when it is due; notice when it ended. Raises `LakemqError` when it refused to run."""
         now = self.clock_s()
         if self.child is None:
             if now >= self.due_s:
-                self.child = self.start()
-                self.started_s = now
+                self._start(now)
             return
         code = self.child.poll()
         if code is None:
             return
+        self.child = None
+        if code == REFUSED:
+            raise LakemqError(f"the {self.name} {describe_exit(code)}; all is stopped")
+        self._put_off(now, describe_exit(code))
+
+    def _start(self, now: float) -> None:
+        try:
+            self.child = self.start()
+        except OSError as error:  # no memory or no process to be had, for now
+            self._put_off(now, f"can't be started ({error.strerror})")
+        self.started_s = now
+
+    def _put_off(self, now: float, why: str) -> None:
         self.failures = 1 if now - self.started_s >= STEADY_S else self.failures + 1
         pause = backoff_s(self.failures)
-        self.say(f"{self.name} ended ({describe_exit(code)}); starting again in {pause:.0f} s")
-        self.child = None
+        self.say(f"{self.name} {why}; starting again in {pause:.0f} s")
         self.due_s = now + pause
 
     def stop(self, grace_s: float) -> None:
@@ -103,13 +119,15 @@ class Restarted:
 
 
 def describe_exit(code: int) -> str:
-    """An exit code as people read it."""
+    """What became of a child with that exit code, as people read it."""
+    if code == REFUSED:
+        return "can't run, for the reason above"
     if code >= 0:
-        return f"exit code {code}"
+        return f"ended (exit code {code})"
     try:
-        return f"killed by {signal.Signals(-code).name}"
+        return f"ended (killed by {signal.Signals(-code).name})"
     except ValueError:
-        return f"killed by signal {-code}"
+        return f"ended (killed by signal {-code})"
 
 
 def stop_requests() -> Event:

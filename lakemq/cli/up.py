@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import time
 from contextlib import closing
 from threading import Event
@@ -30,7 +29,6 @@ from lakemq.cli.supervisor import (
     Restarted,
     describe_exit,
     start_child,
-    stop_child,
     stop_requests,
 )
 from lakemq.model.errors import LakemqError
@@ -56,12 +54,13 @@ def up(
 ) -> None:
     """Run the gateway and all jobs here, until Ctrl-C.
 
-    Jobs that end are started again, after a pause that grows to a minute. If the gateway ends,
-    all stops with exit code 1.
+    What ends of them is started again, after a pause that grows to a minute. When the gateway can't
+    start, because of a setting or a damaged log, all stops with exit code 1.
 
     \b
     lakemq up
     lakemq up --data-dir /var/lib/lakemq --lake /srv/lake --port 9000
+    lakemq up --host 127.0.0.1 --broker-name broker-b --flush sync
     """
     end_with_parent(parent_pid)
     settings = settings_of(
@@ -81,31 +80,55 @@ def up(
 def _run(settings: Settings, leading: list[str], stop: Event) -> None:
     port = take_port(settings.gateway.host, settings.gateway.port)
     url = url_of(settings.gateway.host, port)
-    gateway = start_child([*leading, *_gateway_arguments(settings, port)])
+    gateway = Restarted("gateway", lambda: start_child([*leading, *gateway_arguments(settings, port)]), note)
     jobs = Restarted(
         "jobs",
         lambda: start_child([*leading, "jobs", "--broker", url, "--lake", str(settings.lake.dir)]),
         note,
     )
     try:
+        gateway.look()
         if not _wait_until_ready(gateway, url, stop):
             return
+        ready = _Readiness(gateway, url)
         note(f"lakemq: gateway on {url}, log in {settings.storage.data_dir}")
         note(f"lakemq: jobs start now; they write the lake in {settings.lake.dir}")
         note("lakemq: stop with Ctrl-C")
         while not stop.wait(LOOK_S):
-            _check_alive(gateway)
+            gateway.look()
+            ready.look()
             jobs.look()
         note("lakemq: stopping")
     finally:
         jobs.stop(JOBS_GRACE_S)
-        stop_child(gateway, GATEWAY_GRACE_S)
+        gateway.stop(GATEWAY_GRACE_S)
 
 
-def _gateway_arguments(settings: Settings, port: int) -> list[str]:
+class _Readiness:
+    """Says when a gateway that was started again is ready."""
+
+    def __init__(self, gateway: Restarted, url: str) -> None:
+        self._gateway, self._url = gateway, url
+        self._ready = gateway.child
+
+    def look(self) -> None:
+        child = self._gateway.child
+        if child is None or child is self._ready:
+            return
+        from lakemq.client.http import HttpClient
+
+        with HttpClient(self._url) as client:
+            if client.is_ready():
+                self._ready = child
+                note(f"lakemq: the gateway is ready again on {self._url}")
+
+
+def gateway_arguments(settings: Settings, port: int) -> list[str]:
+    """How `up` starts its gateway: with all that it was itself told."""
     return [
         "gateway",
         *("--data-dir", str(settings.storage.data_dir)),
+        *("--lake", str(settings.lake.dir)),
         *("--host", settings.gateway.host),
         *("--port", str(port)),
         *("--broker-name", settings.broker.name),
@@ -113,7 +136,7 @@ def _gateway_arguments(settings: Settings, port: int) -> list[str]:
     ]
 
 
-def _wait_until_ready(gateway: subprocess.Popen[bytes], url: str, stop: Event) -> bool:
+def _wait_until_ready(gateway: Restarted, url: str, stop: Event) -> bool:
     """True once the gateway answers; False when asked to stop before that."""
     from lakemq.client.http import HttpClient
 
@@ -129,10 +152,11 @@ def _wait_until_ready(gateway: subprocess.Popen[bytes], url: str, stop: Event) -
     return True
 
 
-def _check_alive(gateway: subprocess.Popen[bytes]) -> None:
-    code = gateway.poll()
+def _check_alive(gateway: Restarted) -> None:
+    """Raises `LakemqError` where it ended: what never started is not tried again."""
+    code = gateway.child.poll() if gateway.child is not None else 1
     if code is not None:
-        raise LakemqError(f"the gateway ended ({describe_exit(code)}); all is stopped")
+        raise LakemqError(f"the gateway {describe_exit(code)}; all is stopped")
 
 
 def take_port(host: str, port: int) -> int:

@@ -11,6 +11,8 @@ class LakemqError(Exception):
     """
 
     code = "internal"
+    lasting = False
+    """Whether trying again can't help: somebody has to change something first."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -171,12 +173,14 @@ class SettingsError(LakemqError):
     """A setting is unknown or impossible. The detail names it and where it was set."""
 
     code = "invalid_settings"
+    lasting = True
 
 
 class LogDamaged(LakemqError):
     """Bytes of the CommitLog that were once written whole can't be read any more."""
 
     code = "log_damaged"
+    lasting = True
 
 
 class LakeUnreadable(LakemqError):

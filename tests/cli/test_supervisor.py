@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 import sys
@@ -13,12 +14,15 @@ import pytest
 
 from lakemq.cli.supervisor import (
     BACKOFF_S_MAX,
+    REFUSED,
     STEADY_S,
     Restarted,
     backoff_s,
     describe_exit,
+    start_child,
     stop_child,
 )
+from lakemq.model.errors import LakemqError
 
 WAIT_S_MAX = 30.0
 
@@ -35,15 +39,19 @@ def test_back_off_doubles_and_is_bounded() -> None:
 class Child:
     """A child whose time is the test's."""
 
-    def __init__(self) -> None:
+    def __init__(self, code: int = 3) -> None:
+        self.code = code
         self.now_s = 0.0
         self.said: list[str] = []
         self.starts = 0
+        self.fails_at = 0
         self.restarted = Restarted("jobs", self._start, self.said.append, clock_s=lambda: self.now_s)
 
     def _start(self) -> subprocess.Popen[bytes]:
         self.starts += 1
-        return spawn("import sys; sys.exit(3)")
+        if self.starts == self.fails_at:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return spawn(f"import sys; sys.exit({self.code})")
 
     def look_after_end(self) -> None:
         """Look once the child, which ends at once, has ended."""
@@ -76,6 +84,29 @@ def test_a_child_that_ran_long_begins_with_the_shortest_pause_again() -> None:
     assert child.said[-1].endswith("in 1 s")
 
 
+def test_a_child_that_can_not_be_started_now_is_tried_again() -> None:
+    child = Child()
+    child.fails_at = 1
+    child.restarted.look()
+    assert child.said == ["jobs can't be started (Resource temporarily unavailable); starting again in 1 s"]
+    child.now_s = 1.0
+    child.look_after_end()
+    assert (child.starts, child.restarted.child is None) == (2, False)
+    child.look_after_end()
+
+
+def test_a_child_that_refuses_to_run_is_not_started_again() -> None:
+    child = Child(REFUSED)
+    child.restarted.look()
+    with pytest.raises(LakemqError, match="the jobs can't run, for the reason above; all is stopped"):
+        child.look_after_end()
+
+
+def test_a_supervised_gateway_says_by_its_exit_code_that_a_setting_keeps_it_from_running() -> None:
+    gateway = start_child(["gateway", "--flush", "never"])
+    assert gateway.wait(WAIT_S_MAX) == REFUSED
+
+
 def test_a_child_that_does_not_stop_is_killed() -> None:
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True)"
     child = subprocess.Popen([sys.executable, "-c", f"{deaf}; signal.pause()"], stdout=subprocess.PIPE, process_group=0)
@@ -88,7 +119,12 @@ def test_a_child_that_does_not_stop_is_killed() -> None:
 
 @pytest.mark.parametrize(
     ("code", "text"),
-    [(1, "exit code 1"), (-9, "killed by SIGKILL"), (-1000, "killed by signal 1000")],
+    [
+        (1, "ended (exit code 1)"),
+        (-9, "ended (killed by SIGKILL)"),
+        (-1000, "ended (killed by signal 1000)"),
+        (REFUSED, "can't run, for the reason above"),
+    ],
 )
 def test_an_exit_is_told_as_people_read_it(code: int, text: str) -> None:
     assert describe_exit(code) == text

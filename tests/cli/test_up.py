@@ -10,13 +10,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+import typer.main
 
+from lakemq.cli.app import app
 from lakemq.cli.options import url_of
-from lakemq.cli.up import take_port
+from lakemq.cli.up import gateway_arguments, take_port
 from lakemq.client.http import HttpClient
 from lakemq.model.errors import LakemqError
+from lakemq.model.message import Draft
+from lakemq.settings import Broker, Gateway, Lake, Settings, Storage
+from lakemq.testing import start_gateway
 
 WAIT_S_MAX = 60.0
 
@@ -84,12 +90,47 @@ def test_killed_jobs_are_started_again(up: Up) -> None:
     assert up.children()[0] == gateway
 
 
-def test_without_its_gateway_all_stops_with_exit_code_1(up: Up) -> None:
+def test_a_killed_gateway_is_started_again_on_its_port_with_its_log(up: Up) -> None:
     gateway, jobs = up.children()
-    os.kill(gateway, signal.SIGKILL)
-    assert up.process.wait(WAIT_S_MAX) == 1
-    assert "the gateway ended (killed by SIGKILL); all is stopped" in up.said
-    assert is_gone(jobs)
+    with HttpClient(url_of("127.0.0.1", up.port)) as client:
+        (stored,) = client.produce("orders", [Draft(b"before")])
+        os.kill(gateway, signal.SIGKILL)
+        up.wait_for(lambda: "gateway ended (killed by SIGKILL); starting again in 1 s" in up.said)
+        up.wait_for(lambda: "the gateway is ready again" in up.said)
+        assert client.message(stored.message_id).body == b"before"
+    assert jobs in up.children()
+    assert len(up.children()) == 2
+
+
+def test_a_gateway_that_can_not_start_ends_all_with_its_reason(tmp_path: Path) -> None:
+    with start_gateway(tmp_path / "data"):
+        up = Up(tmp_path)
+        assert up.process.wait(WAIT_S_MAX) == 1
+    assert "data is in use" in up.said
+    assert "the gateway ended (exit code 1); all is stopped" in up.said
+
+
+def test_its_gateway_is_told_all_that_up_was_told(tmp_path: Path) -> None:
+    """Of each option of `up` its gateway hears, in whatever way it was set."""
+    settings = Settings(
+        broker=Broker(name="b"),
+        gateway=Gateway(host="::1"),
+        storage=Storage(data_dir=tmp_path / "log", flush="sync"),
+        lake=Lake(dir=tmp_path / "history"),
+    )
+    given = gateway_arguments(settings, 9000)
+    told = dict(zip(given[1::2], given[2::2], strict=True))
+    assert told == {
+        "--data-dir": str(tmp_path / "log"),
+        "--lake": str(tmp_path / "history"),
+        "--host": "::1",
+        "--port": "9000",
+        "--broker-name": "b",
+        "--flush": "sync",
+    }
+    commands = cast("Any", typer.main.get_command(app)).commands
+    options = {name: {each.opts[0] for each in commands[name].params if not each.hidden} for name in ("up", "gateway")}
+    assert options["up"] == options["gateway"] == set(told)
 
 
 def test_its_children_do_not_outlive_it_when_it_is_killed(up: Up) -> None:

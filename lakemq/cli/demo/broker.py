@@ -72,7 +72,7 @@ class Broker:
         """Raises `LakemqError` with the last line of its log if the broker has ended."""
         code = self._process.poll()
         if code is not None:
-            raise LakemqError(f"the broker ended ({describe_exit(code)}): {self._last_line()}")
+            raise LakemqError(f"the broker {describe_exit(code)}: {self._last_line()}")
 
     def stop(self) -> None:
         """Stop the gateway and the jobs."""
