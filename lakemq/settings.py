@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,8 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 HOUR_MS = 3_600_000
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 DEFAULT_FILE = Path("conf/lakemq.toml")
 
 
@@ -46,10 +49,16 @@ class Broker(_Section):
 
 
 class Gateway(_Section):
-    """Where the gateway listens, and how much it takes on at once."""
+    """Where the gateway listens, and how much it takes on at once.
+
+    `hosts`: other names that a request's `Host` may have, with or without a port. `origins`: other pages
+    that may use the gateway, as a browser's `Origin` names them.
+    """
 
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65535)
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
     message_bytes_max: int = Field(default=4 * MIB, ge=1, le=64 * MIB)
     request_bytes_max: int = Field(default=64 * MIB, ge=1, le=GIB)
     request_bytes_in_flight_max: int = Field(default=256 * MIB, ge=1)
@@ -59,6 +68,34 @@ class Gateway(_Section):
     pull_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=GIB)
     wait_ms_max: int = Field(default=60_000, ge=0, le=600_000)
     stop_grace_ms: int = Field(default=5_000, ge=0)
+
+    @field_validator("hosts", "origins", mode="before")
+    @classmethod
+    def _list(cls, value: object) -> object:
+        """The environment has them with commas between."""
+        return tuple(each.strip() for each in value.split(",") if each.strip()) if isinstance(value, str) else value
+
+    @field_validator("hosts")
+    @classmethod
+    def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for host in value:
+            if not _HOST.fullmatch(host):
+                raise ValueError(f"{host!r} is no name or address, with or without a port")
+        return value
+
+    @field_validator("origins")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin!r} is no origin: scheme://name, and a port where it has one")
+        return value
+
+
+class Auth(_Section):
+    """Who may use the gateway. `insecure`: it may be reached from other machines, by anybody."""
+
+    insecure: bool = False
 
 
 class Storage(_Section):
@@ -277,6 +314,7 @@ class Settings(_Section):
 
     broker: Broker = Field(default_factory=Broker)
     gateway: Gateway = Field(default_factory=Gateway)
+    auth: Auth = Field(default_factory=Auth)
     storage: Storage = Field(default_factory=Storage)
     topics: Topics = Field(default_factory=Topics)
     idempotency: Idempotency = Field(default_factory=Idempotency)
@@ -304,6 +342,11 @@ class Settings(_Section):
             raise ValueError("storage.frame_bytes_max is below 2 × gateway.request_bytes_max")
         if topics.default_queues > topics.queues_max:
             raise ValueError("topics.default_queues is above topics.queues_max")
+        if not is_loopback(gateway.host) and not self.auth.insecure:
+            raise ValueError(
+                f"gateway.host is {gateway.host}: whoever reaches it could do anything, as there is no "
+                "authentication yet; auth.insecure = true allows that"
+            )
         return self
 
 

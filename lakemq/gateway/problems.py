@@ -16,6 +16,7 @@ STATUS: dict[str, int] = {
     "invalid_filter": 400,
     "unauthenticated": 401,
     "forbidden": 403,
+    "wrong_origin": 403,
     "read_only_topic": 403,
     "not_found": 404,
     "topic_not_found": 404,
@@ -34,6 +35,7 @@ STATUS: dict[str, int] = {
     "position_gone": 410,
     "message_too_large": 413,
     "unsupported_media_type": 415,
+    "wrong_host": 421,
     "idempotency_mismatch": 422,
     "flow_control": 429,
     "log_damaged": 503,
@@ -77,6 +79,16 @@ def make_problem(code: str, detail: str, extra: Headers | None = None) -> Answer
     if code in RETRY_AFTER_S:
         headers.append((b"retry-after", RETRY_AFTER_S[code]))
     return Answer(status, headers, body)
+
+
+def to_bytes(answer: Answer, close: bool = False) -> bytes:
+    """The answer as it goes over a connection."""
+    headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
+    if close:
+        headers.append((b"connection", b"close"))
+    status = HTTPStatus(answer.status)
+    lines = [b"HTTP/1.1 %d %b" % (status, status.phrase.encode()), *(b"%b: %b" % header for header in headers)]
+    return b"\r\n".join([*lines, b"", bytes(answer.body)])
 
 
 def problem_of(error: LakemqError) -> Answer:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from http import HTTPStatus
 from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from lakemq.gateway.asgi import Receive, Scope, Send, send_answer
-from lakemq.gateway.problems import Answer, make_problem
+from lakemq.gateway.asgi import App, Receive, Scope, Send, send_answer
+from lakemq.gateway.guard import Guard
+from lakemq.gateway.problems import Answer, make_problem, to_bytes
 from lakemq.gateway.quick import Quick
 
 HEAD_BYTES_MAX = 64 * 1024
@@ -20,6 +20,13 @@ HEAD_BYTES_MAX = 64 * 1024
 async def _refuse_for_now(scope: Scope, receive: Receive, send: Send) -> None:
     close = [(b"connection", b"close")]
     await send_answer(send, make_problem("busy", "the gateway has as many connections as it may", close))
+
+
+def _refuse(answer: Answer) -> App:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send_answer(send, answer)
+
+    return app
 
 
 class _NoEvent:
@@ -60,6 +67,7 @@ class Connection(HttpToolsProtocol):
 
     connections_max: int
     quick: Quick
+    guard: Guard
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -112,10 +120,28 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
             self._upgrading = True
             return
+        problem = self._look()
+        if problem is not None:
+            self._refuse_one(problem)
+            return
         if self._may_be_quick():
             self._held = []
             return
         super().on_headers_complete()
+        self._begun = True
+
+    def _look(self) -> Answer | None:
+        parser = self.parser
+        needs_host = parser.get_http_version() != "1.0"
+        return self.guard.problem(parser.get_method(), self.url, self.headers, needs_host, self.server)
+
+    def _refuse_one(self, problem: Answer) -> None:
+        """Answer this request with a problem, whatever its body is, when it is its turn."""
+        app, self.app = self.app, _refuse(problem)  # pyright: ignore[reportAttributeAccessIssue]
+        try:
+            super().on_headers_complete()
+        finally:
+            self.app = app
         self._begun = True
 
     def _may_be_quick(self) -> bool:
@@ -167,7 +193,7 @@ class Connection(HttpToolsProtocol):
             cycle.keep_alive = False
             return
         if not self.pipeline:
-            self.transport.write(_encode(make_problem("invalid_request", msg)))
+            self.transport.write(to_bytes(make_problem("invalid_request", msg), close=True))
         self.transport.close()
         self._leave()
 
@@ -187,13 +213,8 @@ class Connection(HttpToolsProtocol):
             self._running.message_event.set()
 
 
-def _encode(answer: Answer) -> bytes:
-    headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body)), (b"connection", b"close")]
-    status = HTTPStatus(answer.status)
-    lines = [b"HTTP/1.1 %d %s" % (status, status.phrase.encode()), *(b"%s: %s" % header for header in headers)]
-    return b"\r\n".join([*lines, b"", bytes(answer.body)])
-
-
-def make_connection_class(connections_max: int, quick: Quick) -> type[Connection]:
+def make_connection_class(connections_max: int, quick: Quick, guard: Guard) -> type[Connection]:
     """The protocol of a gateway that serves at most so many connections at once."""
-    return type("BoundedConnection", (Connection,), {"connections_max": connections_max, "quick": quick})
+    return type(
+        "BoundedConnection", (Connection,), {"connections_max": connections_max, "quick": quick, "guard": guard}
+    )

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from http import HTTPStatus
 from typing import Protocol
 
 from lakemq.gateway.broker import Broker
-from lakemq.gateway.problems import make_problem, problem_of
+from lakemq.gateway.problems import make_problem, problem_of, to_bytes
 from lakemq.gateway.produce import Producer, plain_properties
 from lakemq.gateway.transact import parse_resolution
 from lakemq.model.errors import LakemqError
@@ -170,12 +169,7 @@ class Quick:
             answer = problem_of(error)
         else:
             answer = make_problem("internal", "an unexpected error; the gateway's log has more")
-        lines = [
-            b"HTTP/1.1 %d %b" % (answer.status, HTTPStatus(answer.status).phrase.encode()),
-            *(b"%b: %b" % header for header in answer.headers),
-        ]
-        lines += [b"content-length: %d" % len(answer.body), b"", bytes(answer.body)]
-        return b"\r\n".join(lines)
+        return to_bytes(answer)
 
 
 @lru_cache(maxsize=1024)

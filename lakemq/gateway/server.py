@@ -16,6 +16,7 @@ import uvloop
 
 from lakemq.gateway.app import make_app
 from lakemq.gateway.broker import Broker
+from lakemq.gateway.guard import Guard
 from lakemq.gateway.protocol import make_connection_class
 from lakemq.gateway.quick import Quick
 from lakemq.model.errors import LakemqError
@@ -78,11 +79,12 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _config(settings: Settings, broker: Broker) -> uvicorn.Config:
+def _config(settings: Settings, broker: Broker, port: int) -> uvicorn.Config:
     front = make_app(broker)
+    quick, guard = Quick(broker, front.producer), Guard(settings.gateway, port)
     return uvicorn.Config(
         front,
-        http=make_connection_class(settings.gateway.connections_max, Quick(broker, front.producer)),
+        http=make_connection_class(settings.gateway.connections_max, quick, guard),
         proxy_headers=False,
         ws="none",
         lifespan="off",
@@ -106,7 +108,7 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None], clock: Clo
         except OSError as error:
             raise LakemqError(f"can't open the log in {settings.storage.data_dir}: {error}") from None
         host, port = listener.getsockname()[:2]
-        server = _Server(_config(settings, broker), broker)
+        server = _Server(_config(settings, broker, port), broker)
         # Before anybody hears that it is ready: a signal that came in between would kill it.
         server.listen_to_signals()
         on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")

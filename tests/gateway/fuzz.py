@@ -20,7 +20,7 @@ from lakemq.testing import GatewayProcess, start_gateway
 from tests.decode.fuzz import MUTATIONS, arrow_requests, other_requests
 from tests.gateway.http import Answer, Connection, check_problem
 
-HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 ALLOWED_5XX = {503: {"busy", "store_unwritable"}, 504: {"request_timeout"}}
 ROUND_S_MAX = 30.0
 TARGETS = (
@@ -72,7 +72,7 @@ def make_request(random: Random) -> bytes:
         body = bytearray(random.choice((b"", b"{}", b"[]", b'{"queues": 2}', b'{"compacted_position": 1}', b"\xff")))
     target = random.choice(TARGETS).format(random.choice(("fuzz", "fuzz-2", "%25RETRY%25g", "RMQ_SYS_TOPICS", "")))
     method = random.choice(METHODS) if random.random() < 0.3 else ("POST" if "messages" in target else "GET")
-    lines = [f"{method} ".encode() + spoil(random, target.encode()) + b" HTTP/1.1", b"Host: a"]
+    lines = [f"{method} ".encode() + spoil(random, target.encode()) + b" HTTP/1.1", b"Host: localhost"]
     if decoded.content_type and random.random() < 0.9:
         lines.append(f"Content-Type: {decoded.content_type}".encode())
     lines += [f"{name}: {value}".encode() for name, value in decoded.headers.items()]

@@ -112,7 +112,7 @@ def test_a_client_that_has_gone_is_waited_for_no_longer(
     put_topic(http, topic)
     with Connection(gateway) as connection:
         path = f"/v1/topics/{topic}/queues/0/messages?offset=0&wait_ms=60000"
-        connection.send(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        connection.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         while waiting(http) == 0:
             pass
     while waiting(http) > 0:

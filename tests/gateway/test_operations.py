@@ -96,7 +96,7 @@ def test_a_method_that_a_path_does_not_have_is_a_problem(http: httpx.Client, met
 
 def test_a_method_that_http_does_not_have_is_a_400(gateway: GatewayProcess) -> None:
     with Connection(gateway) as connection:
-        connection.send(b"MAKE /v1/topics HTTP/1.1\r\nHost: a\r\n\r\n")
+        connection.send(b"MAKE /v1/topics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = connection.answer()
         assert answer is not None
         assert answer.status == 400

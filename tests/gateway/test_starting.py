@@ -49,7 +49,7 @@ def assert_one_line(done: subprocess.CompletedProcess[str], *words: str) -> None
 def test_a_setting_that_can_not_be_is_one_line_and_exit_code_1(
     tmp_path: Path, name: str, value: str, words: list[str]
 ) -> None:
-    assert_one_line(run(tmp_path / "data", **{name: value}), *words)
+    assert_one_line(run(tmp_path / "data", auth__insecure="true", **{name: value}), *words)
     assert not (tmp_path / "data" / "commitlog").exists()
 
 
@@ -115,7 +115,7 @@ def test_a_torn_tail_is_cut_and_said(tmp_path: Path) -> None:
 def test_it_listens_on_loopback_unless_told_otherwise(tmp_path: Path) -> None:
     with start_gateway(tmp_path) as gateway:
         assert gateway.url.startswith("http://127.0.0.1:")
-    with start_gateway(tmp_path, gateway__host="0.0.0.0") as gateway:
+    with start_gateway(tmp_path, gateway__host="0.0.0.0", auth__insecure="true") as gateway:
         assert gateway.url.startswith("http://0.0.0.0:")
 
 
