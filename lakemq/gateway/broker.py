@@ -65,8 +65,8 @@ class Broker:
     def open(self) -> None:
         """Take the data directory and recover its log. Raises `LogInUse`, `LogDamaged`, `OSError`."""
         directory = self.settings.storage.data_dir
-        directory.mkdir(parents=True, exist_ok=True)
-        self._lock = DirectoryLock(directory, f"the lakemq gateway {self.name!r}")
+        self.log.files.make_dir(directory)
+        self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
         self.log.open()
         remove_scratch(self.log.files, self.log.directory)
         self.log.on_notes = self.idempotency.add

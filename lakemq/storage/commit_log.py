@@ -87,8 +87,7 @@ class CommitLog:
     def open(self) -> None:
         """Recover the log, or begin one. Call on the running loop; raises `LogDamaged`, `OSError`."""
         self._loop = asyncio.get_running_loop()
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.files.sync_dir(self.directory.parent)
+        self.files.make_dir(self.directory)
         recovered = recover(self.files, self.directory, self.settings.verify_ms)
         self._store.segments, self.state, self.torn_bytes = recovered
         if not self.segments:
@@ -98,7 +97,7 @@ class CommitLog:
             # What a killed process wrote may still be in memory only, and is called flushed from here on.
             self.files.sync(self.active.open())
             self._store.set_min_offsets(self.topics)
-        self._mark = FlushMark(self.directory)
+        self._mark = FlushMark(self.files, self.directory)
         self.flusher = Flusher(
             self._prepare_flush, self.settings.flush_interval_ms, self.settings.flush_bytes, self.next_position
         )

@@ -122,8 +122,7 @@ class _Writer:
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes, all of them."""
         self.size += len(data)
-        while len(data):
-            data = memoryview(data)[self._files.append(self._descriptor, (data,)) :]
+        self._files.append_all(self._descriptor, data)
 
     def enter(self, offset: int, meta: Meta) -> None:
         """The frame at that byte is written."""
@@ -257,12 +256,15 @@ class Eraser:
         log.segments[log.segments.index(segment)] = new
         self._reader.forget(segment)
         asyncio.get_running_loop().call_later(OLD_KEPT_S, segment.close)
-        await asyncio.to_thread(files.sync_dir, log.directory)
+        await asyncio.to_thread(self._sync_names)
         logger.info("wrote segment %s again: %d messages erased", segment.path.name, erased)
         return erased
 
     def _drop_index(self, segment: Segment) -> None:
         self._log.files.remove(segment.index_path)
+        self._log.files.sync_dir(self._log.directory)
+
+    def _sync_names(self) -> None:
         self._log.files.sync_dir(self._log.directory)
 
 

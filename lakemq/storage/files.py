@@ -1,7 +1,9 @@
 """The one place through which the log's files are touched.
 
-`lakemq.testing.FaultyFiles` is an implementation that fails on demand: everything the log says
-about crashes, full disks and failed flushes is tested through this seam.
+`lakemq.testing` has implementations that fail on demand (`FaultyFiles`) and that lose power
+(`LossyFiles`): everything the log says about crashes, full disks and failed flushes is tested
+through this seam. What changes the disk is one of the methods under "Single steps"; the others are
+made of these, so a crash between any two of them is tested too.
 """
 
 from __future__ import annotations
@@ -15,9 +17,15 @@ from pathlib import Path
 class Files:
     """Files of the local file system, by descriptor. All errors are `OSError`."""
 
+    # Single steps ----------------------------------------------------------------------------
+
     def open_append(self, path: Path) -> int:
         """A descriptor for reads and for writes at the end; the file is made when missing."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def open_update(self, path: Path) -> int:
+        """A descriptor for reads and `write_at`; the file is made when missing."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def open_read(self, path: Path) -> int:
         """A descriptor for reads."""
@@ -30,6 +38,11 @@ class Files:
     def append(self, descriptor: int, parts: Sequence[bytes | memoryview]) -> int:
         """Write the parts one after the other; returns how many bytes were written, maybe fewer."""
         return os.writev(descriptor, parts)
+
+    def write_at(self, descriptor: int, data: bytes, offset: int) -> None:
+        """Write `data` over what is at `offset`, all of it or an error."""
+        if os.pwrite(descriptor, data, offset) != len(data):
+            raise OSError("the file takes no more bytes")
 
     def read(self, descriptor: int, size: int, offset: int) -> bytes:
         """Up to `size` bytes from `offset`: fewer only at the end of the file."""
@@ -66,28 +79,9 @@ class Files:
         finally:
             os.close(descriptor)
 
-    def replace(self, path: Path, content: Sequence[bytes | memoryview]) -> None:
-        """Make the file hold `content`, whole or not at all, also over a crash; on disk on return.
-
-        What a crash leaves behind is a `*.tmp` file that nobody reads.
-        """
-        scratch = path.with_name(path.name + ".tmp")
-        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            try:
-                for part in content:
-                    view = memoryview(part)
-                    while view.nbytes:
-                        view = view[os.write(descriptor, view) :]
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            scratch.replace(path)
-        except OSError:
-            with suppress(OSError):
-                scratch.unlink()
-            raise
-        self.sync_dir(path.parent)
+    def make_entry(self, path: Path) -> None:
+        """Make the directory `path` in one that is there; raises `FileExistsError`."""
+        path.mkdir()
 
     def remove(self, path: Path) -> None:
         """Remove the file; a missing one is no error."""
@@ -100,8 +94,15 @@ class Files:
 
     def keep(self, path: Path, other: Path) -> None:
         """Let `other` be another name of the same file, in place of what had it."""
-        other.unlink(missing_ok=True)
+        self.remove(other)
+        self._link(path, other)
+
+    def _link(self, path: Path, other: Path) -> None:
         os.link(path, other)
+
+    def forget_cached(self, descriptor: int) -> None:
+        """Have reads ask the disk, as far as the kernel lets go of what it holds of the file in memory."""
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def salt(self) -> int:
         """32 random bits, for a new segment."""
@@ -111,3 +112,65 @@ class Files:
         """`(free, total)` bytes of the file system, as far as this process may use them."""
         stat = os.statvfs(path)
         return stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize
+
+    # Made of these ---------------------------------------------------------------------------
+
+    def read_whole(self, path: Path, size: int | None = None) -> bytes:
+        """The file's content, or its first `size` bytes."""
+        descriptor = self.open_read(path)
+        try:
+            return self.read(descriptor, self.size(descriptor) if size is None else size, 0)
+        finally:
+            self.close(descriptor)
+
+    def append_all(self, descriptor: int, data: bytes | memoryview) -> None:
+        """Write the data at the end, all of it or an error, which may leave a part."""
+        rest = memoryview(data).cast("B")
+        while rest.nbytes:
+            step = self.append(descriptor, (rest,))
+            if step <= 0:
+                raise OSError("the file takes no more bytes")
+            rest = rest[step:]
+
+    def replace(self, path: Path, content: Sequence[bytes | memoryview], durable: bool = True) -> None:
+        """Make the file hold `content`, whole or not at all, also over a crash of the process; on disk on
+        return. Not `durable`: a power cut may leave anything, so only for what has a checksum and can be
+        made again.
+
+        What a crash leaves behind is a `*.tmp` file that nobody reads.
+        """
+        scratch = path.with_name(path.name + ".tmp")
+        try:
+            self.remove(scratch)
+            descriptor = self.open_append(scratch)
+            try:
+                for part in content:
+                    self.append_all(descriptor, part)
+                if durable:
+                    self.sync(descriptor)
+            finally:
+                self.close(descriptor)
+            self.rename(scratch, path)
+        except OSError:
+            with suppress(OSError):
+                self.remove(scratch)
+            raise
+        if durable:
+            self.sync_dir(path.parent)
+
+    def make_dir(self, path: Path) -> None:
+        """Make the directory, and those above it that are missing; on disk on return, also when a process
+        that died had made some of them."""
+        missing: list[Path] = []
+        while not path.is_dir():
+            missing.append(path)
+            path = path.parent
+        for entry in (path, *reversed(missing)):
+            if entry is not path:
+                with suppress(FileExistsError):
+                    self.make_entry(entry)
+            try:
+                self.sync_dir(entry.parent)
+            except PermissionError:  # what is above is another's, and was there before
+                if entry is not path:
+                    raise

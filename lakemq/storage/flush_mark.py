@@ -8,12 +8,13 @@ it for a torn tail.
 from __future__ import annotations
 
 import logging
-import os
 import struct
 from pathlib import Path
 from typing import NamedTuple
 
 from crc32c import crc32c
+
+from lakemq.storage.files import Files
 
 logger = logging.getLogger(__name__)
 _MARK = struct.Struct("<QQ")
@@ -24,21 +25,22 @@ NAME = "FLUSHED"
 class FlushMark:
     """The mark of one log's directory."""
 
-    def __init__(self, directory: Path) -> None:
-        self._descriptor = os.open(directory / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def __init__(self, files: Files, directory: Path) -> None:
+        self._files = files
+        self._descriptor = files.open_update(directory / NAME)
 
     def set(self, base_position: int, size: int) -> None:
         """Say that `size` bytes of the segment with that base are on disk."""
         mark = _MARK.pack(base_position, size)
         try:
-            os.pwrite(self._descriptor, mark + _SUM.pack(crc32c(mark)), 0)
+            self._files.write_at(self._descriptor, mark + _SUM.pack(crc32c(mark)), 0)
         except OSError as error:
             # The flush itself went well: a full disk must not make it a failed one.
             logger.warning("can't write how far the log is flushed: %s", error)
 
     def close(self) -> None:
         """Give the descriptor back."""
-        os.close(self._descriptor)
+        self._files.close(self._descriptor)
 
 
 class Mark(NamedTuple):
@@ -48,10 +50,10 @@ class Mark(NamedTuple):
     size: int
 
 
-def read_flush_mark(directory: Path) -> Mark:
+def read_flush_mark(files: Files, directory: Path) -> Mark:
     """The mark as it was left; `Mark(0, 0)` when nothing is known."""
     try:
-        data = (directory / NAME).read_bytes()
+        data = files.read_whole(directory / NAME)
     except FileNotFoundError:
         return Mark(0, 0)
     mark, checksum = data[: _MARK.size], data[_MARK.size :]

@@ -6,31 +6,36 @@ import fcntl
 import json
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 from lakemq.model.errors import LogInUse
+from lakemq.storage.files import Files
 
 
 class DirectoryLock:
     """The lock on a data directory. Its file says who holds it."""
 
-    def __init__(self, directory: Path, what: str) -> None:
+    def __init__(self, files: Files, directory: Path, what: str) -> None:
         """Take the lock; raises `LogInUse`, naming the holder."""
-        self._descriptor = os.open(directory / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._files = files
+        self._descriptor = files.open_update(directory / "LOCK")
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            holder = _holder(os.pread(self._descriptor, 4096, 0))
-            os.close(self._descriptor)
+            holder = _holder(files.read(self._descriptor, 4096, 0))
+            files.close(self._descriptor)
             raise LogInUse(f"{directory} is in use by {holder}; a data directory has one writer") from None
         content = json.dumps({"what": what, "pid": os.getpid(), "host": socket.gethostname()}).encode()
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, content, 0)
+        with suppress(OSError):  # it is for people: a full disk must not keep a log from being opened
+            files.truncate(self._descriptor, 0)
+            files.write_at(self._descriptor, content, 0)
 
     def release(self) -> None:
         """Give the lock back. The file stays: removing it could split the lock in two."""
-        os.ftruncate(self._descriptor, 0)
-        os.close(self._descriptor)
+        with suppress(OSError):
+            self._files.truncate(self._descriptor, 0)
+        self._files.close(self._descriptor)
 
 
 def _holder(content: bytes) -> str:

@@ -54,7 +54,7 @@ def recover(files: Files, directory: Path, verify_ms: int) -> Recovered:
     `verify_ms` allows, newest first; reads verify what they read.
     """
     segments = list_segments(files, directory)
-    mark = read_flush_mark(directory)
+    mark = read_flush_mark(files, directory)
     torn = _drop_unborn(files, segments, mark)
     flushed = _flushed_bytes(directory, segments, mark)
     for segment, following in pairwise(segments):
@@ -90,7 +90,7 @@ def _drop_unborn(files: Files, segments: list[Segment], mark: Mark) -> int:
 def _check_sealed(files: Files, segment: Segment, next_base: int) -> None:
     """Bring a sealed segment's extent, from its index or else from the segment itself."""
     size = files.size(segment.open())
-    extent = _known_extent(segment)
+    extent = _known_extent(files, segment)
     if extent is not None and extent.covered_bytes > size:
         raise segment.damaged(size, f"{extent.covered_bytes} bytes were flushed, {size} are there")
     if extent is None or extent.covered_bytes != size or extent.end_position != next_base:
@@ -111,7 +111,7 @@ def sealed_index(files: Files, segment: Segment) -> SegmentIndex:
     Raises `LogDamaged`, and `OSError` when the segment can't be read.
     """
     try:
-        index = load(segment.index_path.read_bytes())
+        index = load(files.read_whole(segment.index_path))
     except (BadIndex, OSError, ValueError, KeyError, TypeError) as error:
         logger.warning("the index of segment %s can't be used: %s", segment.path.name, error)
     else:
@@ -120,11 +120,10 @@ def sealed_index(files: Files, segment: Segment) -> SegmentIndex:
     return _seal_again(files, segment, segment.size)
 
 
-def _known_extent(segment: Segment) -> Extent | None:
+def _known_extent(files: Files, segment: Segment) -> Extent | None:
     """What the segment's index file covers, or None when there is none of this segment."""
     try:
-        with segment.index_path.open("rb") as file:
-            extent = load_extent(file.read(PREAMBLE_BYTES))
+        extent = load_extent(files.read_whole(segment.index_path, PREAMBLE_BYTES))
     except (BadIndex, OSError):
         return None
     return extent if extent.base_position == segment.base_position else None

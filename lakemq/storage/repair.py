@@ -58,9 +58,7 @@ class _Rewriter:
 
     def write(self, *parts: bytes | memoryview) -> None:
         """Append the parts, all of them."""
-        data = b"".join(parts)
-        while data:
-            data = data[self._files.append(self._descriptor, (data,)) :]
+        self._files.append_all(self._descriptor, b"".join(parts))
         self.empty = False
 
     def state(self, state: dict[str, Any]) -> None:
@@ -93,7 +91,7 @@ class _Rewriter:
         self._files.close(self._descriptor)
         self._files.remove(segment.index_path)
         self._files.keep(segment.path, segment.path.with_suffix(".log.damaged"))
-        self._path.replace(segment.path)
+        self._files.rename(self._path, segment.path)
         self._files.sync_dir(segment.path.parent)
 
 
@@ -203,7 +201,7 @@ def repair_log(data_dir: Path, files: Files | None = None) -> Repaired:
     """
     files = files or Files()
     directory = commit_log_dir(data_dir)
-    lock = DirectoryLock(data_dir, "lakemq log repair")
+    lock = DirectoryLock(files, data_dir, "lakemq log repair")
     try:
         segments = list_segments(files, directory)
         if not segments:

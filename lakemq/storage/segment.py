@@ -81,7 +81,7 @@ class Segment:
     def load_index(self) -> SegmentIndex:
         """The sealed segment's index; raises `BadIndex` or `OSError`."""
         if self.index is None:
-            self.index = load(self.index_path.read_bytes())
+            self.index = load(self._files.read_whole(self.index_path))
         return self.index
 
     def read(self, offset: int, size: int) -> bytes:

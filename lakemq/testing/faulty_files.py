@@ -52,10 +52,10 @@ class FaultyFiles(Files):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().truncate(descriptor, size)
 
-    def replace(self, path: Path, content: Sequence[bytes | memoryview]) -> None:
+    def replace(self, path: Path, content: Sequence[bytes | memoryview], durable: bool = True) -> None:
         if self.fail_replace:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        super().replace(path, content)
+        super().replace(path, content, durable)
 
     def free_bytes(self, path: Path) -> tuple[int, int]:
         free, total = super().free_bytes(path)

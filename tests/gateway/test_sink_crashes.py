@@ -60,12 +60,12 @@ class DyingFiles(FaultyFiles):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().sync(descriptor)
 
-    def replace(self, path: Path, content: Sequence[bytes | memoryview]) -> None:
+    def replace(self, path: Path, content: Sequence[bytes | memoryview], durable: bool = True) -> None:
         if self._step():
             scratch = path.with_name(path.name + ".tmp")
             scratch.write_bytes(bytes(content[0])[:100])
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        super().replace(path, content)
+        super().replace(path, content, durable)
 
     def remove(self, path: Path) -> None:
         if self._step():
@@ -96,7 +96,7 @@ class Crashing(RoutingHarness):
     def cut_power(self) -> None:
         """What was not flushed is gone."""
         directory = self._data_dir / "commitlog"
-        mark = read_flush_mark(directory)
+        mark = read_flush_mark(self.files, directory)
         path = segment_path(directory, mark.base_position)
         if mark.size and path.exists():
             os.truncate(path, mark.size)

@@ -117,10 +117,6 @@ class StoppingFiles(FaultyFiles):
         self._step()
         super().sync_dir(path)
 
-    def replace(self, path: Path, content: object) -> None:
-        self._step()
-        super().replace(path, content)  # pyright: ignore[reportArgumentType]
-
     def rename(self, path: Path, other: Path) -> None:
         self._step()
         super().rename(path, other)

@@ -8,30 +8,31 @@ from pathlib import Path
 import pytest
 
 from lakemq.model.errors import LogInUse
+from lakemq.storage.files import Files
 from lakemq.storage.lock import DirectoryLock
 
 
 def test_second_writer_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
-    lock = DirectoryLock(tmp_path, "the first writer")
+    lock = DirectoryLock(Files(), tmp_path, "the first writer")
     with pytest.raises(LogInUse, match=f"in use by the first writer \\(process {os.getpid()} on "):
-        DirectoryLock(tmp_path, "the second writer")
+        DirectoryLock(Files(), tmp_path, "the second writer")
     lock.release()
-    again = DirectoryLock(tmp_path, "the second writer")
+    again = DirectoryLock(Files(), tmp_path, "the second writer")
     again.release()
 
 
 @pytest.mark.parametrize("content", [b"", b"no JSON", b"{}", b"[1]", b"\xff" * 5000])
 def test_holder_that_left_no_name_is_another_process(tmp_path: Path, content: bytes) -> None:
-    lock = DirectoryLock(tmp_path, "the first writer")
+    lock = DirectoryLock(Files(), tmp_path, "the first writer")
     (tmp_path / "LOCK").write_bytes(content)
     with pytest.raises(LogInUse, match="in use by another process"):
-        DirectoryLock(tmp_path, "the second writer")
+        DirectoryLock(Files(), tmp_path, "the second writer")
     lock.release()
 
 
 def test_longer_name_of_a_former_holder_leaves_no_rest(tmp_path: Path) -> None:
-    DirectoryLock(tmp_path, "a writer with a long name " * 10).release()
-    lock = DirectoryLock(tmp_path, "short")
+    DirectoryLock(Files(), tmp_path, "a writer with a long name " * 10).release()
+    lock = DirectoryLock(Files(), tmp_path, "short")
     with pytest.raises(LogInUse, match="in use by short "):
-        DirectoryLock(tmp_path, "the second writer")
+        DirectoryLock(Files(), tmp_path, "the second writer")
     lock.release()

@@ -189,7 +189,7 @@ def test_message_outside_the_log_is_not_found(harness: LogHarness, position: int
 def test_flush_mark_that_cannot_be_written_is_no_failed_flush(
     harness: LogHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    mark = FlushMark(harness.directory)
+    mark = FlushMark(harness.files, harness.directory)
     mark.close()
     with caplog.at_level(logging.WARNING):
         mark.set(0, 100)

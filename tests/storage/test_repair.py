@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakemq.model.errors import LakemqError, LogDamaged, LogInUse, MessageNotFound
+from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_MESSAGES, encode, encode_queue
 from lakemq.storage.lock import DirectoryLock
 from lakemq.storage.repair import repair_log
@@ -195,7 +196,7 @@ def test_flushed_messages_that_are_gone_from_the_end_are_missed_and_not_given_ag
 
 def test_repair_needs_the_log_for_itself(harness: LogHarness, tmp_path: Path) -> None:
     harness.close()
-    lock = DirectoryLock(tmp_path, "a test")
+    lock = DirectoryLock(Files(), tmp_path, "a test")
     with pytest.raises(LogInUse, match="a test"):
         repair_log(tmp_path)
     lock.release()

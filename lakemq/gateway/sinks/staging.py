@@ -125,7 +125,7 @@ class Staging:
     def read(self, part: Part) -> pa.RecordBatch:
         """A part's rows; raises `BadPart`."""
         try:
-            data = self._path(part).read_bytes()
+            data = self._files.read_whole(self._path(part))
         except OSError as error:
             raise BadPart(f"it can't be read: {error}") from None
         payload = memoryview(data)[data.find(b"\n") + 1 :]
@@ -142,11 +142,9 @@ class Staging:
 
     def load(self) -> None:
         """Find what an earlier process has staged. What it had half written goes. Raises `OSError`."""
-        if not self._directory.is_dir():
-            self._directory.mkdir(parents=True)
-        self._files.sync_dir(self._directory.parent)
+        self._files.make_dir(self._directory)
         for path in sorted(self._directory.glob(f"*{SUFFIX}*")):
-            part = _read_header(path) if path.suffix == SUFFIX else None
+            part = _read_header(self._files, path) if path.suffix == SUFFIX else None
             if part is None or self._path(part) != path or self.find(part.sink, part.batch, part.name) is not None:
                 logger.warning("removed %s, which is no staged part", path)
                 with suppress(OSError):
@@ -163,10 +161,10 @@ def pack(batch: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _read_header(path: Path) -> Part | None:
+def _read_header(files: Files, path: Path) -> Part | None:
     try:
-        with path.open("rb") as file:
-            crc, _, text = file.readline(HEADER_BYTES_MAX).rstrip().partition(b" ")
+        line, _, _ = files.read_whole(path, HEADER_BYTES_MAX).partition(b"\n")
+        crc, _, text = line.rstrip().partition(b" ")
         if int(crc, 16) != crc32c(text):
             return None
         fields: dict[str, Any] = orjson.loads(text)
