@@ -8,7 +8,7 @@ other; of an erasure that was answered, the new one. Only sealed segments are wr
 in the one that is being written is sealed first. A log is never built again from sealed segments'
 rows, so erasing what changed its state (an effect, say) does not undo that.
 
-    A  the new file and its index are beside the old ones, on disk; nothing has changed
+    A  the new file, on disk, and its index are beside the old ones; nothing has changed
     B  the old index is gone, which a start makes again from the frames
     C  the new file has the old one's name; its index too, or a start makes it again
 """
@@ -129,9 +129,9 @@ class _Writer:
         self.index.add(offset, meta)
 
     def finish(self) -> None:
-        """Bring file and index to disk: state A."""
+        """Bring the file to disk, and write its index: state A."""
         self._files.sync(self._descriptor)
-        self._files.replace(self.index_path, self.index.dump(self._state))
+        self._files.replace(self.index_path, self.index.dump(self._state), durable=False)
 
     def close(self) -> None:
         self._files.close(self._descriptor)

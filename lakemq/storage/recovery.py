@@ -137,7 +137,7 @@ def _seal_again(files: Files, segment: Segment, size: int) -> SegmentIndex:
     except Broken as broken:
         raise segment.damaged(broken.offset, broken.reason) from None
     try:
-        files.replace(segment.index_path, index.dump(state.dump()))
+        files.replace(segment.index_path, index.dump(state.dump()), durable=False)
     except OSError as error:
         logger.warning("can't write the index of segment %s: %s", segment.path.name, error)
     segment.end_position, segment.size = index.end_position, size

@@ -106,7 +106,7 @@ class SegmentStore:
     def snapshot(self, segment: Segment, dump: list[bytes]) -> bool:
         """Write the segment's index file; returns whether that worked. Any thread may call it."""
         try:
-            self._files.replace(segment.index_path, dump)
+            self._files.replace(segment.index_path, dump, durable=False)
         except OSError as error:
             logger.warning("can't write the index of segment %s, recovery will scan more: %s", segment.path.name, error)
             return False
