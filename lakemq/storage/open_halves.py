@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 from pyroaring import BitMap64
 
+from lakemq.model.transaction import Resolution
 from lakemq.storage.bitmaps import pack, pack_numbers, unpack, unpack_numbers
 
-_RESOLUTIONS = (None, "commit", "rollback")
+_RESOLUTIONS: tuple[Resolution | None, ...] = (None, "commit", "rollback")
 
 
 class OpenHalf:
     """A transaction that is open. `origin`: the position of its first half, `cause` that of the
     half that waits now, stored at `stored_ms` after `check_times` checks. `resolution`: the
-    operation that came for it and that the query is still to decide."""
+    operation that came for it at `resolved_ms` and that is still to be decided."""
 
-    __slots__ = ("cause", "check_times", "group", "origin", "resolution", "stored_ms")
+    __slots__ = ("cause", "check_times", "group", "origin", "resolution", "resolved_ms", "stored_ms")
 
-    def __init__(
-        self, origin: int, cause: int, check_times: int, stored_ms: int, group: str, resolution: str | None = None
-    ) -> None:
+    def __init__(self, origin: int, cause: int, check_times: int, stored_ms: int, group: str) -> None:
         self.origin = origin
         self.cause = cause
         self.check_times = check_times
         self.stored_ms = stored_ms
         self.group = group
-        self.resolution = resolution
+        self.resolution: Resolution | None = None
+        self.resolved_ms = 0
 
 
 class OpenHalves:
@@ -38,6 +40,8 @@ class OpenHalves:
         # In the order of their timers: all in one of them wait equally long.
         self._unchecked: OrderedDict[int, OpenHalf] = OrderedDict()
         self._checked: OrderedDict[int, OpenHalf] = OrderedDict()
+        # Those with an operation, in the order of these.
+        self._resolved: OrderedDict[int, OpenHalf] = OrderedDict()
         self.committed = BitMap64()
         self.rolled_back = BitMap64()
 
@@ -57,22 +61,25 @@ class OpenHalves:
         self._unchecked.pop(half.origin, None)
         self._checked.pop(half.origin, None)
         before = self._open.get(half.origin)
-        if before is not None and half.resolution is None:
-            half.resolution = before.resolution  # an operation counts, whatever comes for its half
+        if before is not None and before.resolution is not None:  # it counts, whatever comes for its half
+            half.resolution, half.resolved_ms = before.resolution, before.resolved_ms
+            self._resolved[half.origin] = half
         self._open[half.origin] = half
         (self._checked if half.check_times else self._unchecked)[half.origin] = half
 
-    def resolve(self, origin: int, resolution: str) -> None:
+    def resolve(self, origin: int, resolution: Resolution, stored_ms: int) -> None:
         """An operation was stored; the first one counts."""
         half = self._open.get(origin)
         if half is not None and half.resolution is None:
-            half.resolution = resolution
+            half.resolution, half.resolved_ms = resolution, stored_ms
+            self._resolved[origin] = half
             (self.committed if resolution == "commit" else self.rolled_back).add(origin)
 
     def end(self, origin: int, resolution: str) -> None:
         """The transaction has ended so."""
         self._unchecked.pop(origin, None)
         self._checked.pop(origin, None)
+        self._resolved.pop(origin, None)
         if self._open.pop(origin, None) is not None:
             (self.committed if resolution == "commit" else self.rolled_back).add(origin)
 
@@ -91,6 +98,14 @@ class OpenHalves:
         ]
         return min(dues, default=None)
 
+    def over(self, at_ms: int, timeout_ms: int, check_interval_ms: int) -> Iterator[OpenHalf]:
+        """What is due at that time: those with an operation as it was stored, the others when their
+        timers are over; the earliest of each first. One may come twice."""
+        yield from takewhile(lambda half: half.resolved_ms <= at_ms, self._resolved.values())
+        for halves, wait in ((self._unchecked, timeout_ms), (self._checked, check_interval_ms)):
+            begin_ms = at_ms - wait
+            yield from takewhile(lambda half, begin_ms=begin_ms: half.stored_ms <= begin_ms, halves.values())
+
     def forget_below(self, position: int) -> None:
         """Forget how transactions ended whose first half has left the log."""
         self.committed.remove_range(0, position)
@@ -108,6 +123,7 @@ class OpenHalves:
                 pack_numbers(half.stored_ms for half in halves),
                 pack_numbers(groups[half.group] for half in halves),
                 pack_numbers(_RESOLUTIONS.index(half.resolution) for half in halves),
+                pack_numbers(half.resolved_ms for half in halves),
             ],
             "groups": list(groups),
             "committed": pack(self.committed),
@@ -118,8 +134,14 @@ class OpenHalves:
         """Become what `dump` said."""
         self.__init__()
         columns = map(unpack_numbers, dumped["open"])
-        for origin, cause, checks, stored_ms, group, number in sorted(
+        resolved: list[OpenHalf] = []
+        for origin, cause, checks, stored_ms, group, number, resolved_ms in sorted(
             zip(*columns, strict=True), key=lambda fields: fields[1]
         ):
-            self.begin(OpenHalf(origin, cause, checks, stored_ms, dumped["groups"][group], _RESOLUTIONS[number]))
+            half = OpenHalf(origin, cause, checks, stored_ms, dumped["groups"][group])
+            self.begin(half)
+            if number:
+                half.resolution, half.resolved_ms = _RESOLUTIONS[number], resolved_ms
+                resolved.append(half)
+        self._resolved.update((half.origin, half) for half in sorted(resolved, key=lambda half: half.resolved_ms))
         self.committed, self.rolled_back = unpack(dumped["committed"]), unpack(dumped["rolled_back"])

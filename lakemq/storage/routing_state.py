@@ -29,6 +29,7 @@ from lakemq.model.names import (
 )
 from lakemq.storage.bitmaps import pack, pack_numbers, unpack, unpack_numbers
 from lakemq.storage.decision_record import Decision, unpack_decisions
+from lakemq.storage.due_index import DueIndex
 from lakemq.storage.frame import Meta, Run
 from lakemq.storage.open_halves import OpenHalf, OpenHalves
 from lakemq.storage.receipts import Receipts
@@ -64,6 +65,8 @@ class RoutingState:
         """Dead letters that were not redriven (Q)."""
         self.timers = TimerCounts()
         """The due times of `delays` that are not decided."""
+        self.dues = DueIndex()
+        """Where to find those that are overdue."""
         self.moved: dict[int, int] = {}
         """Where a scheduled message is now that was stored at the key."""
         self.transactions = OpenHalves()
@@ -101,6 +104,7 @@ class RoutingState:
         dues = _values(batch, run, "deliver_at_ms")
         for due in dues:
             self.timers.add(due)
+        self.dues.add(first, dues, meta.store_time_ms)
         if meta.columns & CAUSE_MASK:
             rows = _rows(batch, run, "cause", "retry_topic", "origin_message_id")
             for number, (cause, retry, origin) in enumerate(rows):
@@ -119,10 +123,10 @@ class RoutingState:
             if half.check_times:
                 self.on_check(half)
 
-    def _operation(self, _: Meta, batch: pa.RecordBatch, run: Run) -> None:
+    def _operation(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
         for tag, transaction_id in _rows(batch, run, "tag", "transaction_id"):
             if tag != "unknown":
-                self.transactions.resolve(position_of(transaction_id), tag)
+                self.transactions.resolve(position_of(transaction_id), tag, meta.store_time_ms)
 
     def _nack(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
         first, end = _range(meta, run)
@@ -213,6 +217,7 @@ class RoutingState:
     def tidy(self, min_position: int) -> None:
         """Forget what has left the log, and decisions that are carried out."""
         self.transactions.forget_below(min_position)
+        self.dues.tidy(self.delays)
         self.receipts.tidy(min_position)
         if len(self.delays) == len(self.decided):
             self.timers = TimerCounts()  # the due time of a message that damage took isn't known
@@ -236,6 +241,7 @@ class RoutingState:
             "nack_targets": [pack_numbers(self.nack_targets), pack_numbers(self.nack_targets.values())],
             "dead": pack(self.dead),
             "timers": self.timers.dump(),
+            "dues": self.dues.dump(self.delays),
             "moved": [pack_numbers(self.moved), pack_numbers(self.moved.values())],
             "transactions": self.transactions.dump(),
             "nacked": {group: pack(positions) for group, positions in self.nacked.items()},
@@ -254,6 +260,7 @@ class RoutingState:
         self.nack_targets = _unpack_dict(dumped["nack_targets"])
         self.dead = unpack(dumped["dead"])
         self.timers.restore(dumped["timers"])
+        self.dues.restore(dumped["dues"])
         self.moved = _unpack_dict(dumped["moved"])
         self.transactions.restore(dumped["transactions"])
         self.nacked = {group: unpack(positions) for group, positions in dumped["nacked"].items()}

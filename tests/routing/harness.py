@@ -21,7 +21,7 @@ from lakemq.model.message import Draft
 from lakemq.model.names import HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
 from lakemq.settings import Broker as Name
 from lakemq.settings import Routing, Settings, Storage
-from lakemq.storage.bitmaps import unpack_numbers
+from lakemq.storage.bitmaps import unpack, unpack_numbers
 from lakemq.storage.recovery import recover
 from lakemq.storage.routing_state import RoutingState
 from lakemq.storage.rows import Row, row_at, value_of
@@ -298,5 +298,8 @@ def normal(state: RoutingState, min_position: int) -> dict[str, Any]:
     for name in ("timers", "moved", "nack_targets"):
         dumped[name] = sorted(zip(*map(unpack_numbers, dumped[name]), strict=True))
     dumped["transactions"]["open"] = sorted(zip(*map(unpack_numbers, dumped["transactions"]["open"]), strict=True))
+    # Which slots, that is another matter: they are sorted out at one time or another.
+    dumped["dues"] = sorted(position for _, _, text in dumped["dues"] for position in unpack(text))
+    assert dumped["dues"] == list(state.delays)
     del dumped["decisions"]  # records that are carried out are forgotten at one time or another
     return dumped

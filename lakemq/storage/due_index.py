@@ -1,0 +1,134 @@
+"""Which scheduled messages are due when: enough to find what is overdue, however much waits.
+
+Positions stand in slots of time that are the wider the further off they are (`lakemq.model.wheel`), a bitmap
+each: 2 bytes a message at worst, and far fewer where neighbours in the log are due together. The exact times
+are in the log alone: what a wide slot holds is sorted into narrower ones, once its time comes, by who has read
+them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from pyroaring import BitMap64
+
+from lakemq.model.wheel import FANOUT, WIDTHS_MS, Slot, slot_of
+from lakemq.storage.bitmaps import pack, unpack
+
+SECOND_MS = WIDTHS_MS[0]
+SLACK = 10_000
+"""So many that wait no more may be left in it, beside as many as wait."""
+
+
+def _slot(due_ms: int, now_ms: int) -> Slot:
+    return slot_of(due_ms, now_ms, 0) or Slot(SECOND_MS, due_ms // SECOND_MS)
+
+
+class DueIndex:
+    """Positions by due time. It may hold some that wait no more: who takes from it says what waits."""
+
+    def __init__(self) -> None:
+        self._slots: dict[Slot, BitMap64] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._slots.values()))
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are: a few hundred at most, and as many seconds as are overdue."""
+        return len(self._slots)
+
+    def add(self, first: int, dues_ms: Sequence[int], now_ms: int) -> None:
+        """The positions from `first` on are due then, seen from `now_ms`."""
+        for position, due_ms in enumerate(dues_ms, first):
+            slot = _slot(due_ms, now_ms)
+            positions = self._slots.get(slot)
+            if positions is None:
+                positions = self._slots[slot] = BitMap64()
+            positions.add(position)
+
+    def over(self, at_ms: int) -> list[Slot]:
+        """The slots that are over at that time, earliest first: all in them is due."""
+        found = [slot for slot in self._slots if (slot.number + 1) * slot.width_ms <= at_ms]
+        return sorted(found, key=_begin)
+
+    def begun(self, at_ms: int) -> list[Slot]:
+        """The wide slots that have begun at that time, the earliest first: some in them may be due."""
+        found = [slot for slot in self._slots if slot.width_ms > SECOND_MS and _begin(slot) <= at_ms]
+        return sorted(found, key=_begin)
+
+    def some(self, slot: Slot, waiting: BitMap64, done: BitMap64, count_max: int) -> list[int]:
+        """Up to so many of the slot's positions that wait and aren't done. They stay where they are."""
+        positions = self._left(slot, waiting, done)
+        return list(islice(positions, count_max))
+
+    def count(self, at_ms: int, waiting: BitMap64, done: BitMap64) -> int:
+        """How many are due at that time, as far as slots are over."""
+        return sum(len(self._left(slot, waiting, done)) for slot in self.over(at_ms))
+
+    def _left(self, slot: Slot, waiting: BitMap64, done: BitMap64) -> BitMap64:
+        """What is left in the slot, which is forgotten when that is nothing."""
+        positions = self._slots.get(slot, BitMap64())
+        positions &= waiting
+        positions -= done
+        if not positions:
+            self._slots.pop(slot, None)
+        return positions
+
+    def sort_out(self, slot: Slot, dues_ms: Iterable[tuple[int, int]]) -> None:
+        """Move these of a wide slot's `(position, due)` to the narrower slots that they are in."""
+        moved = BitMap64()
+        for position, due_ms in dues_ms:
+            moved.add(position)
+            # Seen from where the slot begins, what is in it always falls into a narrower one.
+            self.add(position, (due_ms,), _begin(slot))
+        self._drop(slot, moved)
+
+    def put_off(self, slot: Slot, positions: Iterable[int], until_ms: int) -> None:
+        """Look at these of the slot again at that time, and not before."""
+        chosen = BitMap64(positions)
+        later = Slot(SECOND_MS, until_ms // SECOND_MS)
+        self._drop(slot, chosen)
+        self._slots.setdefault(later, BitMap64()).update(chosen)
+
+    def _drop(self, slot: Slot, positions: BitMap64) -> None:
+        held = self._slots.get(slot)
+        if held is not None:
+            held -= positions
+            if not held:
+                del self._slots[slot]
+
+    def tidy(self, waiting: BitMap64) -> None:
+        """Forget what waits no more, once that is much."""
+        if len(self) > 2 * len(waiting) + SLACK:
+            self._keep(waiting)
+
+    def _keep(self, waiting: BitMap64) -> None:
+        for slot in list(self._slots):
+            self._left(slot, waiting, BitMap64())
+
+    def dump(self, waiting: BitMap64) -> list[list[Any]]:
+        """What waits, as JSON values."""
+        dumped: list[list[Any]] = []
+        for slot, positions in self._slots.items():
+            left = positions & waiting
+            if left:
+                left.run_optimize()
+                dumped.append([*slot, pack(left)])
+        return dumped
+
+    def restore(self, dumped: list[list[Any]]) -> None:
+        """Become what `dump` said."""
+        self._slots = {Slot(width_ms, number): unpack(text) for width_ms, number, text in dumped}
+
+    def __iter__(self) -> Iterator[tuple[Slot, BitMap64]]:
+        return iter(self._slots.items())
+
+
+def _begin(slot: Slot) -> int:
+    return slot.number * slot.width_ms
+
+
+assert all(wide == FANOUT * narrow for narrow, wide in zip(WIDTHS_MS, WIDTHS_MS[1:], strict=False))
