@@ -232,7 +232,8 @@ class Broker:
             "flushed_position": log.flushed_position,
             "compacted_position": log.compacted_position,
         }
-        return {"name": self.name, "role": "primary", "positions": positions, **positions}
+        identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch}
+        return {"name": self.name, "role": "primary", **identity, "positions": positions, **positions}
 
 
 def finish(future: asyncio.Future[None]) -> None:

@@ -183,6 +183,12 @@ class LogDamaged(LakemqError):
     lasting = True
 
 
+class LogVersion(LakemqError):
+    """The log was written in a version of its format that this lakemq can't read."""
+
+    code = "log_version"
+
+
 class LakeUnreadable(LakemqError):
     """What has left the log should be in the lake, and can't be read there."""
 

@@ -38,7 +38,8 @@ from lakemq.storage.clock import Clock
 from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import FlushMark
 from lakemq.storage.flusher import Flusher
-from lakemq.storage.frame import KIND_MESSAGES, Meta, encode
+from lakemq.storage.frame import LogEpoch, Meta
+from lakemq.storage.log_identity import FIRST_EPOCH, LogIdentity, new_log_id
 from lakemq.storage.log_state import LogState
 from lakemq.storage.recovery import recover
 from lakemq.storage.replay import apply
@@ -47,7 +48,7 @@ from lakemq.storage.routing_state import CAUSE_MASK, RoutingState
 from lakemq.storage.rows import PayloadCodec, Row, batch_mask, rows_to_batch
 from lakemq.storage.segment import Frame, Segment
 from lakemq.storage.segment_index import Note, SegmentIndex, notes_of
-from lakemq.storage.segment_store import FrameLeftTorn, SegmentStore, make_runs
+from lakemq.storage.segment_store import FrameLeftTorn, SegmentStore
 from lakemq.storage.topics import Queue, TopicTable
 
 logger = logging.getLogger(__name__)
@@ -91,6 +92,7 @@ class CommitLog:
         recovered = recover(self.files, self.directory, self.settings.verify_ms)
         self._store.segments, self.state, self.torn_bytes = recovered
         if not self.segments:
+            self.state.identity.begin(LogEpoch(new_log_id(), FIRST_EPOCH), 0)
             self._store.begin(0, self.state, self.now_ms())
         else:
             self._store_time_ms = self.active.last_store_time_ms
@@ -130,6 +132,11 @@ class CommitLog:
         return True
 
     # What there is ---------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> LogIdentity:
+        """Which log this is, and in which epoch."""
+        return self.state.identity
 
     @property
     def topics(self) -> TopicTable:
@@ -363,18 +370,12 @@ class CommitLog:
         store_time_ms = self.now_ms()
         notes = json.dumps([{**key._asdict(), "placed": placed} for key, placed in keyed]).encode() if keyed else b""
         payload = self._codec.encode(batch, body_bytes)
-        runs = [(queue.next_offset, count, queue.encoded) for queue, count in groups]
-        position = self.next_position
-        meta_part = encode(
-            KIND_MESSAGES, position, store_time_ms, batch.num_rows, mask, runs, notes, payload, self.active.salt
-        )
+        place = self.next_position, store_time_ms, batch.num_rows, mask
         try:
-            offset = self._store.write(meta_part, payload)
+            offset, meta = self._store.write_messages(self.state.identity.now, *place, groups, notes, payload)
         except FrameLeftTorn as error:
             self.flusher.fail(str(error))
             raise
-        sizes = len(meta_part), len(meta_part) + len(payload)
-        meta = Meta(KIND_MESSAGES, position, store_time_ms, batch.num_rows, mask, make_runs(groups), notes, 0, *sizes)
         self._enter(offset, meta, batch, groups)
         return store_time_ms
 

@@ -30,6 +30,7 @@ from lakemq.settings import Storage
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_HOLE, KIND_MESSAGES, Meta, Run, decode_meta, encode, encode_queue
+from lakemq.storage.mask import Payload
 from lakemq.storage.reader import Reader
 from lakemq.storage.rows import PayloadCodec, decode_payload
 from lakemq.storage.scan import Broken, Scanned, scan
@@ -77,7 +78,7 @@ def stretches(meta: Meta, positions: BitMap64) -> list[Stretch]:
     return found
 
 
-def erase_rows(meta: Meta, payload: memoryview, positions: BitMap64, codec: PayloadCodec) -> Iterator[bytes]:
+def erase_rows(meta: Meta, payload: memoryview, positions: BitMap64, codec: PayloadCodec) -> Iterator[Payload]:
     """The frame as frames without these messages: holes are in their place."""
     batch = decode_payload(meta.columns, payload)
     notes = meta.notes
@@ -88,13 +89,14 @@ def erase_rows(meta: Meta, payload: memoryview, positions: BitMap64, codec: Payl
         ]
         first, count = meta.first_position + stretch.begin, stretch.end - stretch.begin
         if stretch.is_erased:
-            yield encode(KIND_HOLE, first, meta.store_time_ms, count, 0, runs, notes, b"", meta.salt)
+            yield from encode(meta.log, KIND_HOLE, first, meta.store_time_ms, count, 0, runs, notes, b"")
         else:
             # Taken, not sliced: a slice would bring the erased bodies along.
             rows = batch.take(pa.array(range(stretch.begin, stretch.end), pa.int64()))
             kept = codec.encode(rows, pc.call_function("sum", [pc.binary_length(rows.column("body"))]).as_py() or 0)
-            yield encode(KIND_MESSAGES, first, meta.store_time_ms, count, meta.columns, runs, notes, kept, meta.salt)
-            yield kept.to_pybytes()
+            yield from encode(
+                meta.log, KIND_MESSAGES, first, meta.store_time_ms, count, meta.columns, runs, notes, kept
+            )
         notes = b""
 
 
@@ -173,10 +175,9 @@ def _copy(writer: _Writer, frame: Scanned, positions: BitMap64, codec: PayloadCo
     if meta.kind == KIND_MESSAGES:
         wanted = positions.range_cardinality(meta.first_position, meta.first_position + meta.count)
     if not wanted:
-        # With the same salt and content this is the same frame, byte by byte.
+        # With the same content this is the same frame, byte by byte.
         runs = [(run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id)) for run in meta.runs]
-        head = encode(*meta[:5], runs, meta.notes, frame.payload, meta.salt)
-        parts = [head, bytes(frame.payload)]
+        parts: list[Payload] = list(encode(meta.log, *meta[:5], runs, meta.notes, frame.payload))
     else:
         parts = list(erase_rows(meta, frame.payload, positions, codec))
     offset = writer.size

@@ -104,10 +104,6 @@ class Files:
         """Have reads ask the disk, as far as the kernel lets go of what it holds of the file in memory."""
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
-    def salt(self) -> int:
-        """32 random bits, for a new segment."""
-        return int.from_bytes(os.urandom(4), "little")
-
     def free_bytes(self, path: Path) -> tuple[int, int]:
         """`(free, total)` bytes of the file system, as far as this process may use them."""
         stat = os.statvfs(path)

@@ -1,10 +1,12 @@
-"""Everything that the log makes beside its messages: topics, what waits to be routed, groups, and sinks."""
+"""Everything that the log makes beside its messages: topics, what waits to be routed, groups, and sinks;
+and which log it is."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from lakemq.storage.group_state import GroupState
+from lakemq.storage.log_identity import LogIdentity
 from lakemq.storage.routing_state import RoutingState
 from lakemq.storage.sinks import SinkState
 from lakemq.storage.topics import TopicTable
@@ -14,6 +16,7 @@ class LogState:
     """The state of a log at one position; `replay` moves it on by a frame."""
 
     def __init__(self) -> None:
+        self.identity = LogIdentity()
         self.topics = TopicTable()
         self.routing = RoutingState()
         self.groups = GroupState()
@@ -27,6 +30,7 @@ class LogState:
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, for a state frame or a snapshot."""
         return {
+            "log": self.identity.dump(),
             "topics": self.topics.dump(),
             "routing": self.routing.dump(),
             "groups": self.groups.dump(),
@@ -35,6 +39,7 @@ class LogState:
 
     def restore(self, dumped: dict[str, Any]) -> None:
         """Become what `dump` said; a dump from before there was routing, or groups, or sinks, lacks them."""
+        self.identity.restore(dumped["log"])
         self.topics.restore(dumped["topics"])
         self.routing.restore(dumped.get("routing", {}))
         self.groups.restore(dumped.get("groups", {}))

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from lakemq.model.errors import LogDamaged
+from lakemq.model.errors import LogDamaged, LogVersion
 from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import Mark, read_flush_mark
-from lakemq.storage.frame import Meta
+from lakemq.storage.frame import HEADER_BYTES, VERSION, Meta, is_version_1
 from lakemq.storage.log_state import LogState
 from lakemq.storage.replay import replay
-from lakemq.storage.scan import Broken, find_frame, read_salt, scan
+from lakemq.storage.scan import Broken, find_frame, read_log_epoch, scan
 from lakemq.storage.segment import Segment, segment_path
 from lakemq.storage.segment_index import PREAMBLE_BYTES, BadIndex, Extent, SegmentIndex, load, load_extent
 
@@ -41,10 +41,17 @@ class Recovered(NamedTuple):
 
 
 def list_segments(files: Files, directory: Path) -> list[Segment]:
-    """The segments' files in the directory, ascending."""
-    return [
+    """The segments' files in the directory, ascending. Raises `LogVersion` when an older lakemq wrote them."""
+    segments = [
         Segment(files, path, int(path.stem)) for path in sorted(directory.glob(f"*{SUFFIX}")) if path.stem.isdigit()
     ]
+    for segment in segments:
+        if is_version_1(segment.read(0, HEADER_BYTES)):
+            raise LogVersion(
+                f"segment {segment.path} has version 1 of the log's format, this lakemq reads version {VERSION}: let"
+                " the lakemq that wrote it bring it to the lake, then begin a new log by moving the folder away"
+            )
+    return segments
 
 
 def recover(files: Files, directory: Path, verify_ms: int) -> Recovered:
@@ -161,10 +168,8 @@ def _open_last(files: Files, segment: Segment, state: LogState, flushed: int) ->
     size = files.size(segment.open())
     if flushed > size:
         raise segment.damaged(size, f"{flushed} bytes were flushed, {size} are there")
-    salt = read_salt(segment, size)
-    if salt is None:
+    if read_log_epoch(segment, size) is None:
         raise segment.damaged(0, "its first frame can't be read")
-    segment.salt = salt
     index = _snapshot(segment, size) or SegmentIndex(segment.base_position)
     torn = 0
     try:

@@ -18,13 +18,16 @@ from lakemq.storage.frame import (
     KIND_MESSAGES,
     KIND_STATE,
     FrameError,
+    LogEpoch,
     Meta,
     decode_meta,
     encode,
     encode_queue,
 )
 from lakemq.storage.lock import DirectoryLock
+from lakemq.storage.log_identity import FIRST_EPOCH, new_log_id
 from lakemq.storage.log_state import LogState
+from lakemq.storage.mask import Payload
 from lakemq.storage.recovery import list_segments
 from lakemq.storage.replay import advance, encode_state, replay
 from lakemq.storage.segment import Segment
@@ -46,9 +49,9 @@ class Repaired(NamedTuple):
 class _Rewriter:
     """Writes one segment again, beside the old one."""
 
-    def __init__(self, files: Files, segment: Segment, salt: int, store_time_ms: int) -> None:
+    def __init__(self, files: Files, segment: Segment, log: LogEpoch, store_time_ms: int) -> None:
         self._files = files
-        self._salt = salt
+        self.log = log
         self._path = segment.path.with_suffix(".repair")
         files.remove(self._path)
         self._descriptor = files.open_append(self._path)
@@ -56,14 +59,14 @@ class _Rewriter:
         self.store_time_ms = store_time_ms
         self.empty = True
 
-    def write(self, *parts: bytes | memoryview) -> None:
+    def write(self, *parts: Payload) -> None:
         """Append the parts, all of them."""
-        self._files.append_all(self._descriptor, b"".join(parts))
+        self._files.append_all(self._descriptor, b"".join(map(bytes, parts)))
         self.empty = False
 
     def state(self, state: dict[str, Any]) -> None:
         """Append a state frame."""
-        self.write(*encode_state(state, self.position, self.store_time_ms, self._salt))
+        self.write(*encode_state(self.log, state, self.position, self.store_time_ms))
 
     def hole(self, position: int) -> int:
         """Skip to `position`; returns how many positions are lost."""
@@ -71,7 +74,7 @@ class _Rewriter:
         if lost > 0:
             for first in range(self.position, position, 2**32 - 1):
                 count = min(position - first, 2**32 - 1)
-                self.write(encode(KIND_HOLE, first, self.store_time_ms, count, 0, [], b"", b"", self._salt))
+                self.write(*encode(self.log, KIND_HOLE, first, self.store_time_ms, count, 0, [], b"", b""))
             self.position = position
         return max(lost, 0)
 
@@ -79,9 +82,7 @@ class _Rewriter:
         """Skip the rows of a frame of which only the payload is lost: its queues' offsets too."""
         runs = [(run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id)) for run in meta.runs]
         lost = self.hole(meta.first_position)
-        self.write(
-            encode(KIND_HOLE, meta.first_position, self.store_time_ms, meta.count, 0, runs, b"", b"", self._salt)
-        )
+        self.write(*encode(self.log, KIND_HOLE, meta.first_position, self.store_time_ms, meta.count, 0, runs, b"", b""))
         self.position = meta.first_position + meta.count
         return lost + meta.count
 
@@ -98,9 +99,10 @@ class _Rewriter:
 class _Repair:
     """One repair of one log."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, segments: list[Segment]) -> None:
         self._files = files
         self._state = LogState()
+        self._state.identity.begin(_whose(files, segments), segments[0].base_position)
         self._store_time_ms = 0
         self.rewritten: list[str] = []
         self.frames = self.messages = self.bytes_lost = self.positions_lost = 0
@@ -115,7 +117,7 @@ class _Repair:
             self._account(segment, size)
             segment.close()
             return
-        writer = _Rewriter(self._files, segment, self._salt(segment, size), self._store_time_ms)
+        writer = _Rewriter(self._files, segment, self._state.identity.now, self._store_time_ms)
         for stretch in stretches(segment, size):
             if stretch.meta is None:
                 self._lose(writer, segment, stretch)
@@ -125,11 +127,6 @@ class _Repair:
         writer.finish(segment)
         segment.close()
         self.rewritten.append(segment.path.name)
-
-    def _salt(self, segment: Segment, size: int) -> int:
-        """The salt of the segment's frames; a new one when none of them can be read."""
-        salts = (stretch.meta.salt for stretch in stretches(segment, size) if stretch.meta is not None)
-        return next(salts, self._files.salt())
 
     def _gap(self, segment: Segment, size: int, index: SegmentIndex | None, next_base: int | None) -> bool:
         """Whether positions are missing although all bytes are sound."""
@@ -179,7 +176,7 @@ class _Repair:
             self._begin(writer)
         self.positions_lost += writer.hole(meta.first_position)
         self._keep(stretch)
-        writer.store_time_ms = self._store_time_ms
+        writer.store_time_ms, writer.log = self._store_time_ms, meta.log
         writer.write(segment.read(stretch.offset, stretch.size))
         writer.position = meta.first_position + meta.count
 
@@ -191,7 +188,20 @@ class _Repair:
         elif index is not None and index.end_position > writer.position:
             self.positions_lost += writer.hole(index.end_position)
             self._state.restore(index.state)
+            writer.log = self._state.identity.now
             writer.state(index.state)
+
+
+def _whose(files: Files, segments: list[Segment]) -> LogEpoch:
+    """Whose log it is, by the first frame that can be read; a new one's when none can."""
+    for segment in segments:
+        try:
+            for stretch in stretches(segment, files.size(segment.open())):
+                if stretch.meta is not None:
+                    return stretch.meta.log
+        finally:
+            segment.close()
+    return LogEpoch(new_log_id(), FIRST_EPOCH)
 
 
 def repair_log(data_dir: Path, files: Files | None = None) -> Repaired:
@@ -206,7 +216,7 @@ def repair_log(data_dir: Path, files: Files | None = None) -> Repaired:
         segments = list_segments(files, directory)
         if not segments:
             raise LakemqError(f"the log in {data_dir} has no segments")
-        repair = _Repair(files)
+        repair = _Repair(files, segments)
         for segment, following in zip(segments, [*segments[1:], None], strict=True):
             repair.segment(segment, None if following is None else following.base_position)
         # Last: until all is repaired, what was flushed must not pass for a torn tail.

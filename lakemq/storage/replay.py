@@ -7,24 +7,26 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakemq.storage.frame import ALIGNMENT, KIND_MESSAGES, KIND_STATE, Meta, encode
+from lakemq.storage.frame import ALIGNMENT, KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, encode
 from lakemq.storage.log_state import LogState
+from lakemq.storage.mask import Payload
 from lakemq.storage.routing_state import CAUSE_MASK
 from lakemq.storage.rows import decode_payload
 from lakemq.storage.topics import TOPICS_TOPIC, TopicTable, says_something
 
 
-def encode_state(state: dict[str, Any], position: int, store_time_ms: int, salt: int) -> tuple[bytes, bytes]:
+def encode_state(log: LogEpoch, state: dict[str, Any], position: int, store_time_ms: int) -> tuple[bytes, Payload]:
     """A state frame (`LogState.dump()`), as what stands before its payload, and the payload; `replay` reads it."""
     payload = json.dumps(state, separators=(",", ":")).encode()
     payload += b" " * (-len(payload) % ALIGNMENT)
-    return encode(KIND_STATE, position, store_time_ms, 0, 0, [], b"", payload, salt), payload
+    return encode(log, KIND_STATE, position, store_time_ms, 0, 0, [], b"", payload)
 
 
 def replay(state: LogState, meta: Meta, payload: memoryview) -> None:
     """Bring `state` from before the frame to after it."""
     if meta.kind == KIND_STATE:
         state.restore(json.loads(bytes(payload)))
+    state.identity.apply(meta)
     # First the runs: a deleted topic hides what came in the frame of its deletion too.
     advance(state.topics, meta)
     if meta.kind == KIND_MESSAGES and _says_something(meta):

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
+from uuid import UUID
 
 from lakemq.storage.frame import (
     ALIGNMENT,
     HEADER_BYTES,
-    MAGIC,
     FrameError,
+    LogEpoch,
     Meta,
     NewerVersion,
-    check_payload,
     decode_meta,
     header_sizes,
+    open_payload,
 )
+from lakemq.storage.mask import MAGIC
 from lakemq.storage.segment import Segment
 
 CHUNK_BYTES = 4 * 1024 * 1024
@@ -45,7 +47,7 @@ class _Window:
 
     def __init__(self, segment: Segment, end: int) -> None:
         self._segment = segment
-        self.salt = read_salt(segment, end)
+        self.log = read_log_epoch(segment, end)
         self._end = end
         self._start = 0
         self._data = memoryview(b"")
@@ -70,6 +72,7 @@ def scan(segment: Segment, start: int, end: int) -> Iterator[Scanned]:
             scanned = _frame_at(window, offset)
         except FrameError as error:
             raise Broken(offset, str(error), isinstance(error, NewerVersion)) from None
+        window.log = scanned.meta.log
         yield scanned
         offset += scanned.meta.frame_bytes
 
@@ -78,20 +81,20 @@ def _frame_at(window: _Window, offset: int) -> Scanned:
     _, frame_bytes = header_sizes(window.at(offset, HEADER_BYTES))
     data = window.at(offset, frame_bytes)
     meta = decode_meta(data)
-    payload = data[meta.meta_bytes :]
-    check_payload(meta, payload)
-    if window.salt is None:
-        window.salt = meta.salt
-    if meta.salt != window.salt:
-        raise FrameError("the frame is none of this segment's: a message's body may hold such bytes")
+    payload = open_payload(meta, data[meta.meta_bytes :])
+    if window.log is not None and meta.log.log_id != window.log.log_id:
+        raise FrameError(f"the frame is of log {UUID(bytes=meta.log.log_id)}, not of {UUID(bytes=window.log.log_id)}")
+    if window.log is not None and meta.log.epoch < window.log.epoch:
+        raise FrameError(f"the frame is of epoch {meta.log.epoch}, which ended before")
     return Scanned(offset, meta, payload)
 
 
-def read_salt(segment: Segment, size: int) -> int | None:
-    """The salt of the segment's frames, from its first one; None when that can't be read."""
+def read_log_epoch(segment: Segment, size: int) -> LogEpoch | None:
+    """Whose log the segment is of, and the epoch it begins in, from its first frame; None when that
+    can't be read."""
     try:
         meta_bytes, _ = header_sizes(segment.read(0, min(HEADER_BYTES, size)))
-        return decode_meta(segment.read(0, min(meta_bytes, size))).salt
+        return decode_meta(segment.read(0, min(meta_bytes, size))).log
     except FrameError:
         return None
 
@@ -99,7 +102,7 @@ def read_salt(segment: Segment, size: int) -> int | None:
 def find_frame(segment: Segment, start: int, end: int, position_min: int = 0) -> int | None:
     """The offset of the first sound frame at or after byte `start`, or None.
 
-    A frame that begins below `position_min` is none of the log's: it stands in a message's body.
+    A frame that begins below `position_min` is none that is looked for.
     """
     window = _Window(segment, end)
     offset = start + -start % ALIGNMENT

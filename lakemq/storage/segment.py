@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakemq.model.errors import LogDamaged
 from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_MESSAGES, FrameError, Meta, check_payload, decode_meta
+from lakemq.storage.frame import KIND_MESSAGES, FrameError, Meta, decode_meta, open_payload
 from lakemq.storage.rows import decode_payload
 from lakemq.storage.segment_index import Extent, SegmentIndex, load
 
@@ -44,7 +44,6 @@ class Segment:
         self.base_position = base_position
         self.end_position = base_position
         self.size = 0
-        self.salt = 0
         self.last_store_time_ms = 0
         self.index: SegmentIndex | None = None
         self.identity = base_position
@@ -56,7 +55,7 @@ class Segment:
     def rewritten(self, size: int, last_store_time_ms: int) -> Segment:
         """This segment, sealed, with other frames in its file: `identity` tells the two apart."""
         other = Segment(self._files, self.path, self.base_position)
-        other.end_position, other.size, other.salt = self.end_position, size, self.salt
+        other.end_position, other.size = self.end_position, size
         other.last_store_time_ms = last_store_time_ms
         other.identity = self.identity + _GENERATION
         return other
@@ -103,8 +102,7 @@ class Segment:
         """The frame at `at` of `data`, which is at byte `offset` here; raises `LogDamaged`."""
         try:
             meta = decode_meta(data, at)
-            payload = memoryview(data)[at + meta.meta_bytes : at + meta.frame_bytes]
-            check_payload(meta, payload)
+            payload = open_payload(meta, memoryview(data)[at + meta.meta_bytes : at + meta.frame_bytes])
         except FrameError as error:
             raise self.damaged(offset, error) from None
         return Frame(meta, decode_payload(meta.columns, payload) if meta.kind == KIND_MESSAGES else _NO_MESSAGES)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-import pyarrow as pa
-
 from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_STATE, Meta, Run
+from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, Run, encode
 from lakemq.storage.log_state import LogState
+from lakemq.storage.mask import Payload
 from lakemq.storage.recovery import sealed_index
 from lakemq.storage.replay import encode_state
 from lakemq.storage.segment import Segment, segment_path
@@ -38,18 +37,37 @@ class SegmentStore:
         """The segment that is written."""
         return self.segments[-1]
 
-    def write(self, meta_part: bytes, payload: pa.Buffer) -> int:
-        """Append one frame's bytes to the active segment, whole or not at all; returns their offset.
+    def write_messages(
+        self,
+        log: LogEpoch,
+        position: int,
+        store_time_ms: int,
+        count: int,
+        columns: int,
+        groups: list[tuple[Queue, int]],
+        notes: bytes,
+        payload: Payload,
+    ) -> tuple[int, Meta]:
+        """Append a frame of messages to the active segment, whole or not at all: `(queue, rows)` in the
+        batch's order, from the queues' ends on. Returns its offset and its meta.
 
         Raises `OSError` when nothing was written, `FrameLeftTorn` when a part stays.
         """
+        encoded = [(queue.next_offset, rows, queue.encoded) for queue, rows in groups]
+        place = KIND_MESSAGES, position, store_time_ms, count, columns
+        meta_part, stored = encode(log, *place, encoded, notes, payload)
+        offset = self._write(meta_part, stored)
+        sizes = len(meta_part), len(meta_part) + len(payload)
+        return offset, Meta(*place, make_runs(groups), notes, 0, *sizes, log)
+
+    def _write(self, meta_part: bytes, payload: Payload) -> int:
         segment = self.active
         descriptor, offset = segment.open(), segment.size
         wanted = len(meta_part) + len(payload)
         try:
             written = self._files.append(descriptor, (meta_part, payload))
             if written < wanted:
-                self._write_rest(descriptor, memoryview(meta_part + payload.to_pybytes())[written:])
+                self._write_rest(descriptor, memoryview(meta_part + bytes(payload))[written:])
         except OSError as error:
             self._cut_back(segment, offset, error)
             raise
@@ -79,14 +97,14 @@ class SegmentStore:
         segment = Segment(self._files, segment_path(self._directory, base_position), base_position)
         index = segment.index = SegmentIndex(base_position)
         index.start({queue.key: queue.next_offset for queue in state.topics.all_queues()})
-        segment.salt = self._files.salt()
-        meta_part, payload = encode_state(state.dump(), base_position, store_time_ms, segment.salt)
+        log = state.identity.now
+        meta_part, payload = encode_state(log, state.dump(), base_position, store_time_ms)
         size = len(meta_part) + len(payload)
         try:
             descriptor = segment.open()
             written = self._files.append(descriptor, (meta_part, payload))
             if written < size:
-                self._write_rest(descriptor, memoryview(meta_part + payload)[written:])
+                self._write_rest(descriptor, memoryview(meta_part + bytes(payload))[written:])
             self._files.sync(descriptor)
             self._files.sync_dir(self._directory)
         except OSError:
@@ -94,7 +112,7 @@ class SegmentStore:
             self._files.remove(segment.path)
             raise
         segment.size = size
-        index.add(0, Meta(KIND_STATE, base_position, store_time_ms, 0, 0, (), b"", 0, len(meta_part), size))
+        index.add(0, Meta(KIND_STATE, base_position, store_time_ms, 0, 0, (), b"", 0, len(meta_part), size, log))
         self.segments.append(segment)
 
     def dump_index(self, state: LogState) -> list[bytes]:

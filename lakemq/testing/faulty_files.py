@@ -15,14 +15,13 @@ class FaultyFiles(Files):
 
     `room_bytes`: so many bytes can still be appended, the next one is `ENOSPC`, after as much was
     written as fits; None: no limit. `fail_sync`: the next fsync fails with `EIO`, and so do all
-    later ones. `next_salt`: of new segments; 0 is what `encode` takes by default.
+    later ones.
     `fail_truncate`: so does cutting files. `fail_replace`: so does writing whole files,
     which leaves the old content.
     """
 
     def __init__(self) -> None:
         self.room_bytes: int | None = None
-        self.next_salt = 0
         self.fail_sync = False
         self.fail_truncate = False
         self.fail_replace = False
@@ -37,9 +36,6 @@ class FaultyFiles(Files):
         written = super().append(descriptor, (data,))
         self.room_bytes -= written
         return written
-
-    def salt(self) -> int:
-        return self.next_salt
 
     def sync(self, descriptor: int) -> None:
         self.syncs += 1

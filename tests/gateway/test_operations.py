@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -20,6 +21,16 @@ def test_the_broker_says_who_and_where_it_is(http: httpx.Client, topic: str) -> 
     assert set(broker["positions"]) == POSITIONS
     assert broker["positions"] == {name: broker[name] for name in POSITIONS}
     assert broker["max_position"] == broker["flushed_position"] == placed["position"] + 1
+
+
+def test_a_log_keeps_its_id(tmp_path: Path) -> None:
+    said: list[dict[str, Any]] = []
+    for name in ("one", "one", "other"):
+        with start_gateway(tmp_path / name) as gateway, connect(gateway) as http:
+            said.append(http.get("/v1/broker").json())
+    first, again, other = [UUID(each["log_id"]) for each in said]
+    assert first == again != other
+    assert [each["epoch"] for each in said] == [1, 1, 1]
 
 
 def test_a_broker_has_the_name_that_is_set(tmp_path: Path) -> None:

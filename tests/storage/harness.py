@@ -7,13 +7,14 @@ import json
 import random
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from lakemq.settings import MIB, Storage
 from lakemq.storage.appends import Key, Stored
 from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.frame import LogEpoch, encode
 from lakemq.storage.reader import Reader, Slice
 from lakemq.storage.rows import make_row
 from lakemq.storage.segment import Segment
@@ -236,6 +237,12 @@ class LogHarness:
     def active(self) -> Segment:
         """The segment that is written."""
         return self.log.active
+
+
+def whole_frame(log: LogEpoch, *parts: Any) -> bytes:
+    """A frame of that log with everything that is in it: the parts are `encode`'s."""
+    meta_part, payload = encode(log, *parts)
+    return meta_part + bytes(payload)
 
 
 def messages_of(slices: Sequence[Slice]) -> list[Message]:

@@ -9,6 +9,7 @@ from crc32c import crc32c
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lakemq.model.columns import STORED
 from lakemq.storage import frame
 from lakemq.storage.frame import (
     ALIGNMENT,
@@ -16,25 +17,29 @@ from lakemq.storage.frame import (
     KIND_HOLE,
     KIND_MESSAGES,
     KIND_STATE,
-    MAGIC,
     META_BYTES_MAX,
     FrameError,
+    LogEpoch,
     Meta,
     NewerVersion,
     Run,
-    check_payload,
     decode_meta,
     encode,
     encode_queue,
     header_sizes,
+    is_version_1,
+    open_payload,
 )
+from lakemq.storage.mask import MAGIC
+from tests.storage.harness import whole_frame
 
+LOG = LogEpoch(b"0123456789abcdef", 3)
 U16 = st.integers(0, 2**16 - 1)
 NUMBER = st.integers(0, 2**62)
 RUNS = st.lists(st.tuples(st.text(max_size=20), U16, NUMBER, st.integers(1, 10_000)), max_size=8)
 PAYLOAD = st.binary(max_size=200).map(lambda data: data + b"\0" * (-len(data) % ALIGNMENT))
 
-HEADER = struct.Struct("<4sIIBBHQQIIIIIIQ")
+HEADER = struct.Struct("<8sIBBBBQII16sQQIIIIQII")
 """The header as docs/log_format.md gives it, apart from the code under test."""
 
 
@@ -42,13 +47,13 @@ def _encode(runs: list[tuple[str, int, int, int]], payload: bytes, notes: bytes 
     """A whole frame of messages: the runs are `(topic, queue id, first queue offset, count)`."""
     named = [(offset, count, encode_queue(topic, queue_id)) for topic, queue_id, offset, count in runs]
     count = sum(count for *_, count in runs)
-    return encode(KIND_MESSAGES, 17, 1_700_000_000_000, count, 5, named, notes, payload) + payload
+    return whole_frame(LOG, KIND_MESSAGES, 17, 1_700_000_000_000, count, 5, named, notes, payload)
 
 
 def _decode(data: bytes | memoryview, at: int = 0) -> Meta:
     """The meta of a frame whose payload was checked too."""
     meta = decode_meta(data, at)
-    check_payload(meta, memoryview(data)[at + meta.meta_bytes : at + meta.frame_bytes])
+    open_payload(meta, memoryview(data)[at + meta.meta_bytes : at + meta.frame_bytes])
     return meta
 
 
@@ -56,12 +61,14 @@ def _forge(kind: int = KIND_MESSAGES, *, tail: bytes = b"", payload: bytes = b""
     """A frame with valid checksums whose header's numbers are what the caller says."""
     size = HEADER_BYTES + len(tail)
     numbers: dict[str, int] = {
-        "first_position": 0, "store_time_ms": 0, "count": 0, "columns": 1, "runs": 0, "meta_bytes": size,
-        "notes_bytes": 0, "reserved": 0, "frame_bytes": size + len(payload), **fields,
+        "version": 2, "encoding": 0, "frame_bytes": size + len(payload), "meta_bytes": size, "first_position": 0,
+        "store_time_ms": 0, "epoch": 1, "count": 0, "columns": 1, "runs": 0, "mask": 0, "notes_bytes": 0, **fields,
     }  # fmt: skip
-    header = HEADER.pack(MAGIC, 0, crc32c(payload), 1, kind, 0, *numbers.values())
-    meta = header[8:] + tail
-    return struct.pack("<4sI", MAGIC, crc32c(meta)) + meta + payload
+    version, encoding, frame_bytes, meta_bytes, *rest = numbers.values()
+    sizes = frame_bytes, meta_bytes, crc32c(payload)
+    header = HEADER.pack(MAGIC, 0, version, kind, encoding, 0, *sizes, bytes(16), *rest, 0)
+    meta = header[12:] + tail
+    return struct.pack("<8sI", MAGIC, crc32c(meta)) + meta + payload
 
 
 SMALL = _encode([("orders", 3, 41, 2), ("ü", 0, 0, 1)], b"payload!" * 3, b'[{"key":"k"}]')
@@ -91,17 +98,17 @@ def test_what_is_encoded_is_decoded(
 ) -> None:
     named = [(offset, count, encode_queue(topic, queue_id)) for topic, queue_id, offset, count in runs]
     count = sum(count for *_, count in runs)
-    meta_part = encode(kind, first_position, store_time_ms, count, columns, named, notes, payload)
+    meta_part, stored = encode(LOG, kind, first_position, store_time_ms, count, columns, named, notes, payload)
     expected: list[Run] = []
     row = 0
     for topic, queue_id, offset, rows in runs:
         expected.append(Run(topic, queue_id, offset, rows, row))
         row += rows
-    data = before + meta_part + payload + after
+    data = before + meta_part + bytes(stored) + after
     meta = _decode(data, len(before))
     assert meta == Meta(
         kind, first_position, store_time_ms, count, columns, tuple(expected), notes,
-        crc32c(payload), len(meta_part), len(meta_part) + len(payload),
+        crc32c(bytes(stored)), len(meta_part), len(meta_part) + len(payload), LOG, meta.mask,
     )  # fmt: skip
     assert header_sizes(data, len(before)) == (meta.meta_bytes, meta.frame_bytes)
     assert meta.meta_bytes % ALIGNMENT == meta.frame_bytes % ALIGNMENT == 0
@@ -110,12 +117,12 @@ def test_what_is_encoded_is_decoded(
 def test_header_is_laid_out_as_documented() -> None:
     payload = b"12345678"
     data = _encode([("t", 7, 40, 2)], payload, b"notes")
-    assert data[:4] == b"LMQF"
+    assert data[:8] == b"LMQF\xfe\xff\xf6\x9d"
     assert HEADER.unpack_from(data)[2:] == (
-        crc32c(payload), 1, KIND_MESSAGES, 0, 17, 1_700_000_000_000, 2, 5, 1, 88, 5, 0, 96,
+        2, KIND_MESSAGES, 0, 0, 136, 128, crc32c(payload), *LOG[:1], 17, 1_700_000_000_000, 3, 2, 5, 1, 0, 5, 0,
     )  # fmt: skip
-    assert data[64:] == struct.pack("<QIHH", 40, 2, 7, 1) + b"t" + b"notes" + b"\0\0" + payload
-    assert struct.unpack_from("<I", data, 4) == (crc32c(data[8:88]),)
+    assert data[96:] == struct.pack("<QIHH", 40, 2, 7, 1) + b"t" + bytes(7) + b"notes" + bytes(3) + payload
+    assert struct.unpack_from("<I", data, 8) == (crc32c(data[12:128]),)
 
 
 def test_every_flipped_bit_is_detected() -> None:
@@ -145,8 +152,8 @@ def test_any_change_of_a_frame_is_detected(data: st.DataObject) -> None:
 @given(st.binary(max_size=300))
 @example(b"")
 @example(MAGIC)
-@example(b"\0" * 64)
-@example(MAGIC + b"\xff" * 60)
+@example(b"\0" * 96)
+@example(MAGIC + b"\xff" * 100)
 def test_random_bytes_are_no_frame(data: bytes) -> None:
     with pytest.raises(FrameError):
         _decode(data)
@@ -200,13 +207,13 @@ def _run(topic: bytes, topic_bytes: int | None = None, *, count: int = 1, first_
         (_forge(tail=_run(b"t"), runs=1, count=1, first_position=2**63 - 1), "numbers are impossible"),
         (_forge(tail=_run(b"t"), runs=1, count=1, store_time_ms=2**63), "numbers are impossible"),
         (_forge(tail=_run(b"t", first_offset=2**64 - 1), runs=1, count=1), "numbers are impossible"),
-        (_forge(meta_bytes=56), "lengths are impossible"),
-        (_forge(meta_bytes=72), "lengths are impossible"),
-        (_forge(frame_bytes=65), "lengths are impossible"),
+        (_forge(meta_bytes=88), "lengths are impossible"),
+        (_forge(meta_bytes=104), "lengths are impossible"),
+        (_forge(frame_bytes=97), "lengths are impossible"),
         (_forge(meta_bytes=META_BYTES_MAX + 8, frame_bytes=META_BYTES_MAX + 8), "lengths are impossible"),
-        (_forge(meta_bytes=72, frame_bytes=72), "runs are cut off"),
-        (_forge(frame_bytes=128), "payload is cut off"),
-        (SMALL[:63], "header is cut off"),
+        (_forge(meta_bytes=104, frame_bytes=104), "runs are cut off"),
+        (_forge(frame_bytes=160), "payload is cut off"),
+        (SMALL[:95], "header is cut off"),
         (b"X" + SMALL[1:], "no frame begins here"),
         (SMALL[:-1] + b"?", "payload's checksum"),
     ],
@@ -218,16 +225,61 @@ def test_reason_names_what_is_wrong(data: bytes, reason: str) -> None:
 
 def test_frame_of_another_version_is_named() -> None:
     data = bytearray(SMALL)
-    data[12] = 2
+    data[12] = 3
     with pytest.raises(FrameError, match="checksum"):  # torn, or damaged: of another version only by its checksum
         decode_meta(bytes(data))
-    data[4:8] = crc32c(bytes(data[8 : decode_meta(SMALL).meta_bytes])).to_bytes(4, "little")
-    with pytest.raises(NewerVersion, match="version 2, this lakemq reads version 1"):
+    data[8:12] = crc32c(bytes(data[12 : decode_meta(SMALL).meta_bytes])).to_bytes(4, "little")
+    with pytest.raises(NewerVersion, match="version 3, this lakemq reads version 2"):
         decode_meta(bytes(data))
+    with pytest.raises(NewerVersion, match="encoding 1, this lakemq reads 0"):
+        decode_meta(_forge(encoding=1))
 
 
 def test_frame_that_could_not_be_read_again_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame, "META_BYTES_MAX", 128)
-    assert encode(KIND_MESSAGES, 0, 0, 0, 0, [], b"n" * 64, b"")
-    with pytest.raises(ValueError, match="at most 128 bytes, not 136"):
-        encode(KIND_MESSAGES, 0, 0, 0, 0, [], b"n" * 65, b"")
+    monkeypatch.setattr(frame, "META_BYTES_MAX", 160)
+    encode(LOG, KIND_MESSAGES, 0, 0, 0, 0, [], b"n" * 64, b"")
+    with pytest.raises(ValueError, match="at most 160 bytes, not 168"):
+        encode(LOG, KIND_MESSAGES, 0, 0, 0, 0, [], b"n" * 65, b"")
+
+
+def test_first_version_is_told_by_its_checksum() -> None:
+    header = struct.pack("<4sIIBBHQQIIIIIIQ", b"LMQF", 0, 0, 1, KIND_STATE, 0, 0, 0, 0, 0, 0, 64, 0, 0, 64)
+    header = struct.pack("<4sI", b"LMQF", crc32c(header[8:])) + header[8:]
+    assert is_version_1(header)
+    assert not is_version_1(header[:63])
+    assert not is_version_1(header[:40] + b"x" + header[41:])
+    assert not is_version_1(SMALL)
+
+
+# What no frame holds inside --------------------------------------------------------------------
+
+WORD = st.sampled_from([MAGIC, *[bytes([MAGIC[0] ^ mask]) + MAGIC[1:] for mask in range(1, 9)], bytes(8), SMALL])
+"""A frame, its beginning, and what masks make a beginning of."""
+
+
+@given(st.lists(WORD, max_size=30).map(b"".join), st.integers(0, 7))
+@example(MAGIC, 0)
+@example(b"".join(bytes([MAGIC[0] ^ mask]) + MAGIC[1:] for mask in range(9)), 0)
+@example(MAGIC * 5_000, 0)
+@example(SMALL * 100, 0)
+def test_nothing_in_a_frame_looks_like_a_frames_beginning(words: bytes, shift: int) -> None:
+    payload = bytes(shift) + words + bytes(-(shift + len(words)) % ALIGNMENT)
+    data = whole_frame(LOG, KIND_STATE, 0, 0, 0, 0, [], b"", payload)
+    assert [at for at in range(0, len(data), ALIGNMENT) if data[at : at + 8] == MAGIC] == [0]
+    meta = decode_meta(data)
+    assert open_payload(meta, data[meta.meta_bytes :]) == payload
+    assert (meta.mask == 0) == all(payload[at : at + 8] != MAGIC for at in range(0, len(payload), ALIGNMENT))
+
+
+def test_no_header_holds_a_beginning_whatever_its_numbers_are() -> None:
+    number = int.from_bytes(MAGIC, "little")
+    assert number > frame.NUMBER_MAX  # no position, offset, time or length
+    assert number % 2**32 > frame.EPOCH_MAX
+    assert number % 2**32 >= 1 << len(STORED)  # no set of columns
+    assert number % 2**32 % ALIGNMENT  # no length of a header, runs and notes
+    assert min(MAGIC[4:]) > 0  # no notes' length and the zeros after it, no version and the zero after it
+    assert number >> 48 > 1024  # no topic's length, at the end of a run's numbers
+    assert MAGIC[6] >> 4 != 4  # no first half of a UUID of random bits
+    assert MAGIC[0] >> 6 != 0b10  # nor a second one
+    with pytest.raises(UnicodeDecodeError):  # no topic's name, notes or state
+        MAGIC.decode()

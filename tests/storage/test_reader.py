@@ -10,9 +10,9 @@ import pytest
 from lakemq.model.errors import LogDamaged, MessageNotFound, PositionGone
 from lakemq.storage import reader as reader_module
 from lakemq.storage.flush_mark import FlushMark
-from lakemq.storage.frame import KIND_HOLE, encode
+from lakemq.storage.frame import KIND_HOLE
 from tests.storage.conftest import MakeLog
-from tests.storage.harness import LogHarness, Message, incompressible, messages_of
+from tests.storage.harness import LogHarness, Message, incompressible, messages_of, whole_frame
 
 
 @pytest.fixture
@@ -170,7 +170,9 @@ def test_message_that_was_lost_to_damage_is_not_found(harness: LogHarness) -> No
     position = harness.log.next_position
     harness.crash()
     with harness.segment_paths()[0].open("ab") as file:
-        file.write(encode(KIND_HOLE, position, harness.clock.time_ms, 5, 0, [], b"", b""))
+        file.write(
+            whole_frame(harness.log.identity.now, KIND_HOLE, position, harness.clock.time_ms, 5, 0, [], b"", b"")
+        )
     harness.open()
     assert harness.log.next_position == position + 5
     with pytest.raises(MessageNotFound, match="lost to damage"):

@@ -8,22 +8,26 @@ import logging
 import random
 import re
 import shutil
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from crc32c import crc32c
 
-from lakemq.model.errors import LogDamaged
+from lakemq.model.errors import LogDamaged, LogVersion
 from lakemq.storage import scan as scan_module
 from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, MAGIC, encode, encode_queue
+from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, LogEpoch, encode_queue
+from lakemq.storage.mask import MAGIC
 from lakemq.storage.recovery import recover
+from lakemq.storage.repair import repair_log
 from lakemq.storage.rows import make_row, rows_to_batch
 from lakemq.storage.scan import Broken, find_frame, scan
 from lakemq.storage.segment import Segment, segment_path
+from lakemq.storage.verify import verify_log
 from tests.storage.conftest import MakeLog
-from tests.storage.harness import LogHarness, Message, incompressible
+from tests.storage.harness import LogHarness, Message, incompressible, whole_frame
 
 
 def _write_some(harness: LogHarness, requests: int = 12) -> list[int]:
@@ -127,24 +131,6 @@ def test_torn_tail_is_cut_at_any_byte(harness: LogHarness, caplog: pytest.LogCap
         assert stored.placed[0].position == len(kept)
         assert _dense(harness.read_log())
         harness.crash()
-
-
-def test_frame_in_the_body_of_a_torn_frame_is_no_frame_of_the_log(make_log: MakeLog) -> None:
-    """Who stored a copy of an older segment in a message could keep a crashed broker from starting."""
-    harness = make_log(compression="none")
-    harness.put_topic("a")
-    _write_some(harness)
-    copy = harness.segment_paths()[0].read_bytes()
-    before = harness.read_log()
-    harness.append("a", 0, copy + b"x" * 1000)
-    harness.crash()
-    _without_hints(harness)
-    (path,) = harness.segment_paths()
-    with path.open("r+b") as file:
-        file.truncate(path.stat().st_size - 16)
-    assert find_frame(Segment(Files(), path, 0), len(copy) + 8, path.stat().st_size) is not None
-    harness.open()
-    assert harness.read_log() == before
 
 
 def test_cut_tail_is_cut_once(harness: LogHarness) -> None:
@@ -561,45 +547,60 @@ def test_frame_in_the_wrong_place_is_refused(harness: LogHarness) -> None:
     assert "is due" in _refused(harness, path, sizes[5])
 
 
-def _record_frame(position: int, body: bytes) -> bytes:
+def _record_frame(log: LogEpoch, position: int, body: bytes) -> bytes:
     mask, batch = rows_to_batch([make_row(body=body)])
     payload = bytes(batch.serialize())
     runs = [(position, 1, encode_queue("RMQ_SYS_TOPICS", 0))]
-    return encode(KIND_MESSAGES, position, 0, 1, mask, runs, b"", payload) + payload
+    return whole_frame(log, KIND_MESSAGES, position, 0, 1, mask, runs, b"", payload)
 
 
-def _state_frame(position: int, payload: bytes) -> bytes:
+def _state_frame(log: LogEpoch, position: int, payload: bytes) -> bytes:
     payload += b" " * (-len(payload) % 8)
-    return encode(KIND_STATE, position, 0, 0, 0, [], b"", payload) + payload
+    return whole_frame(log, KIND_STATE, position, 0, 0, 0, [], b"", payload)
 
 
-def _no_arrow(position: int) -> bytes:
-    payload = b"no arrow"
-    return encode(KIND_MESSAGES, position, 0, 1, 1, [(1, 1, encode_queue("RMQ_SYS_TOPICS", 0))], b"", payload) + payload
+def _no_arrow(log: LogEpoch, position: int) -> bytes:
+    runs = [(1, 1, encode_queue("RMQ_SYS_TOPICS", 0))]
+    return whole_frame(log, KIND_MESSAGES, position, 0, 1, 1, runs, b"", b"no arrow")
 
 
 @pytest.mark.parametrize(
     "frame",
     [
-        _record_frame(1, b"no JSON"),
-        _record_frame(1, b'{"op": "delete", "topic": "never made"}'),
-        _record_frame(1, b"[]"),
-        _record_frame(1, b'{"op": "put", "topic": "t", "queues": "many", "permission": "rw"}'),
-        _state_frame(1, b"{}"),
-        _state_frame(
-            1, b'{"topics": [{"topic": "t", "permission": "rw", "deleted": false, "next_offsets": [1], "floors": []}]}'
+        lambda log: _record_frame(log, 1, b"no JSON"),
+        lambda log: _record_frame(log, 1, b'{"op": "delete", "topic": "never made"}'),
+        lambda log: _record_frame(log, 1, b"[]"),
+        lambda log: _record_frame(log, 1, b'{"op": "put", "topic": "t", "queues": "many", "permission": "rw"}'),
+        lambda log: _state_frame(log, 1, b"{}"),
+        lambda log: _state_frame(
+            log,
+            1,
+            b'{"topics": [{"topic": "t", "permission": "rw", "deleted": false, "next_offsets": [1], "floors": []}]}',
         ),
-        _no_arrow(1),
+        lambda log: _no_arrow(log, 1),
     ],
 )
-def test_sound_frame_that_makes_no_sense_is_refused(harness: LogHarness, frame: bytes) -> None:
+def test_sound_frame_that_makes_no_sense_is_refused(harness: LogHarness, frame: Callable[[LogEpoch], bytes]) -> None:
     harness.crash()
     _without_hints(harness)
     (path,) = harness.segment_paths()
     size = path.stat().st_size
     with path.open("ab") as file:
-        file.write(frame)
+        file.write(frame(harness.log.identity.now))
     assert "sound" in _refused(harness, path, size)
+
+
+def test_log_of_the_first_version_is_refused_and_left_as_it_is(harness: LogHarness, tmp_path: Path) -> None:
+    harness.close()
+    (path,) = harness.segment_paths()
+    header = struct.pack("<IBBHQQIIIIIIQ", 0, 1, KIND_STATE, 0, 0, 0, 0, 0, 0, 64, 0, 0, 72)
+    content = b"LMQF" + crc32c(header).to_bytes(4, "little") + header + b"{}      "
+    path.write_bytes(content)
+    _without_hints(harness)
+    for use in (harness.open, lambda: repair_log(tmp_path), lambda: verify_log(tmp_path)):
+        with pytest.raises(LogVersion, match=r"version 1 .* reads version 2: .* moving the folder away"):
+            use()
+    assert path.read_bytes() == content
 
 
 def test_files_that_are_no_segments_are_left_alone(harness: LogHarness) -> None:

@@ -9,14 +9,14 @@ import pytest
 
 from lakemq.model.errors import LakemqError, LogDamaged, LogInUse, MessageNotFound
 from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_MESSAGES, encode, encode_queue
+from lakemq.storage.frame import KIND_MESSAGES, encode_queue
 from lakemq.storage.lock import DirectoryLock
 from lakemq.storage.repair import repair_log
 from lakemq.storage.rows import PayloadCodec, make_row, rows_to_batch
 from lakemq.storage.topics import TOPICS_TOPIC
 from lakemq.storage.verify import verify_log
 from tests.storage.conftest import MakeLog
-from tests.storage.harness import LogHarness
+from tests.storage.harness import LogHarness, whole_frame
 
 
 def _fill(harness: LogHarness, count: int = 20) -> list[tuple[int, int]]:
@@ -54,7 +54,6 @@ def test_sound_log_is_sound_and_repair_leaves_it_alone(harness: LogHarness, tmp_
 def test_damaged_frame_is_named_and_only_its_message_is_lost(
     harness: LogHarness, tmp_path: Path, victim: int, part: str
 ) -> None:
-    harness.files.next_salt = 7
     frames = _fill(harness)
     before = harness.read_log()
     harness.close()
@@ -145,14 +144,14 @@ def test_frame_forged_inside_a_body_is_neither_found_nor_repaired_into_the_log(
     for path in harness.segment_paths():
         path.unlink()
     (harness.directory / "FLUSHED").unlink()
-    harness.files.next_salt = 0xC0FFEE
     harness.open()
     harness.put_topic("a")
     harness.flush()
     record = b'{"op":"delete","topic":"a","queues":4,"permission":"rw"}'
     mask, batch = rows_to_batch([make_row(body=record)])
     payload = PayloadCodec("none", 0).encode(batch, 1).to_pybytes()
-    forged = encode(KIND_MESSAGES, 1000, 0, 1, mask, [(1, 1, encode_queue(TOPICS_TOPIC, 0))], b"", payload) + payload
+    runs = [(1, 1, encode_queue(TOPICS_TOPIC, 0))]
+    forged = whole_frame(harness.log.identity.now, KIND_MESSAGES, 1000, 0, 1, mask, runs, b"", payload)
     begin = harness.active.size
     harness.append("a", 0, b"".join(b"." * pad + forged for pad in range(8)) + b"." * 4096)
     path = harness.active.path
