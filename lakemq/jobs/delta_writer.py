@@ -18,8 +18,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakemq.jobs.delta_progress import APPLICATION, Progress, read_progress
 from lakemq.jobs.errors import LakeOutOfStep
+from lakemq.storage.lake.delta_log import APPLICATION
+from lakemq.storage.lake.progress import Progress, read_progress
 
 
 class DeltaWriter:

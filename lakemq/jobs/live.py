@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakemq.jobs.catalog import lacks_tables, register_catalog, register_live_views
-from lakemq.jobs.delta_progress import Progress, read_progress
 from lakemq.jobs.discovery import Server, announce
 from lakemq.jobs.lake_table import LakeTable
 from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
@@ -26,6 +25,7 @@ from lakemq.jobs.source import read_partition
 from lakemq.jobs.source_columns import schema_of
 from lakemq.jobs.source_options import SourceOptions
 from lakemq.jobs.source_plan import LogPartition, split
+from lakemq.storage.lake.progress import Progress, read_progress
 
 LIVE_TABLES = (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX)
 

@@ -195,6 +195,12 @@ class LakeUnreadable(LakemqError):
     code = "lake_unreadable"
 
 
+class LakeDamaged(LakemqError):
+    """A table of the lake lacks what no log holds any more: going on would lose it in silence."""
+
+    code = "lake_damaged"
+
+
 class LogInUse(LakemqError):
     """Another process holds the data directory."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from lakemq.jobs.delta_progress import read_progress
 from lakemq.jobs.lake_tables import TABLES
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.work import Work
 from lakemq.model.errors import LakemqError
+from lakemq.storage.lake.progress import read_progress
 
 _LOOK_S = 0.2
 _WAIT_S_MAX = 600.0

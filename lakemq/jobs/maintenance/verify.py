@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-from lakemq.jobs.delta_progress import read_progress
 from lakemq.jobs.lake_table import LakeTable
 from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.log_client import LogClient
@@ -29,6 +28,7 @@ from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.source_options import SourceOptions
 from lakemq.jobs.source_plan import LogPartition
 from lakemq.model.errors import LakemqError
+from lakemq.storage.lake.progress import read_progress
 
 FINDINGS_MAX = 100
 _TABLES = (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX)

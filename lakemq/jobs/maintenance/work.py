@@ -11,12 +11,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakemq.jobs.delta_progress import read_progress
 from lakemq.jobs.lake_table import LakeTable
 from lakemq.jobs.lake_tables import TABLES
 from lakemq.jobs.maintenance.table_files import is_table
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Maintenance, Settings
+from lakemq.storage.lake.progress import read_progress
 
 
 class Stopped(LakemqError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlparse
@@ -14,16 +15,13 @@ import pyarrow.compute
 
 from lakemq.model.errors import LakeUnreadable
 from lakemq.storage.lake.bounds import Between, Bounds, OneOf
+from lakemq.storage.lake.delta_log import APPLICATION, FOLDER
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
-
-APPLICATION = "lakemq-lake-"
-"""A table's transaction identifier of this and a broker's name is the position up to which the table
-holds the broker's log (docs/lake.md)."""
 
 FRESH_S = 5.0
 """A version of the table that is older is looked at again before it is used."""
@@ -67,6 +65,12 @@ class Version(NamedTuple):
         ]
         return sorted(found, key=lambda file: (file.least is not None, file.least))
 
+    def sizes(self) -> Iterator[tuple[Path, int]]:
+        """All files of the version, and how many bytes each has."""
+        paths, sizes = self.actions.column("path").to_pylist(), self.actions.column("size_bytes").to_pylist()
+        for path, size in zip(paths, sizes, strict=True):
+            yield self.folder / unquote(path), size
+
 
 class DeltaFiles:
     """The files of the Delta table in a folder, for one broker's messages. Safe from any thread."""
@@ -77,6 +81,7 @@ class DeltaFiles:
         self._lock = threading.Lock()
         self._table: DeltaTable | None = None
         self._version: Version | None = None
+        self._entry: tuple[int, ...] | None = None
         self._looked_s = 0.0
 
     def version(self, held: int) -> Version | None:
@@ -99,20 +104,21 @@ class DeltaFiles:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
-        if not (self.folder / "_delta_log").is_dir():
+        if not (self.folder / FOLDER).is_dir():
             self._table = None
             return None
         try:
-            table = self._table
-            if table is None:
-                table = DeltaTable(self.folder)
+            known, table = self._version, self._table
+            if table is None or known is None or _identity(self.folder, known.number) != self._entry:
+                # Also where the table was put back and went on otherwise: nothing known of it is so.
+                known, table = None, DeltaTable(self.folder)
             else:
                 table.update_incremental()
-            known = self._version if self._table is not None else None
             self._table = table
             number = table.version()
             if known is not None and known.number == number:
                 return known
+            self._entry = _identity(self.folder, number)
             return self._read(table, number)
         except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
             self._table = None
@@ -128,6 +134,15 @@ class DeltaFiles:
                 raise LakeUnreadable(f"the lake's table in {self.folder} has a file elsewhere: {path}")
         held = table.transaction_version(self._application)
         return Version(number, -1 if held is None else held, actions, self.folder)
+
+
+def _identity(folder: Path, number: int) -> tuple[int, ...] | None:
+    """Which file the entry of that version is: another one may come to bear the number (`heal`)."""
+    try:
+        found = (folder / FOLDER / f"{number:020}.json").stat()
+    except FileNotFoundError:
+        return None  # a checkpoint holds it
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _within(actions: pa.Table, name: str, bound: Between | OneOf) -> pa.Table:

@@ -7,8 +7,8 @@ from pathlib import Path
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.delta_progress import APPLICATION, read_progress
 from lakemq.jobs.delta_writer import DeltaWriter
+from lakemq.storage.lake.progress import APPLICATION, read_progress
 
 
 def test_where_there_is_no_table_nothing_is_held(tmp_path: Path) -> None:

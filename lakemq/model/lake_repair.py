@@ -1,0 +1,48 @@
+"""What becomes of a table of the lake whose last entries a power cut may have torn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+
+class Found(NamedTuple):
+    """An entry of a table's log that is there, and what is wrong with it or with the files that it adds."""
+
+    version: int
+    fault: str | None = None
+
+
+class Undo(NamedTuple):
+    """From `version` on the table is put back; `why` is the first fault."""
+
+    version: int
+    why: str
+
+
+def what_to_undo(expected: int, found: Sequence[Found], distrusted: int | None = None) -> Undo | None:
+    """The first version that can't stay, and with it all that come after: one that is damaged, that a failed
+    sync concerned, or that follows a gap. None: all of them are sound.
+
+    `found` ascends; `expected` is the version that must come first: after the last one that is known to be sound.
+    """
+    for each in found:
+        if each.version != expected:
+            return Undo(expected, f"version {expected} is missing")
+        if each.fault is not None:
+            return Undo(each.version, each.fault)
+        if distrusted is not None and each.version >= distrusted:
+            return Undo(each.version, "it could not be brought to disk")
+        expected += 1
+    return None
+
+
+def lost_by_undoing(left: Mapping[str, int], undone: Iterable[str], log_begins: Mapping[str, int]) -> list[str]:
+    """Whose messages neither the table nor a log would hold, by application (a transaction identifier).
+
+    `left` is how far the table would hold them, `undone` whose progress goes back, `log_begins` where the logs
+    begin that can be asked. Whose log can't be asked counts as lost.
+    """
+    lost = {application for application in undone if application not in log_begins}
+    lost |= {application for application, begin in log_begins.items() if left.get(application, 0) < begin}
+    return sorted(lost)

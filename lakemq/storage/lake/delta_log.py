@@ -1,0 +1,111 @@
+"""A Delta table's own log as files on a local disk: what each entry adds and says, and what stands beside.
+
+Delta writes an entry to another name and renames it; nothing is synced. So a power cut can leave an entry that
+is lacking, empty, torn or full of zeros, whatever comes after it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+APPLICATION = "lakemq-lake-"
+"""A table's transaction identifier of this and a broker's name is the position up to which the table
+holds the broker's log (docs/lake.md)."""
+
+FOLDER = "_delta_log"
+LAST_CHECKPOINT = "_last_checkpoint"
+_NUMBERED = re.compile(r"\.?(\d{20})\.(.+)")
+_ENTRY = "json"
+_APPENDS = "STREAMING UPDATE"
+"""Delta's name of what the lake query does: such an entry ends with the progress that it makes."""
+
+
+class TornEntry(ValueError):
+    """An entry isn't as it was written."""
+
+
+class Added(NamedTuple):
+    """A data file that an entry adds, and its bytes."""
+
+    path: Path
+    size: int
+
+
+class Entry(NamedTuple):
+    """One version of a table: the files that it adds and removes, and what it says of how far the table holds
+    whose log."""
+
+    version: int
+    added: list[Added]
+    removed: set[Path]
+    held: dict[str, int]
+
+
+class Beside(NamedTuple):
+    """A file of the log that is no entry: a checkpoint, a checksum; of that version, or up to it."""
+
+    version: int
+    path: Path
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether readers take it instead of the entries up to its version."""
+        return ".checkpoint." in self.path.name and self.path.suffix == ".parquet" and self.path.name[0] != "."
+
+
+def entries_of(table: Path) -> dict[int, Path]:
+    """The entries that are there, by version; none of what is no table."""
+    found = {version: path for version, kind, path in _numbered(table) if kind == _ENTRY and path.name[0] != "."}
+    return dict(sorted(found.items()))
+
+
+def beside_entries(table: Path) -> list[Beside]:
+    """All other files that bear a version, sidecars of checksums too, ascending."""
+    others = [(v, path) for v, kind, path in _numbered(table) if kind != _ENTRY or path.name[0] == "."]
+    return [Beside(*each) for each in sorted(others)]
+
+
+def is_table(folder: Path) -> bool:
+    """Whether there is a log of a table, in whatever state."""
+    return (folder / FOLDER).is_dir()
+
+
+def tables_of(lake: Path) -> list[Path]:
+    """The folders of a lake's tables, by name."""
+    return sorted(path for path in lake.iterdir() if is_table(path)) if lake.is_dir() else []
+
+
+def read_entry(table: Path, version: int, path: Path) -> Entry:
+    """An entry, as far as it stands in its own text. Raises `TornEntry`, `OSError`."""
+    added: list[Added] = []
+    removed: set[Path] = set()
+    held: dict[str, int] = {}
+    operation = None
+    try:
+        actions: list[dict[str, Any]] = [json.loads(line) for line in path.read_bytes().splitlines()]
+        for action in actions:
+            if "add" in action:
+                added.append(Added(table / unquote(action["add"]["path"]), int(action["add"]["size"])))
+            elif "remove" in action:
+                removed.add(table / unquote(action["remove"]["path"]))
+            elif "txn" in action and action["txn"]["appId"].startswith(APPLICATION):
+                held[action["txn"]["appId"]] = int(action["txn"]["version"])
+            elif "commitInfo" in action:
+                operation = action["commitInfo"].get("operation")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TornEntry(f"{path.name} is torn: {error}") from None
+    if not actions or (operation == _APPENDS and not held):
+        raise TornEntry(f"{path.name} is torn: it ends before its progress")
+    return Entry(version, added, removed, held)
+
+
+def _numbered(table: Path) -> list[tuple[int, str, Path]]:
+    folder = table / FOLDER
+    if not folder.is_dir():
+        return []
+    found = [(_NUMBERED.fullmatch(path.name), path) for path in folder.iterdir() if path.is_file()]
+    return [(int(match[1]), match[2], path) for match, path in found if match is not None]

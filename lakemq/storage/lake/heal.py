@@ -1,0 +1,177 @@
+"""Puts a lake back to what a crash or a power cut has left whole, before anybody writes to it.
+
+What is proved (`proof_mark`) is on disk. Of each commit since, the entry, what it adds and what stands beside it
+are read whole. From the first that isn't sound on, the table's entries are set aside: the table is what it was
+before, its progress too, so the lake query writes the rows again from the log, which lets go only of what is
+proved. Nothing is put back by a commit (as RESTORE does): Delta would keep the progress of what it undoes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from lakemq.model.errors import LakeDamaged
+from lakemq.model.lake_repair import Found, Undo, lost_by_undoing, what_to_undo
+from lakemq.storage.clock import SystemClock
+from lakemq.storage.files import Files
+from lakemq.storage.lake.delta_log import (
+    FOLDER,
+    LAST_CHECKPOINT,
+    Entry,
+    TornEntry,
+    beside_entries,
+    entries_of,
+    read_entry,
+    tables_of,
+)
+from lakemq.storage.lake.intact import drop_torn_sidecar, fault_of, sidecar_of
+from lakemq.storage.lake.progress import read_identifiers
+from lakemq.storage.lake.proof_mark import FOLDER as OWN
+from lakemq.storage.lake.proof_mark import Proved, read_marks, write_marks
+
+logger = logging.getLogger(__name__)
+
+SET_ASIDE = "set-aside"
+"""In our folder of the lake: what was taken out of tables' logs."""
+
+
+def heal(lake: Path, log_begins: Mapping[str, int] | None = None, files: Files | None = None) -> list[str]:
+    """Look at all that isn't proved, and set aside what isn't sound; what was done, in words, which are logged.
+
+    For the process that holds the lake's lock, before it writes. `log_begins`: by application (a transaction
+    identifier), where the log begins that can be asked. Raises `LakeDamaged`, with the table as it was, where
+    rows would go that no log holds any more; `OSError`.
+    """
+    files = files or Files()
+    lake = lake.absolute()
+    marks = read_marks(lake)
+    aside = lake / OWN / SET_ASIDE / str(SystemClock().now_ms())
+    said: list[str] = []
+    for table in tables_of(lake):
+        mark = marks.get(table.name)
+        said += _Patient(table, mark, aside / table.name, files).heal(log_begins or {})
+        if mark is not None and mark.distrusted is not None:
+            marks[table.name] = replace(mark, distrusted=None)
+            write_marks(lake, marks, files)
+    for line in said:
+        logger.warning("%s", line)
+    return said
+
+
+class _Patient:
+    """One table."""
+
+    def __init__(self, table: Path, mark: Proved | None, aside: Path, files: Files) -> None:
+        self._table, self._aside, self._files = table, aside, files
+        self._entries = entries_of(table)
+        self._stands = mark is not None and mark.stands(self._entries.get(mark.version))
+        self._proved = mark.version if mark is not None and self._stands else -1
+        fresh = mark is not None and (self._stands or mark.version < 0)
+        self._distrusted = mark.distrusted if mark is not None and fresh else None
+
+    def heal(self, log_begins: Mapping[str, int]) -> list[str]:
+        said = self._heal_beside()
+        undo = self._undo()
+        if undo is None:
+            return said
+        if not self._stands:
+            self._check_nothing_is_lost(undo, log_begins)
+        self._set_aside([path for version, path in self._entries.items() if version >= undo.version])
+        self._set_aside([each.path for each in beside_entries(self._table) if each.version >= undo.version])
+        if undo.version == 0:  # it is made anew, which Delta only does where there is no log
+            self._set_aside([self._table / FOLDER])
+        line = f"table {self._table.name} is put back to version {undo.version - 1}: {undo.why}"
+        return [*said, f"{line}. What its log had from there on is in {self._aside}; the rows are written again"]
+
+    def _undo(self) -> Undo | None:
+        """What can't stay. A file that is away is none's fault once a later entry that stays removes it."""
+        begin = self._begin()
+        looked_at = {version: path for version, path in self._entries.items() if version > begin}
+        if not looked_at and begin < 0:
+            return Undo(0, "it has no entry")
+        read = {version: self._read(version, path) for version, path in looked_at.items()}
+        undo: Undo | None = None
+        while True:
+            gone: set[Path] = set()
+            found: list[Found] = []
+            for version in sorted(read, reverse=True):
+                entry = read[version]
+                found.append(Found(version, self._fault(entry, gone)))
+                gone |= entry.removed if isinstance(entry, Entry) else set()
+            again = what_to_undo(begin + 1, found[::-1], self._distrusted)
+            if again is None:
+                return undo
+            undo = again
+            read = {version: each for version, each in read.items() if version < again.version}
+
+    def _begin(self) -> int:
+        """The version after which entries are looked at: what is proved, or else the newest checkpoint, which
+        has been read whole by now."""
+        if self._stands:
+            return self._proved
+        checkpoints = [each.version for each in beside_entries(self._table) if each.is_checkpoint]
+        return max([at for at in checkpoints if at in self._entries], default=-1)
+
+    def _read(self, version: int, path: Path) -> Entry | str:
+        """The entry, or what is wrong with it."""
+        fault = fault_of(path)
+        if fault is not None:
+            return fault
+        try:
+            return read_entry(self._table, version, path)
+        except TornEntry as error:
+            return str(error)
+
+    def _fault(self, entry: Entry | str, gone: set[Path]) -> str | None:
+        if isinstance(entry, str):
+            return entry
+        for added in entry.added:
+            if added.path in gone and not added.path.exists():
+                continue
+            fault = fault_of(added.path, added.size)
+            if fault is not None:
+                return fault
+            drop_torn_sidecar(added.path)
+        drop_torn_sidecar(self._entries[entry.version])
+        return None
+
+    def _heal_beside(self) -> list[str]:
+        """Checkpoints and checksums that aren't proved and are torn: the entries say it all without them."""
+        last = self._table / FOLDER / LAST_CHECKPOINT
+        there = [each.path for each in beside_entries(self._table) if each.version > self._proved]
+        torn = [path for path in [*there, last] if path.name[0] != "." and path.exists() and fault_of(path)]
+        for path in there:
+            if path not in torn and path.name[0] != ".":
+                drop_torn_sidecar(path)
+        self._set_aside([each for path in torn for each in (path, sidecar_of(path))])
+        return [f"{path.name} of table {self._table.name} is torn, and set aside" for path in torn]
+
+    def _check_nothing_is_lost(self, undo: Undo, log_begins: Mapping[str, int]) -> None:
+        left = read_identifiers(self._table, undo.version - 1)[1]
+        later = [self._read(version, path) for version, path in self._entries.items() if version >= undo.version]
+        undone = {name for entry in later if isinstance(entry, Entry) for name in entry.held}
+        lost = lost_by_undoing(left, undone, log_begins)
+        if lost:
+            raise LakeDamaged(
+                f"table {self._table.name} is damaged from version {undo.version} on: {undo.why}. The logs of "
+                f"{', '.join(lost)} no longer hold what would have to be written again. Put the table back from a "
+                "copy, or move its folder away to begin a new one"
+            )
+
+    def _set_aside(self, paths: list[Path]) -> None:
+        """Move files out of the table's log, the last first, so that what is left has no gap; on disk on
+        return. What comes to another name is no loss: nobody reads it."""
+        there = [path for path in paths if path.exists()]
+        if not there:
+            return
+        self._aside.mkdir(parents=True, exist_ok=True)
+        for path in sorted(there, key=lambda each: each.name.lstrip("."), reverse=True):
+            self._files.rename(path, self._aside / path.name)
+        last = self._table / FOLDER / LAST_CHECKPOINT
+        self._files.remove(last)  # it is a shortcut, and may name what is gone
+        self._files.remove(sidecar_of(last))
+        for folder in {path.parent for path in there}:
+            self._files.sync_dir(folder)

@@ -1,0 +1,59 @@
+"""How far a Delta table holds each broker's log, read from the files of the table's own log.
+
+Delta can tell too, but rebuilds the whole state of the table to do so: a Spark job for each look.
+Here only the transaction identifiers are read: of the last checkpoint, and of the commits since.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from lakemq.storage.lake.delta_log import APPLICATION, beside_entries, entries_of, read_entry
+
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
+"""In one file, as Delta writes it unless told to part it; it appears whole or not at all."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a version of the table holds: below these positions, everything of these brokers."""
+
+    version: int
+    held: dict[str, int]
+
+
+def read_progress(table: Path, version: int | None = None) -> Progress:
+    """The progress as of that version of the table, or the last; version -1: there is no table. Raises
+    `TornEntry`, `OSError`."""
+    last, identifiers = read_identifiers(table, version)
+    return Progress(last, {name.removeprefix(APPLICATION): position for name, position in identifiers.items()})
+
+
+def read_identifiers(table: Path, version: int | None = None) -> tuple[int, dict[str, int]]:
+    """The same as the table has it: its version, and our transaction identifiers."""
+    entries = {at: path for at, path in entries_of(table).items() if version is None or at <= version}
+    last = max(entries, default=-1)
+    checkpoints = {
+        each.version: each.path
+        for each in beside_entries(table)
+        if each.version <= last and _CHECKPOINT.fullmatch(each.path.name)
+    }
+    start = max(checkpoints, default=-1)
+    held = _of_checkpoint(checkpoints[start]) if checkpoints else {}
+    for at, path in entries.items():
+        if at > start:
+            held |= read_entry(table, at, path).held
+    return last, held
+
+
+def _of_checkpoint(file: Path) -> dict[str, int]:
+    column = pq.read_table(file, columns=["txn"])["txn"].to_pylist()
+    return {
+        each["appId"]: each["version"]
+        for each in column
+        if each is not None and each["appId"] is not None and each["appId"].startswith(APPLICATION)
+    }
