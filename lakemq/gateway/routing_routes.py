@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.routing.decisions import Posted
@@ -20,12 +20,24 @@ Strict = ConfigDict(extra="forbid", strict=True)
 
 
 class NackBody(BaseModel):
-    """One message to be consumed later."""
+    """One message to be consumed later, named by its id or, while it is out, by its receipt."""
 
     model_config = Strict
-    message_id: str = Field(max_length=200)
+    message_id: str | None = Field(None, max_length=200)
+    receipt: str | None = Field(None, max_length=200)
     delay_level: int = Field(0, ge=-(2**31), le=2**31)
     max_reconsume_times: int | None = Field(None, ge=0, le=10_000)
+
+    @model_validator(mode="after")
+    def names_one(self) -> Self:
+        """Raises `ValueError` unless just one of the two names the message."""
+        if (self.message_id is None) == (self.receipt is None):
+            raise ValueError("a message is named by message_id or by receipt")
+        return self
+
+    def name(self) -> dict[str, str | None]:
+        """What names the message."""
+        return {"receipt": self.receipt} if self.message_id is None else {"message_id": self.message_id}
 
 
 class NacksBody(BaseModel):
@@ -58,11 +70,12 @@ def make_router(broker: Broker) -> APIRouter:
 
     @router.post("/groups/{group}/nacks", summary="Consume messages later")
     async def nack(group: str, body: NacksBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        nacks = [Nack(each.message_id, each.delay_level, each.max_reconsume_times) for each in body.messages]
+        nacks = [
+            Nack(each.message_id, each.delay_level, each.max_reconsume_times, each.receipt) for each in body.messages
+        ]
         statuses = await routing.nacks.nack(check_group(group), nacks)
         await broker.keep_promise()
-        ids = [each.message_id for each in body.messages]
-        results = [{"message_id": name, "status": status} for name, status in zip(ids, statuses, strict=True)]
+        results = [each.name() | {"status": status} for each, status in zip(body.messages, statuses, strict=True)]
         return {"messages": results}
 
     @router.get("/routing", summary="What waits, and the settings of the routing queries")

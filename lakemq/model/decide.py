@@ -20,7 +20,7 @@ State = DelayState | TransactionState | RetryState | ReceiptState
 DelayAction = Literal["hold", "deliver", "recall", "move", "wait", "drop"]
 TransactionAction = Literal["commit", "rollback", "check", "give_up"]
 NackAction = Literal["retry", "dead_letter", "deliver", "nack", "redrive"]
-ReceiptAction = Literal["acknowledge", "change", "retry", "dead_letter", "forget", "receive"]
+ReceiptAction = Literal["acknowledge", "change", "nack", "retry", "dead_letter", "forget", "receive"]
 Action = DelayAction | TransactionAction | NackAction | ReceiptAction
 
 
@@ -105,6 +105,7 @@ TRANSITIONS: Mapping[Kind, Mapping[tuple[State, Event], Effect]] = {
     Kind.RECEIPT: {
         (_O, Event.ACKNOWLEDGED): Effect("acknowledge", ReceiptState.ACKNOWLEDGED),
         (_O, Event.CHANGED): Effect("change", ReceiptState.CHANGED),
+        (_O, Event.NACKED): Effect("nack", ReceiptState.NACKED),
         (_O, Event.DUE): Effect("retry", ReceiptState.RETRIED),
         (_O, Event.LAST_DUE): Effect("dead_letter", ReceiptState.DEAD),
         (_O, Event.RESET): Effect("forget", ReceiptState.FORGOTTEN),

@@ -26,6 +26,7 @@ class ReceiptState(StrEnum):
     OUT = "O"
     ACKNOWLEDGED = "A"
     CHANGED = "C"
+    NACKED = "N"
     RETRIED = "T"
     DEAD = "Q"
     FORGOTTEN = "F"

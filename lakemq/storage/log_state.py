@@ -24,8 +24,10 @@ class LogState:
         self.groups.on_reset = self._reset
 
     def _reset(self, group: str, topic: str, offsets: dict[int, int]) -> None:
-        """What a group receives goes on where its offsets were reset to."""
+        """What a group receives goes on where its offsets were reset to; and what it nacked before it may
+        nack again, as it gets it again."""
         self.routing.receipts.reset(group, topic, offsets)
+        self.routing.nacked.pop(group, None)
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, for a state frame or a snapshot."""

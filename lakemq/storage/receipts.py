@@ -1,7 +1,8 @@
 """What is handed out to groups, as the log's receipts and acknowledgements make it.
 
 A receipt is a row in `RECEIVE_TOPIC`, and its position a pending cause while the message is out. Its
-one effect is an acknowledgement, another receipt that takes its place, a retry copy or a dead letter.
+one effect is an acknowledgement, another receipt that takes its place, a nack, a retry copy or a dead
+letter.
 docs/routing.md has the states and their letters.
 """
 
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pyroaring import BitMap64
 
-from lakemq.model.names import retry_topic
+from lakemq.model.names import NACK_TOPIC, SCHEDULE_TOPIC, retry_topic
 from lakemq.storage.bitmaps import pack, pack_numbers, unpack, unpack_numbers
 from lakemq.storage.dues import Dues
 from lakemq.storage.subscription import Cursor, Order, Subscription, Waiters
@@ -109,6 +110,10 @@ class Receipts:
         """All receipts that the log holds."""
         self.acked = BitMap64()
         """Those that were acknowledged."""
+        self.nacked = BitMap64()
+        """Those that were nacked."""
+        self.delayed: dict[int, tuple[Subscription, Order]] = {}
+        """By position, the nacks of messages that were out, and what these wait in for their retries."""
 
     def __len__(self) -> int:
         return len(self.out)
@@ -116,6 +121,18 @@ class Receipts:
     def find(self, group: str, topic: str) -> Subscription | None:
         """How far the group has come in the topic; None before its first receive."""
         return self.subscriptions.get((group, topic))
+
+    def receipt_of(self, group: str, topic: str, message: int) -> int | None:
+        """The receipt of a message that the group has out of the topic, or of its retries; or None."""
+        subscription = self.find(group, topic)
+        return None if subscription is None else subscription.receipts.get(message)
+
+    def has_passed(self, group: str, topic: str, queue: tuple[str, int], offset: int) -> bool:
+        """Whether the group's receives of the topic are done with the message at an offset of that queue,
+        or have it out."""
+        subscription = self.find(group, topic)
+        cursor = None if subscription is None else subscription.cursors.get(queue)
+        return cursor is not None and (offset < cursor.low or offset in cursor.ahead)
 
     def waiters(self, group: str, topic: str) -> Waiters:
         """Who waits for the group's messages of the topic."""
@@ -176,6 +193,7 @@ class Receipts:
     def _put(self, receipt: int, out: Out) -> None:
         self.out[receipt] = out
         out.cursor.out.add(out.offset)
+        out.subscription.receipts[out.message] = receipt
         keys = out.subscription.keys_out
         keys[out.order] = keys.get(out.order, 0) + 1
         group = out.subscription.group
@@ -187,6 +205,7 @@ class Receipts:
         if out is not None:
             self.dues.remove(out.until_ms, receipt)
             out.cursor.out.discard(out.offset)
+            out.subscription.receipts.pop(out.message, None)
             out.subscription.drop_key(out.order)
             group = out.subscription.group
             self.out_of_group[group] -= 1
@@ -210,9 +229,24 @@ class Receipts:
         offset of its topic."""
         out = self._take(receipt)
         assert out is not None
-        if topic == retry_topic(out.subscription.group):
-            out.subscription.wait_for(offset, out.order, position)
-        self._wake_ordered(out.subscription)
+        if topic == NACK_TOPIC:
+            self.nacked.add(receipt)
+        self._wait(out.subscription, out.order, topic, position, offset)
+
+    def follow(self, cause: int, topic: str, position: int, offset: int) -> None:
+        """The effect of one of `delayed` is at a position of the log and an offset of its topic."""
+        subscription, order = self.delayed.pop(cause)
+        subscription.release(order)
+        self._wait(subscription, order, topic, position, offset)
+
+    def _wait(self, subscription: Subscription, order: Order, topic: str, position: int, offset: int) -> None:
+        """Let what keeps the order wait, if what is stored there is to be handed out again."""
+        if topic == retry_topic(subscription.group):
+            subscription.wait_for(offset, order, position)
+        elif topic in (NACK_TOPIC, SCHEDULE_TOPIC):
+            self.delayed[position] = subscription, order
+            subscription.hold(order)
+        self._wake_ordered(subscription)
 
     def _wake_ordered(self, subscription: Subscription) -> None:
         waiters = self._waiters.get((subscription.group, subscription.topic))
@@ -255,6 +289,7 @@ class Receipts:
         had received was stored before that."""
         self.issued.remove_range(0, min_position)
         self.acked.remove_range(0, min_position)
+        self.nacked.remove_range(0, min_position)
         for key, waiters in list(self._waiters.items()):
             if not waiters.any and not waiters.ordered:
                 del self._waiters[key]
@@ -285,6 +320,11 @@ class Receipts:
             "subscriptions": [subscription.dump() for subscription in self.subscriptions.values()],
             "issued": pack(self.issued),
             "acked": pack(self.acked),
+            "nacked": pack(self.nacked),
+            "delayed": [
+                [position, numbers[subscription.group, subscription.topic], order]
+                for position, (subscription, order) in self.delayed.items()
+            ],
         }
 
     def restore(self, dumped: dict[str, Any]) -> None:
@@ -302,4 +342,7 @@ class Receipts:
             cursor = subscription.cursor(source, queue_id)
             self._put(receipt, Out(subscription, cursor, order, offset, message, times, most, until_ms))
             self.dues.add(until_ms, (receipt,))
-        self.issued, self.acked = unpack(dumped["issued"]), unpack(dumped["acked"])
+        for position, number, order in dumped["delayed"]:
+            self.delayed[position] = subscriptions[number], order
+            subscriptions[number].hold(order)
+        self.issued, self.acked, self.nacked = (unpack(dumped[name]) for name in ("issued", "acked", "nacked"))

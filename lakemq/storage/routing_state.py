@@ -174,9 +174,11 @@ class RoutingState:
         for number, (cause, due, transaction_id, origin, tag) in enumerate(rows):
             if cause is None:
                 continue
+            where = run.topic, meta.first_position + run.row + number, run.first_queue_offset + number
+            if cause in self.receipts.delayed:
+                self.receipts.follow(cause, *where)
             if cause in self.receipts.out:
-                position = meta.first_position + run.row + number
-                self.receipts.settle(cause, run.topic, position, run.first_queue_offset + number)
+                self.receipts.settle(cause, *where)
             elif cause in self.delays:
                 self._settle_delay(cause, due, origin, run.topic)
             elif cause in self.halves:

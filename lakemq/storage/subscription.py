@@ -94,6 +94,7 @@ class Subscription:
         "keys_out",
         "keys_waiting",
         "last_position",
+        "receipts",
         "topic",
         "waiting",
     )
@@ -102,17 +103,20 @@ class Subscription:
         self.group = group
         self.topic = topic
         self.cursors: dict[tuple[str, int], Cursor] = {}
+        self.receipts: dict[int, int] = {}
+        """Of each message that is out, by its position: its receipt."""
         self.keys_out: dict[Order, int] = {}
         """How many messages of each order are out."""
         self.waiting: dict[int, Waiting] = {}
         """By offset in the retry topic."""
         self.keys_waiting: dict[Order, int] = {}
+        """How many messages of each order are `waiting`, or are nacked and not yet retried."""
         self.last_position = 0
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is out and nothing waits."""
-        return not self.keys_out and not self.waiting
+        return not self.keys_out and not self.keys_waiting
 
     def cursor(self, source: str, queue_id: int) -> Cursor:
         """The cursor of a queue, made when missing."""
@@ -131,14 +135,22 @@ class Subscription:
     def wait_for(self, offset: int, order: Order, position: int) -> None:
         """A retry copy was stored."""
         self.waiting[offset] = Waiting(order, position)
+        self.hold(order)
+
+    def hold(self, order: Order) -> None:
+        """One message more of the order waits."""
         self.keys_waiting[order] = self.keys_waiting.get(order, 0) + 1
+
+    def release(self, order: Order) -> None:
+        """One message less of the order waits."""
+        _decrease(self.keys_waiting, order)
 
     def wait_no_more(self, offset: int) -> Order | None:
         """The retry copy was handed out, or is gone; returns its order if it was waited for."""
         waited = self.waiting.pop(offset, None)
         if waited is None:
             return None
-        _decrease(self.keys_waiting, waited.order)
+        self.release(waited.order)
         return waited.order
 
     def drop_key(self, order: Order) -> None:

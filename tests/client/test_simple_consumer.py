@@ -53,6 +53,24 @@ def test_what_is_not_acknowledged_in_time_comes_again(brisk: GatewayProcess, top
     assert [message.body for message in stored(brisk.url, f"%DLQ%{group}")] == [b"twice"]
 
 
+def test_what_is_nacked_comes_again_once(brisk: GatewayProcess, topic: str, group: str) -> None:
+    """Regression: it came again by the nack, and once more as its receipt ran out."""
+    put(brisk.url, topic, ["x", "poison"])
+    with SimpleConsumer(group, brokers=brisk.url) as consumer:
+        messages = receive_all(consumer, topic, 2)
+        [poison] = [message for message in messages if message.text() == "poison"]
+        [fine] = [message for message in messages if message.text() == "x"]
+        assert consumer.nack(poison, -1) == ["ok"]
+        assert consumer.nack([poison, fine, fine], 1) == ["duplicate", "ok", "ok"]
+        assert consumer.ack(messages) == ["receipt_expired"] * 2
+        [again] = consumer.receive(topic, wait_s=20)
+        assert (again.text(), again.reconsume_times) == ("x", 1)
+        assert consumer.ack(again) == ["ok"]
+        assert consumer.nack(again) == ["receipt_expired"]
+        assert consumer.receive(topic, wait_s=0) == []
+    assert [message.body for message in stored(brisk.url, f"%DLQ%{group}")] == [b"poison"]
+
+
 def test_invisibility_is_changed(brisk: GatewayProcess, topic: str, group: str) -> None:
     put(brisk.url, topic, ["m"])
     with SimpleConsumer(group, brokers=brisk.url) as consumer:

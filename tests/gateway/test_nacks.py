@@ -10,7 +10,10 @@ import pytest
 
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, is_problem, produce, pull_all
+from tests.gateway.receiving import ack, change, receive
 from tests.gateway.routing import decide, nack, position, wait_until
+
+NAMES = ("message_id", "receipt")
 
 
 def retries(http: httpx.Client, group: str, count: int) -> list[dict[str, Any]]:
@@ -73,6 +76,54 @@ def test_a_nack_of_what_is_not_there_stores_none(http: httpx.Client, topic: str)
     for field in ({"delay_level": "3"}, {"max_reconsume_times": -1}, {"other": 1}):
         assert is_problem(nack(http, group, {"message_id": plain["message_id"], **field}), 400, "invalid_request")
     assert http.get(f"/v1/topics/%25DLQ%25{group}").status_code == 404
+
+
+def test_a_nack_settles_the_receipt_of_a_message_that_is_out(http: httpx.Client, topic: str) -> None:
+    """Regression: two copies came back, as the receipt ran out and the nack acted."""
+    group = f"g-{topic}"
+    produce(http, topic, "a", "b", "c", "d")
+    by_id, by_receipt, acked, ran_out = receive(http, group, topic)
+    dead = {"delay_level": -1}
+    nacks = [{"message_id": by_id["message_id"], **dead}, {"receipt": by_receipt["receipt"], **dead}]
+    answer = nack(http, group, *nacks).json()["messages"]
+    assert answer == [
+        {"message_id": by_id["message_id"], "status": "ok"},
+        {"receipt": by_receipt["receipt"], "status": "ok"},
+    ]
+    assert ack(http, group, acked, by_id, by_receipt) == ["ok", "receipt_expired", "receipt_expired"]
+    assert is_problem(change(http, group, by_id["receipt"], 0), 409, "receipt_expired")
+    change(http, group, ran_out["receipt"], 0)
+    again = [{name: each[name], **dead} for each in (by_id, by_receipt, acked, ran_out) for name in NAMES]
+    statuses = [each["status"] for each in nack(http, group, *again).json()["messages"]]
+    assert statuses == ["duplicate"] * 5 + ["receipt_expired", "duplicate", "receipt_expired"]
+    (retried,) = receive(http, group, topic)
+    assert ack(http, group, retried) == ["ok"]
+    assert {m["body"] for m in pull_all(http, f"%25DLQ%25{group}")} == {by_id["body"], by_receipt["body"]}
+
+
+def test_a_nack_names_its_message_once(http: httpx.Client, topic: str) -> None:
+    group = f"g-{topic}"
+    produce(http, topic, "a")
+    (message,) = receive(http, group, topic)
+    both = {name: message[name] for name in NAMES}
+    for named in ({}, both):
+        assert is_problem(nack(http, group, named), 400, "invalid_request")
+    for receipt in ("nix", "other.5", message["message_id"]):
+        assert nack(http, group, {"receipt": receipt}).json()["messages"][0]["status"] == "invalid_receipt"
+    others = nack(http, f"h-{topic}", {"receipt": message["receipt"]})
+    assert others.json()["messages"][0]["status"] == "invalid_receipt"
+    assert ack(http, group, message) == ["ok"]
+
+
+def test_after_a_reset_a_group_may_nack_again(http: httpx.Client, topic: str) -> None:
+    """Regression: the second nack was a duplicate, and the message lost."""
+    group = f"g-{topic}"
+    (sent,) = produce(http, topic, "x")
+    again = {"message_id": sent["message_id"], "delay_level": -1}
+    assert nack(http, group, again).json()["messages"][0]["status"] == "ok"
+    reset = http.post(f"/v1/groups/{group}/offsets/reset", json={"topic": topic, "to": "earliest"})
+    assert reset.status_code == 200
+    assert nack(http, group, again).json()["messages"][0]["status"] == "ok"
 
 
 @pytest.mark.parametrize("prefix", ["%25RETRY%25", "%25DLQ%25"])

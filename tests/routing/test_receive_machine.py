@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import tempfile
+from asyncio import sleep
 from collections import Counter
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakemq.gateway.routing.decisions import Posted
-from lakemq.model.errors import ReceiptExpired, StoreUnwritable
+from lakemq.gateway.routing.nacks import Nack
+from lakemq.model.errors import MessageNotFound, ReceiptExpired, StoreUnwritable
 from lakemq.model.message import Draft
-from lakemq.model.names import ACK_TOPIC, RECEIVE_TOPIC
+from lakemq.model.names import ACK_TOPIC, NACK_TOPIC, RECEIVE_TOPIC
 from tests.routing.harness import Message, Received, RoutingHarness
 
 EXAMPLES = int(os.environ.get("LAKEMQ_TEST_EXAMPLES", "12"))
@@ -75,7 +77,7 @@ class ReceiveMachine(RuleBasedStateMachine):
             assert each.origin not in self.acked[group], "what was acknowledged came back"
             assert each.origin not in held, "what is out was handed out again"
             earlier = [own for name, own in self.receipts if name == group and own.origin == each.origin]
-            ran_out = [own for own in earlier if before[own.receipt] == "expired"]
+            ran_out = [own for own in earlier if before[own.receipt] in ("expired", "nacked")]
             assert each.reconsume_times == len(ran_out)
             held.add(each.origin)
         if group == ORDERED:
@@ -129,14 +131,39 @@ class ReceiveMachine(RuleBasedStateMachine):
             self.receipts.append((group, held._replace(receipt=int(receipt.rpartition(".")[2]))))
 
     @precondition(lambda self: self.receipts)
-    @rule(pick=PICK, group=GROUPS)
-    def everything_at_once(self, pick: int, group: str) -> None:
-        """An acknowledgement, the query's decision on it, a receive: what was answered must hold."""
+    @rule(pick=PICK, level=st.sampled_from([-1, 0, 1]), by_receipt=st.booleans())
+    def nack(self, pick: int, level: int, by_receipt: bool) -> None:
+        group, held = self.receipts[pick % len(self.receipts)]
+        before = self.statuses()
+        nack = self.nack_of(held, level, by_receipt)
+        try:
+            (status,) = self.harness.run(self.harness.broker.router.nacks.nack(group, [nack]))
+        except MessageNotFound:
+            assert held.position < self.harness.broker.log.min_position
+            return
+        own = {each.receipt for name, each in self.receipts if name == group and each.position == held.position}
+        is_out = before[held.receipt] == "out" if by_receipt else any(before[each] == "out" for each in own)
+        assert (status == "ok") == is_out
+        if by_receipt and held.receipt >= self.harness.broker.log.min_position and not is_out:
+            assert status == ("duplicate" if before[held.receipt] == "nacked" else "receipt_expired")
+
+    def nack_of(self, held: Received, level: int, by_receipt: bool) -> Nack:
+        """A nack of a message that was received, by its receipt or by its id."""
+        if by_receipt:
+            return Nack(None, level, receipt=self.harness.id_of(held.receipt))
+        return Nack(self.harness.id_of(held.position), level)
+
+    @precondition(lambda self: self.receipts)
+    @rule(pick=PICK, group=GROUPS, by_receipt=st.booleans())
+    def everything_at_once(self, pick: int, group: str, by_receipt: bool) -> None:
+        """An acknowledgement, a nack, the query's decision on it, a receive: what was answered must hold."""
         name, held = self.receipts[pick % len(self.receipts)]
         acknowledger, decisions = self.harness.broker.router.acknowledger, self.harness.broker.router.decisions
         receipt = self.harness.id_of(held.receipt)
-        (first,), _, received, (second,) = self.harness.run_all(
+        nack = self.nack_of(held, 1, by_receipt)
+        (first,), _, _, received, (second,) = self.harness.run_all(
             acknowledger.acknowledge(name, [receipt]),
+            self.harness.broker.router.nacks.nack(name, [nack]) if held.position >= self.min_position else sleep(0),
             decisions.take(self.harness.decisions()),
             self.harness.receiving(group, 3, 1_000, MOST, group == ORDERED),
             acknowledger.acknowledge(name, [receipt]),
@@ -212,10 +239,15 @@ class ReceiveMachine(RuleBasedStateMachine):
 
     # What must hold --------------------------------------------------------------------------
 
+    @property
+    def min_position(self) -> int:
+        """Where the log begins."""
+        return self.harness.broker.log.min_position
+
     def statuses(self) -> dict[int, str]:
         """What the log says of every receipt."""
         messages = self.everything()
-        names = {ACK_TOPIC: "acked", RECEIVE_TOPIC: "changed"}
+        names = {ACK_TOPIC: "acked", RECEIVE_TOPIC: "changed", NACK_TOPIC: "nacked"}
         effects = {m.get("cause"): names.get(m.topic, "expired") for m in messages if m.get("cause") is not None}
         return {m.position: effects.get(m.position, "out") for m in messages if m.topic == RECEIVE_TOPIC}
 

@@ -92,16 +92,28 @@ class SimpleConsumer:
     async def ack(self, messages: MessageView | Sequence[MessageView]) -> list[str]:
         """These are done. Of each: `ok`, also when that was said before, or `receipt_expired`: its time
         was over, and the message is handed out again."""
-        given = [messages] if isinstance(messages, MessageView) else list(messages)
-        by_broker: dict[str, list[str]] = {}
-        for message in given:
-            by_broker.setdefault(message.broker, []).append(_receipt(message))
+        given, by_broker = _by_broker(messages)
         statuses: dict[str, str] = {}
         for broker, receipts in by_broker.items():
             transport = await self._cluster.transport(broker)
             answer = await transport.send("POST", f"{self._path}/acks", {"receipts": receipts})
             statuses |= {entry["receipt"]: entry["status"] for entry in answer["receipts"]}
-        return [statuses[_receipt(message)] for message in given]
+        return [statuses[receipt] for receipt in given]
+
+    async def nack(self, messages: MessageView | Sequence[MessageView], delay_level: int = 0) -> list[str]:
+        """These could not be processed: the group gets them again, after a delay. Of each: `ok`, `duplicate`
+        when that was said before, or `receipt_expired` when it was acknowledged or its time was over.
+
+        `delay_level` 0: the broker chooses one that grows with each time; < 0: straight to the dead letters.
+        """
+        given, by_broker = _by_broker(messages)
+        statuses: dict[str, str] = {}
+        for broker, receipts in by_broker.items():
+            entries = [{"receipt": receipt, "delay_level": delay_level} for receipt in receipts]
+            transport = await self._cluster.transport(broker)
+            answer = await transport.send("POST", f"{self._path}/nacks", {"messages": entries})
+            statuses |= {entry["receipt"]: entry["status"] for entry in answer["messages"]}
+        return [statuses[receipt] for receipt in given]
 
     async def change_invisible(self, message: MessageView, invisible_s: float) -> None:
         """Have a message invisible for so long from now on; 0: it is handed out again at once. The
@@ -154,6 +166,15 @@ class SimpleConsumer:
             if clock() >= end_s:
                 return []
             slice_s = SLICE_S
+
+
+def _by_broker(messages: MessageView | Sequence[MessageView]) -> tuple[list[str], dict[str, list[str]]]:
+    """The messages' receipts, in their order, and each once by broker."""
+    given = [messages] if isinstance(messages, MessageView) else list(messages)
+    by_broker: dict[str, dict[str, None]] = {}
+    for message in given:
+        by_broker.setdefault(message.broker, {})[_receipt(message)] = None
+    return [_receipt(message) for message in given], {name: list(each) for name, each in by_broker.items()}
 
 
 def _receipt(message: MessageView) -> str:

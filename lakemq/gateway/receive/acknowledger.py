@@ -31,12 +31,12 @@ class Acknowledger:
     async def acknowledge(self, group: str, receipts: Sequence[str]) -> list[str]:
         """The status of each: `ok`, also the second time; `receipt_expired`; `invalid_receipt` for what
         is no receipt of the group. Raises `StoreUnwritable`, with none acknowledged."""
-        positions = [self._position(receipt) for receipt in receipts]
+        positions = [self.position(receipt) for receipt in receipts]
         queue = (await self._executor.ensure_topic(ACK_TOPIC)).queues[0]
         known = [position for position in positions if position is not None]
         await self._executor.settled(known)
         # From here to the claims nothing comes in between: what is out now is acknowledged.
-        statuses = [INVALID if position is None else self._status(group, position) for position in positions]
+        statuses = [INVALID if position is None else self.status(group, position) for position in positions]
         valid = [position for position, status in zip(positions, statuses, strict=True) if status == OK]
         claimed = self._executor.claim([position for position in valid if position is not None])
         if claimed:
@@ -44,7 +44,8 @@ class Acknowledger:
             await self._executor.execute_batch(batch, [(queue, len(claimed))], 0, claimed)
         return statuses
 
-    def _status(self, group: str, receipt: int) -> str:
+    def status(self, group: str, receipt: int) -> str:
+        """What an acknowledgement of the receipt at a position is answered."""
         out = self._receipts.out.get(receipt)
         if out is not None:
             return OK if out.subscription.group == group else INVALID
@@ -53,7 +54,8 @@ class Acknowledger:
         gone = receipt < self._executor.log.min_position
         return EXPIRED if gone or receipt in self._receipts.issued else INVALID
 
-    def _position(self, receipt: str) -> int | None:
+    def position(self, receipt: str) -> int | None:
+        """Where the receipt is; None of what is none of this broker."""
         # Not `parse_message_id`: nothing is to be raised here, and this is on every message's way.
         name, _, digits = receipt.rpartition(".")
         if name != self._executor.name or not (digits.isascii() and digits.isdigit()) or len(digits) > DIGITS_MAX:
@@ -65,7 +67,7 @@ class Acknowledger:
 
         Raises `InvalidRequest`, `ReceiptExpired`, `StoreUnwritable`.
         """
-        position = self._position(receipt)
+        position = self.position(receipt)
         if position is None:
             raise InvalidRequest(f"{receipt[:200]!r} is no receipt of this broker")
         await self._executor.settled((position,))
@@ -82,7 +84,7 @@ class Acknowledger:
     def _owned(self, group: str, receipt: int) -> Out:
         out = self._receipts.out.get(receipt)
         if out is None:
-            status = self._status(group, receipt)
+            status = self.status(group, receipt)
             if status == INVALID:
                 raise InvalidRequest("that is no receipt")
             raise ReceiptExpired("the message was acknowledged" if status == OK else "the receipt is no longer valid")

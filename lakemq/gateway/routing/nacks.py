@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from lakemq.gateway.receive.acknowledger import EXPIRED, INVALID, OK, Acknowledger
 from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor, origin_of
 from lakemq.model.decide import of_nack
 from lakemq.model.errors import FlowControl, InvalidRequest, LogDamaged, MessageNotFound
@@ -31,17 +32,34 @@ from lakemq.storage.topics import Queue
 logger = logging.getLogger(__name__)
 
 
-class Nack(NamedTuple):
-    """One message that is to be consumed later. `max_reconsume_times` None: the broker's."""
+DUPLICATE = "duplicate"
 
-    message_id: str
+
+class Nack(NamedTuple):
+    """One message that is to be consumed later, named by its id or, while it is out, by its receipt.
+    `max_reconsume_times` None: that of its receive, or else the broker's."""
+
+    message_id: str | None
     delay_level: int = 0
     max_reconsume_times: int | None = None
+    receipt: str | None = None
+
+
+class _Asked(NamedTuple):
+    """What a nack is about: the message at a position, out by `receipt` when it is named by that; or
+    why it is about nothing."""
+
+    position: int | None
+    receipt: int | None = None
+    status: str = OK
 
 
 class _Known(NamedTuple):
-    """What a nack must know of its message."""
+    """What a nack must know of its message: where it is stored, the topic that its group wants, and
+    its attempts."""
 
+    queue: tuple[str, int]
+    offset: int
     topic: str
     reconsume_times: int
 
@@ -56,39 +74,122 @@ class _Message(NamedTuple):
 
 class Nacks:
     """The nacks of one broker. `anticipate`: what a nack leads to follows from the nack alone, so it
-    is carried out at once."""
+    is carried out at once.
 
-    def __init__(self, executor: Executor, settings: Settings, anticipate: bool) -> None:
+    A nack of a message that is out is the effect of its receipt: so a message that was handed out has
+    one outcome, an acknowledgement, a nack or running out, whichever claims the receipt first."""
+
+    def __init__(self, executor: Executor, settings: Settings, anticipate: bool, acknowledger: Acknowledger) -> None:
         self._executor = executor
+        self._acknowledger = acknowledger
         self._levels = settings.delay.levels
         self._limits = settings.retry
         self._anticipate = anticipate
         self._storing: dict[tuple[str, int], asyncio.Future[None]] = {}
 
     async def nack(self, group: str, nacks: Sequence[Nack]) -> list[str]:
-        """Store the nacks, all or none; of each: `ok`, or `duplicate` when it was there before.
+        """Store the nacks, all or none; of each: `ok`; `duplicate` when the group was done with the message
+        before (nacked, acknowledged, ran out); of one by receipt also `receipt_expired` when it was done
+        with otherwise than by a nack, and `invalid_receipt`.
 
         Raises `MessageNotFound`, `InvalidRequest`, `FlowControl`, `StoreUnwritable`, `LogDamaged`.
         """
-        if len(self._executor.state.nacks) + len(nacks) > self._limits.waiting_max:
-            raise FlowControl(f"{self._limits.waiting_max} nacks wait for a decision (retry.waiting_max)")
-        positions = [self._position(nack.message_id) for nack in nacks]
-        known = await self._look_up(group, positions)
-        while others := {self._storing[group, each] for each in positions if (group, each) in self._storing}:
-            await asyncio.wait(others)
-        seen = self._executor.state.nacked.get(group, ())
-        fresh: dict[int, Nack] = {}
-        for position, nack in zip(positions, nacks, strict=True):
-            if position not in seen:
-                fresh.setdefault(position, nack)
-        if fresh:
-            await self._store(group, fresh, known)
-        first: set[int] = set()
-        statuses: list[str] = []
-        for position in positions:
-            statuses.append("ok" if position in fresh and position not in first else "duplicate")
-            first.add(position)
+        self._check_room(len(nacks))
+        asked = await self._ask(group, nacks)
+        known = await self._look_up(group, sorted({each.position for each in asked if each.position is not None}))
+        now = self._executor.log.now_ms()
+        # Before anything is stored: a group whose topics can't be made has no nacks.
+        for action in {
+            of_nack(known[each.position].reconsume_times, *self._terms(nack, each.receipt), self._levels, now).action
+            for each, nack in zip(asked, nacks, strict=True)
+            if each.position is not None
+        }:
+            await self._executor.ensure_topic(retry_topic(group) if action == "retry" else dead_letter_topic(group))
+        queue = (await self._executor.ensure_topic(NACK_TOPIC)).queues[0]
+        await self._undisturbed(group, known)
+        # From here to the claims nothing comes in between.
+        statuses, rows = self._choose(group, asked, nacks, known)
+        if rows:
+            await self._store(group, rows, queue, now)
         return statuses
+
+    def _check_room(self, count: int) -> None:
+        state, most = self._executor.state, self._limits.waiting_max
+        if len(state.nacks) + count > most:
+            raise FlowControl(f"{most} nacks wait for a decision (retry.waiting_max)")
+        if len(state.receipts.delayed) + count > most:
+            raise FlowControl(f"{most} messages that were received wait for their retries (retry.waiting_max)")
+
+    async def _ask(self, group: str, nacks: Sequence[Nack]) -> list[_Asked]:
+        receipts = {
+            nack.receipt: self._acknowledger.position(nack.receipt) for nack in nacks if nack.receipt is not None
+        }
+        await self._executor.settled([each for each in receipts.values() if each is not None])
+        asked: list[_Asked] = []
+        for nack in nacks:
+            if nack.receipt is None:
+                assert nack.message_id is not None, "a nack names a message"
+                asked.append(_Asked(self._position(nack.message_id)))
+            else:
+                asked.append(self._ask_by_receipt(group, receipts[nack.receipt]))
+        return asked
+
+    def _ask_by_receipt(self, group: str, receipt: int | None) -> _Asked:
+        if receipt is None:
+            return _Asked(None, status=INVALID)
+        receipts = self._executor.state.receipts
+        status = self._acknowledger.status(group, receipt)
+        if receipt in receipts.out and status == OK:
+            return _Asked(receipts.out[receipt].message, receipt)
+        if receipt in receipts.nacked:
+            return _Asked(None, status=DUPLICATE)
+        return _Asked(None, status=EXPIRED if status == OK else status)
+
+    async def _undisturbed(self, group: str, known: dict[int, _Known]) -> None:
+        """Return when nobody else is writing what becomes of one of these messages for the group."""
+        while True:
+            storing = {self._storing[group, each] for each in known if (group, each) in self._storing}
+            if storing:
+                await asyncio.wait(storing)
+                continue
+            out = [self._receipt_of(group, position, each) for position, each in known.items()]
+            receipts = [receipt for receipt in out if receipt is not None]
+            if all(self._executor.is_free(receipt) for receipt in receipts):
+                return
+            await self._executor.settled(receipts)
+
+    def _choose(
+        self, group: str, asked: Sequence[_Asked], nacks: Sequence[Nack], known: dict[int, _Known]
+    ) -> tuple[list[str], dict[int, Row]]:
+        """The status of each nack, and by message the rows of those that are to be stored."""
+        statuses: list[str] = []
+        rows: dict[int, Row] = {}
+        for each, nack in zip(asked, nacks, strict=True):
+            position, status = each.position, each.status
+            if position is not None:
+                receipt = self._receipt_of(group, position, known[position])
+                if each.receipt not in (None, receipt):
+                    status = self._ask_by_receipt(group, each.receipt).status
+                elif position in rows or (receipt is None and self._is_done(group, position, known[position])):
+                    status = DUPLICATE
+                else:
+                    rows[position] = self._row(group, nack, position, known[position], receipt)
+            statuses.append(status)
+        return statuses, rows
+
+    def _receipt_of(self, group: str, position: int, known: _Known) -> int | None:
+        return self._executor.state.receipts.receipt_of(group, known.topic, position)
+
+    def _is_done(self, group: str, position: int, known: _Known) -> bool:
+        """Whether the group is done with a message that it has not out. What members of the group consume
+        is not known here: there only a nack from before tells."""
+        state = self._executor.state
+        if position in state.nacked.get(group, ()):
+            return True
+        found = self._executor.log.state.groups.find(group)
+        if found is not None and found.consumes(known.topic):
+            return False
+        return state.receipts.has_passed(group, known.topic, known.queue, known.offset)
 
     async def _look_up(self, group: str, positions: Sequence[int]) -> dict[int, _Known]:
         """What is nacked, checked: topic and attempts of each message, not its body."""
@@ -100,13 +201,13 @@ class Nacks:
                 raise LogDamaged(f"the message at position {found.damaged[0]} can't be read: the log is damaged")
             for part in found.parts:
                 for number in part.numbers:
-                    topic, attempts = part.run_of(number).topic, _reconsume_times(part.frame.batch, number)
-                    if is_system(topic) and topic != retry_topic(group):
-                        raise InvalidRequest(f"group {group!r} does not consume topic {topic!r}")
-                    known[part.frame.meta.first_position + number] = _Known(topic, attempts)
+                    known[part.frame.meta.first_position + number] = _known(group, part, number)
             if found.lost:
                 raise MessageNotFound(f"the log holds no message at position {found.lost[0]}")
             left = found.left
+        for position, each in known.items():
+            if is_system(each.topic) and self._receipt_of(group, position, each) is None:
+                raise InvalidRequest(f"group {group!r} does not consume topic {each.topic!r}")
         return known
 
     def _position(self, message_id: str) -> int:
@@ -115,41 +216,38 @@ class Nacks:
             raise MessageNotFound(f"message {message_id!r} is of broker {name!r}")
         return position
 
-    async def _store(self, group: str, fresh: dict[int, Nack], known: dict[int, _Known]) -> None:
-        rows = [self._row(group, nack, known[position]) for position, nack in fresh.items()]
-        now = self._executor.log.now_ms()
-        # Before anything is stored: a group whose topics can't be made has no nacks.
-        for action in {self._decide(row, now).action for row in rows}:
-            await self._executor.ensure_topic(retry_topic(group) if action == "retry" else dead_letter_topic(group))
-        queue = (await self._executor.ensure_topic(NACK_TOPIC)).queues[0]
-        while others := {self._storing[group, each] for each in fresh if (group, each) in self._storing}:
-            await asyncio.wait(others)
+    async def _store(self, group: str, rows: dict[int, Row], queue: Queue, now: int) -> None:
         done = asyncio.get_running_loop().create_future()
-        self._storing |= {(group, position): done for position in fresh}
+        self._storing |= {(group, position): done for position in rows}
         try:
-            seen = self._executor.state.nacked.get(group, ())
-            rows = [row for position, row in zip(fresh, rows, strict=True) if position not in seen]
-            placed = await self._executor.execute([(None, row, queue) for row in rows])
+            placed = await self._executor.execute([(value_of(row, "cause"), row, queue) for row in rows.values()])
         finally:
-            for position in fresh:
+            for position in rows:
                 del self._storing[group, position]
             done.set_result(None)
         if self._anticipate:
-            stored = {where.position: row for row, where in zip(rows, placed, strict=True) if where is not None}
+            stored = {where.position: row for row, where in zip(rows.values(), placed, strict=True) if where}
             await self._carry_out({cause: self._decide(row, now) for cause, row in stored.items()}, stored)
 
-    def _row(self, group: str, nack: Nack, known: _Known) -> Row:
-        most = nack.max_reconsume_times
+    def _terms(self, nack: Nack, receipt: int | None) -> tuple[int, int]:
+        """The level that is asked for, and after how many attempts a message is dead."""
+        most, out = nack.max_reconsume_times, self._executor.state.receipts.out
+        if most is None and receipt in out:
+            most = out[receipt].max_reconsume_times
+        return nack.delay_level, self._limits.max_reconsume_times if most is None else most
+
+    def _row(self, group: str, nack: Nack, position: int, known: _Known, receipt: int | None) -> Row:
+        level, most = self._terms(nack, receipt)
         return make_row(
             body=b"",
             group=group,
-            origin_message_id=nack.message_id,
+            origin_message_id=self._executor.message_id(position),
             real_topic=known.topic,
             reconsume_times=known.reconsume_times,
-            properties={
-                "delay_level": str(nack.delay_level),
-                "max_reconsume_times": str(self._limits.max_reconsume_times if most is None else most),
-            },
+            properties={"delay_level": str(level), "max_reconsume_times": str(most)},
+            cause=receipt,
+            # By this time the query knows the receipt.
+            deliver_at_ms=None if receipt is None else self._executor.state.receipts.out[receipt].until_ms,
         )
 
     def _decide(self, nack: Row, nacked_ms: int) -> RetryDecision:
@@ -234,7 +332,12 @@ def _messages(part: FrameRows) -> list[_Message]:
     return [_Message(position, part.run_of(position - first).topic, row) for position, row in part.rows().items()]
 
 
-def _reconsume_times(batch: pa.RecordBatch, number: int) -> int:
-    if "reconsume_times" not in batch.schema.names:
-        return 0
-    return batch.column("reconsume_times")[number].as_py() or 0
+def _known(group: str, part: FrameRows, number: int) -> _Known:
+    batch, run = part.frame.batch, part.run_of(number)
+    topic = _value(batch, "real_topic", number) if run.topic == retry_topic(group) else run.topic
+    offset = run.first_queue_offset + number - run.row
+    return _Known((run.topic, run.queue_id), offset, topic, _value(batch, "reconsume_times", number) or 0)
+
+
+def _value(batch: pa.RecordBatch, name: str, number: int) -> Any:
+    return batch.column(name)[number].as_py() if name in batch.schema.names else None

@@ -33,10 +33,10 @@ class Router:
         self.deliveries = Deliveries(self.executor, clock, lead_ms)
         self.transactions = Transactions(self.executor, settings.transactions, lead_ms > 0)
         self.checks = Checks(self.executor, clock, settings.transactions.check_answer_ms, wait)
-        self.nacks = Nacks(self.executor, settings, lead_ms > 0)
         self.recalls = Recalls(self.executor)
         self.run_out = RunOut(self.executor, clock, lead_ms > 0)
         self.acknowledger = Acknowledger(self.executor, self.run_out)
+        self.nacks = Nacks(self.executor, settings, lead_ms > 0, self.acknowledger)
         self.decisions = Decisions(self.executor, self.deliveries, self.transactions, self.nacks, self.run_out)
 
     async def start(self) -> None:

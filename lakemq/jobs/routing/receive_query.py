@@ -1,6 +1,6 @@
 """What was received and not acknowledged: receipts LEFT OUTER JOIN their effects, until each runs out.
 
-A match is an acknowledgement, or the receipt that takes this one's place: nothing to decide. No match
+A match is an acknowledgement, a nack, or the receipt that takes this one's place: nothing to decide. No match
 in time is a retry, or a dead letter. Each receipt has a time of its own, `until`, which its effect
 names too. It is a key of the join, and marked as an event time: so Spark keeps both sides until the
 watermark, which is the log's time, has passed it.
@@ -20,7 +20,7 @@ from lakemq.jobs.routing.sender import Decision
 from lakemq.jobs.routing.stream import above_watermark
 from lakemq.jobs.routing.terms import RoutingTerms
 from lakemq.model.decide import of_receipt
-from lakemq.model.names import ACK_TOPIC, RECEIVE_TOPIC
+from lakemq.model.names import ACK_TOPIC, NACK_TOPIC, RECEIVE_TOPIC
 
 _TIME = "event_time"
 _EVENT_TIME: dict[str, Any] = {"spark.watermarkDelayMs": 0}
@@ -32,7 +32,7 @@ class ReceiveRule:
 
     name = "receive"
     kind: Kind = "receive"
-    topics = (RECEIVE_TOPIC, ACK_TOPIC)
+    topics = (RECEIVE_TOPIC, ACK_TOPIC, NACK_TOPIC)
     columns = ("broker", "position", "topic", "cause", "reconsume_times", "properties", "deliver_at", _TIME)
     timer = "receive"
     trigger_ms_min = 0
@@ -51,7 +51,7 @@ class ReceiveRule:
         effects = log.where(above_watermark(F.col("cause").isNotNull(), _TIME)).select(
             F.col("broker").alias("broker_of"),
             F.col("cause").alias("of"),
-            _not_late(F.when(F.col("topic") == ACK_TOPIC, F.col("deliver_at")).otherwise(replaced), "until_of"),
+            _not_late(F.when(F.col("topic") == RECEIVE_TOPIC, replaced).otherwise(F.col("deliver_at")), "until_of"),
         )
         joined = receipts.join(
             effects,

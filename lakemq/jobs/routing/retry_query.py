@@ -26,7 +26,7 @@ class RetryRule:
     kind: Kind = "retry"
     topics = (NACK_TOPIC,)
     columns = (
-        *("broker", "position", "group", "origin_message_id"),
+        *("broker", "position", "group", "origin_message_id", "cause"),
         *("reconsume_times", "properties", "store_time", "clock"),
     )
     timer = None
@@ -35,7 +35,8 @@ class RetryRule:
     def rows(self, log: DataFrame, terms: RoutingTerms) -> DataFrame:
         _ = terms
         nacks = log.withWatermark("clock", _REMEMBERED).where(above_watermark(F.col("position").isNotNull(), "clock"))
-        once = nacks.dropDuplicatesWithinWatermark(["broker", "group", "origin_message_id"])
+        # A message that was handed out anew has another receipt, the nack's cause.
+        once = nacks.dropDuplicatesWithinWatermark(["broker", "group", "origin_message_id", "cause"])
         return once.select(
             "broker",
             F.col("position").alias("cause"),
