@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from lakemq import __version__
 from lakemq.gateway import (
     broker_routes,
+    docs_routes,
     erasure_routes,
     log_routes,
     message_routes,
@@ -26,6 +27,7 @@ from lakemq.gateway.problems import Answer, make_problem, problem_of
 from lakemq.gateway.receive import routes as receive_routes
 from lakemq.gateway.redrive import routes as redrive_routes
 from lakemq.gateway.sinks import routes as sink_routes
+from lakemq.gateway.strict import Strictness
 from lakemq.model.errors import LakemqError
 
 logger = logging.getLogger(__name__)
@@ -38,7 +40,15 @@ Errors are `application/problem+json` with a stable `code`."""
 
 def make_app(broker: Broker) -> Front:
     """The ASGI application of an opened broker."""
-    app = FastAPI(title="lakemq", version=__version__, description=DESCRIPTION, redirect_slashes=False)
+    strictness = Strictness()
+    app = FastAPI(
+        title="lakemq",
+        version=__version__,
+        description=DESCRIPTION,
+        redirect_slashes=False,
+        openapi_url=None,
+        dependencies=[Depends(strictness.check)],
+    )
     front = Front(app, broker)
     app.state.broker = broker
     for router in (
@@ -54,7 +64,9 @@ def make_app(broker: Broker) -> Front:
         log_routes.make_router(broker),
         erasure_routes.make_router(broker),
         broker_routes.make_router(broker),
+        docs_routes.make_router(app.openapi),
     ):
+        strictness.learn(router)
         app.include_router(router)
     _add_error_handlers(app, broker)
     return front

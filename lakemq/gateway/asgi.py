@@ -10,8 +10,9 @@ from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 
+from lakemq.gateway.decode.media_type import check_utf8, media_type
 from lakemq.gateway.problems import Answer
-from lakemq.model.errors import Busy, InvalidRequest, MessageTooLarge
+from lakemq.model.errors import Busy, InvalidRequest, MessageTooLarge, UnsupportedMediaType
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -140,6 +141,27 @@ def check_names(query: dict[str, str], allowed: frozenset[str]) -> None:
     for name in query:
         if name not in allowed:
             raise InvalidRequest(f"unknown query field {name[:100]!r}; there are {', '.join(sorted(allowed))}")
+
+
+def check_json(headers: list[tuple[bytes, bytes]]) -> None:
+    """Raise `UnsupportedMediaType` unless the body is called JSON. Pages of other sites can send what is called
+    something else, or nothing, without asking first."""
+    for name, value in headers:
+        if name == b"content-type":
+            if value != b"application/json":
+                text = value.decode("latin-1")
+                if media_type(text) != "application/json":
+                    break
+                check_utf8(text)
+            return
+    raise UnsupportedMediaType("the body is JSON, and Content-Type has to say so: application/json")
+
+
+def check_headers(headers: list[tuple[bytes, bytes]]) -> None:
+    """Raise `InvalidRequest` if one of our headers is there: this path takes none of a message."""
+    for name, _ in headers:
+        if name.startswith(b"lakemq-"):
+            raise InvalidRequest(f"header {name[:100].decode('latin-1')!r} means nothing here")
 
 
 def parse_int(query: dict[str, str], name: str, default: int | None, least: int, most: int) -> int:

@@ -25,6 +25,7 @@ from lakemq.storage.erasure import Eraser, remove_scratch
 from lakemq.storage.files import Files
 from lakemq.storage.idempotency import IdempotencyTable
 from lakemq.storage.lock import DirectoryLock
+from lakemq.storage.privacy import tighten
 from lakemq.storage.row_reader import RowReader
 from lakemq.storage.rows import make_row
 from lakemq.storage.topics import TOPICS_TOPIC, Queue, Topic, TopicRecord
@@ -66,6 +67,7 @@ class Broker:
         """Take the data directory and recover its log. Raises `LogInUse`, `LogDamaged`, `OSError`."""
         directory = self.settings.storage.data_dir
         self.log.files.make_dir(directory)
+        tighten(directory, self.log.directory, self.sinks.staging.directory)
         self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
         self.log.open()
         remove_scratch(self.log.files, self.log.directory)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 
-from lakemq.gateway.asgi import App, Disconnected, Receive, Scope, Send, bounded, send_answer
+from lakemq.gateway.asgi import App, Disconnected, Receive, Scope, Send, bounded, check_headers, send_answer
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.problems import make_problem, problem_of
 from lakemq.gateway.produce import Producer
@@ -19,7 +19,7 @@ from lakemq.gateway.receive import serve
 from lakemq.gateway.request_handler import RequestHandler, is_request
 from lakemq.gateway.sinks.serve import Stager, is_part
 from lakemq.gateway.transact import Transactor, is_transact
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import InvalidRequest, LakemqError
 
 logger = logging.getLogger(__name__)
 _PREFIX = "/v1/topics/"
@@ -61,14 +61,19 @@ class Front:
             if method == "GET" and queues:
                 await self.pull(scope, receive, send, topic, queue_id)
                 return
-        if place := serve.place_of(method, path):
-            await self.receive(scope, receive, send, *place)
-            return
         if is_transact(method, path):
             await self.transact(scope, receive, send, path)
             return
         if is_request(method, path):
             await self.request(scope, receive, send, path)
+            return
+        try:
+            check_headers(scope["headers"])
+        except InvalidRequest as error:
+            await self._refuse(error, send)
+            return
+        if place := serve.place_of(method, path):
+            await self.receive(scope, receive, send, *place)
             return
         if is_part(method, path):
             await self.stage(scope, receive, send, path)

@@ -14,6 +14,7 @@ from lakemq.gateway.asgi import Receive, Scope, Send, check_names, parse_query, 
 from lakemq.gateway.asides import Asides
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.decode import ArrowRows, decode, inflate
+from lakemq.gateway.decode.raw_form import CURLS_OWN
 from lakemq.gateway.placement import Batch
 from lakemq.gateway.problems import Answer
 from lakemq.model.errors import Busy, InvalidRequest
@@ -33,6 +34,7 @@ _ACKS = ("async", "sync", "none")
 _QUERY = frozenset({"ack"})
 _HALVES_QUERY = frozenset({"ack", "producer_group"})
 _OCTETS = b"application/octet-stream"
+_CURLS_OWN = CURLS_OWN.encode()
 # Headers that never change what a plain raw request means.
 _NEUTRAL = frozenset(
     {b"host", b"user-agent", b"accept", b"accept-encoding", b"content-length", b"connection", b"transfer-encoding"}
@@ -51,7 +53,7 @@ def _raw_properties(content_type: bytes) -> dict[str, str] | None:
     plain = content_type.strip().lower()
     if len(content_type) > 128 or not content_type.isascii() or plain.startswith(_FORMS):
         return None
-    return {"content_type": content_type.decode("ascii")}
+    return {} if plain == _CURLS_OWN else {"content_type": content_type.decode("ascii")}
 
 
 def plain_properties(headers: list[tuple[bytes, bytes]]) -> dict[str, str] | None:

@@ -153,6 +153,8 @@ class Quick:
         found = _RESOLVE.fullmatch(url)
         if found is None or found.group(1) != self._name or len(body) > _RESOLUTION_BYTES_MAX:
             return False
+        if not _is_plain_json(headers):
+            return False
         resolution = _resolution(body)
         if resolution is None or resolution[1] != "commit":
             return False
@@ -184,6 +186,17 @@ def _place(url: bytes) -> tuple[str, str | None] | None:
         return found.group(1).decode(), check_group(found.group(2).decode())
     except LakemqError:
         return None
+
+
+def _is_plain_json(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether the body is called JSON, and no header is one of ours."""
+    json = False
+    for name, value in headers:
+        if name == b"content-type":
+            json = value == b"application/json"
+        elif name.startswith(b"lakemq-"):
+            return False
+    return json
 
 
 @lru_cache(maxsize=1024)

@@ -22,6 +22,7 @@ from lakemq.gateway.quick import Quick
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
 from lakemq.storage.clock import Clock
+from lakemq.storage.privacy import be_private
 
 logger = logging.getLogger(__name__)
 
@@ -132,6 +133,7 @@ def run(settings: Settings, on_ready: Callable[[str], None] = _say_ready, clock:
     On return no acknowledged message is lost, who waited was answered, and the log is on disk.
     """
     _allow_many_connections()
+    be_private()
     sys.setswitchinterval(SWITCH_S)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

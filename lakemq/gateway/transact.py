@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import orjson
 
-from lakemq.gateway.asgi import Receive, Scope, Send, check_names, parse_query, read_body, send_answer
+from lakemq.gateway.asgi import (
+    Receive,
+    Scope,
+    Send,
+    check_headers,
+    check_json,
+    check_names,
+    parse_query,
+    read_body,
+    send_answer,
+)
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.problems import Answer
 from lakemq.gateway.produce import JSON_HEADER, Producer
@@ -46,6 +56,8 @@ class Transactor:
     async def _resolve(self, scope: Scope, receive: Receive, send: Send, transaction_id: str) -> None:
         query = parse_query(scope["query_string"])
         check_names(query, frozenset({"ack"}))
+        check_headers(scope["headers"])
+        check_json(scope["headers"])
         ack = query.get("ack", "async")
         if ack not in _ACKS:
             raise InvalidRequest(f"ack is one of {', '.join(_ACKS)}, not {ack[:100]!r}")

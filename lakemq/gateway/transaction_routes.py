@@ -16,6 +16,8 @@ from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
 
 BATCH_MAX = 10_000
+_ACK = {"name": "ack", "in": "query", "schema": {"enum": ["async", "sync"], "default": "async"}}
+_GROUP = {"name": "producer_group", "in": "query", "required": True, "schema": {"type": "string"}}
 Strict = ConfigDict(extra="forbid", strict=True)
 
 
@@ -40,11 +42,17 @@ def make_router(front: Front) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["transactions"])
     broker, routing = front.broker, front.broker.router
 
-    @router.post("/topics/{topic}/transactions", summary="Begin transactions: store halves")
+    @router.post(
+        "/topics/{topic}/transactions",
+        openapi_extra={"parameters": [_GROUP, _ACK]},
+        summary="Begin transactions: store halves",
+    )
     async def begin(topic: str, request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
         return Handled(front.transact, request.scope["path"])
 
-    @router.post("/transactions/{transaction_id}", summary="Resolve a transaction")
+    @router.post(
+        "/transactions/{transaction_id}", openapi_extra={"parameters": [_ACK]}, summary="Resolve a transaction"
+    )
     async def resolve(transaction_id: str, request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
         return Handled(front.transact, request.scope["path"])
 

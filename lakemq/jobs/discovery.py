@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Sql, is_loopback
+from lakemq.storage.privacy import DIRECTORY_MODE
 
 FILE = "_connect.json"
 """In the lake's folder; Delta's readers pass over names like this."""
@@ -59,7 +60,7 @@ def server_url(settings: Sql, port: int) -> str:
 
 def announce(lake: Path, server: Server) -> None:
     """Says in the lake's folder where the server is; the file appears whole."""
-    lake.mkdir(parents=True, exist_ok=True)
+    lake.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
     new = lake / f"{FILE}.{server.pid}"
     new.write_text(json.dumps({"url": server.url, "pid": server.pid}) + "\n", encoding="utf-8")
     new.replace(lake / FILE)

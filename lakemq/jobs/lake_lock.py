@@ -8,21 +8,27 @@ lives a moment longer.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from lakemq.storage.privacy import DIRECTORY_MODE, FILE_MODE
+
 _FILE = "_lock"
 
 
 class LakeLock:
-    """The lock of a lake's folder, which is made where there is none."""
+    """The lock of a lake's folder, which is made where there is none, for this user alone: who wants others to
+    read it opens it to them. The lock itself stays closed, as who can read a file can hold its lock."""
 
     def __init__(self, session: SparkSession, lake: Path) -> None:
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-        lake.mkdir(parents=True, exist_ok=True)
+        lake.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
         self._file = self._jvm.java.io.RandomAccessFile(str(lake.absolute() / _FILE), "rw")
+        with suppress(PermissionError):  # it is another user's, who let us in
+            (lake / _FILE).chmod(FILE_MODE)
 
     def acquire(self) -> bool:
         """Whether this process now holds the lock, until `release` or its JVM's end."""

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from lakemq.storage.privacy import DIRECTORY_MODE, FILE_MODE
+
 
 class Files:
     """Files of the local file system, by descriptor. All errors are `OSError`."""
@@ -21,11 +23,11 @@ class Files:
 
     def open_append(self, path: Path) -> int:
         """A descriptor for reads and for writes at the end; the file is made when missing."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
 
     def open_update(self, path: Path) -> int:
         """A descriptor for reads and `write_at`; the file is made when missing."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
 
     def open_read(self, path: Path) -> int:
         """A descriptor for reads."""
@@ -81,7 +83,7 @@ class Files:
 
     def make_entry(self, path: Path) -> None:
         """Make the directory `path` in one that is there; raises `FileExistsError`."""
-        path.mkdir()
+        path.mkdir(mode=DIRECTORY_MODE)
 
     def remove(self, path: Path) -> None:
         """Remove the file; a missing one is no error."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lakemq.model.errors import LogInUse
 from lakemq.storage.files import Files
+from lakemq.storage.privacy import FILE_MODE
 
 
 class DirectoryLock:
@@ -20,6 +21,8 @@ class DirectoryLock:
         """Take the lock; raises `LogInUse`, naming the holder."""
         self._files = files
         self._descriptor = files.open_update(directory / "LOCK")
+        with suppress(PermissionError):  # it is another user's, who let us in
+            os.fchmod(self._descriptor, FILE_MODE)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

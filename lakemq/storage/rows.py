@@ -45,6 +45,8 @@ def make_row(**columns: object) -> Row:
 
 def body_row(body: bytes, properties: dict[str, str]) -> Row:
     """A row of just these two; the hot path's shortcut for `make_row`."""
+    if not properties:
+        return (BODY_MASK, body, None, None, None, *_NONES)
     return (BODY_MASK | PROPERTIES_MASK, body, None, None, properties, *_NONES)
 
 

@@ -126,3 +126,16 @@ def test_it_listens_on_ipv6_too(tmp_path: Path) -> None:
         pytest.skip(f"no IPv6 here: {error}")
     with start_gateway(tmp_path, gateway__host="::1") as gateway, connect(gateway) as http:
         assert http.get("/healthz").status_code == 200
+
+
+def test_its_data_is_for_its_user_alone(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "commitlog").mkdir(parents=True)
+    for path in (data, data / "commitlog"):
+        path.chmod(0o755)
+    with start_gateway(data, sinks__keep_ms=1_000) as gateway, connect(gateway) as http:
+        produce(http, "t", "x", ack="sync")
+        modes = {path: path.stat().st_mode & 0o777 for path in [data, *data.rglob("*")]}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+    assert data / "LOCK" in modes

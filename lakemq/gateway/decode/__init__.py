@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from lakemq.gateway.decode import cloud_events
 from lakemq.gateway.decode.arrow_form import ArrowRows, decode_arrow
+from lakemq.gateway.decode.header_fields import ALL, ROUTING, check_headers
 from lakemq.gateway.decode.inflate import inflate
 from lakemq.gateway.decode.json_form import decode_json, decode_json_message, decode_ndjson
 from lakemq.gateway.decode.limits import Limits
@@ -17,6 +18,7 @@ from lakemq.model.message import Draft
 __all__ = ["ArrowRows", "Limits", "decode", "decode_one", "inflate"]
 
 _OCTETS = "application/octet-stream"
+_FORMS = ("application/vnd.apache.arrow.stream", "application/json", "application/x-ndjson")
 
 
 def decode(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft] | ArrowRows:
@@ -31,9 +33,13 @@ def decode(content_type: str, headers: Mapping[str, str], body: bytes, limits: L
         raise MessageTooLarge(f"the request has {len(body)} bytes, more than {limits.request_bytes_max}")
     media = media_type(content_type)
     if media.startswith("application/cloudevents"):
+        check_headers(headers, ROUTING, "an event")
         return _decode_event_format(media, content_type, headers, body, limits)
     if cloud_events.is_binary_event(headers):
+        check_headers(headers, ROUTING, "an event")
         return cloud_events.decode_binary(content_type, headers, body, limits)
+    if media in _FORMS:
+        check_headers(headers, frozenset(), media)
     if media == "application/vnd.apache.arrow.stream":
         return decode_arrow(body, limits)
     if media == "application/json":
@@ -42,6 +48,7 @@ def decode(content_type: str, headers: Mapping[str, str], body: bytes, limits: L
     if media == "application/x-ndjson":
         check_utf8(content_type)
         return decode_ndjson(body, limits)
+    check_headers(headers, ALL, "a raw message")
     return decode_raw(content_type or _OCTETS, headers, body, limits)
 
 
@@ -51,6 +58,7 @@ def decode_one(content_type: str, headers: Mapping[str, str], body: bytes, limit
     media = media_type(content_type)
     if media == "application/json" and not cloud_events.is_binary_event(headers):
         check_utf8(content_type)
+        check_headers(headers, frozenset(), media)
         return decode_json_message(body, limits)
     drafts = decode(content_type, headers, body, limits)
     if isinstance(drafts, ArrowRows):

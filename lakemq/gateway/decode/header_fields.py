@@ -7,13 +7,32 @@ from collections.abc import Mapping
 from lakemq.gateway.decode.fields import integer_text
 from lakemq.model.errors import InvalidRequest
 
+_OURS = "lakemq-"
 _PROPERTY = "lakemq-property-"
+_TAG, _KEYS, _ORDERING_KEY = "lakemq-tag", "lakemq-keys", "lakemq-ordering-key"
 _INTEGERS = {
     "lakemq-queue-id": "queue_id",
     "lakemq-delay-level": "delay_level",
     "lakemq-delay-ms": "delay_ms",
     "lakemq-deliver-at-ms": "deliver_at_ms",
 }
+
+ROUTING = frozenset({*_INTEGERS, _ORDERING_KEY})
+"""What is said of where and when messages go."""
+ALL = frozenset({*ROUTING, _TAG, _KEYS})
+"""What is said of a message, beside `Lakemq-Property-…`."""
+
+
+def check_headers(headers: Mapping[str, str], known: frozenset[str], form: str) -> None:
+    """Raise `InvalidRequest` for a `Lakemq-…` header that a request of this form doesn't take: what it says
+    of a message would be lost."""
+    for name in headers:
+        if not name.startswith(_OURS) or name in known or (known is ALL and name.startswith(_PROPERTY)):
+            continue
+        if name in ALL or name.startswith(_PROPERTY):
+            raise InvalidRequest(f"header {name[:100]} is not for {form}, which says it in a field of its own")
+        names = ", ".join(sorted([*ALL, _PROPERTY + "…"]))
+        raise InvalidRequest(f"unknown header {name[:100]}; there are {names}")
 
 
 def header_text(name: str, value: str) -> str:
@@ -31,8 +50,8 @@ def header_text(name: str, value: str) -> str:
 def routing_fields(headers: Mapping[str, str]) -> dict[str, object]:
     """What the headers say about where and when a message goes: queue, order, delay."""
     fields: dict[str, object] = {}
-    if "lakemq-ordering-key" in headers:
-        fields["ordering_key"] = header_text("Lakemq-Ordering-Key", headers["lakemq-ordering-key"])
+    if _ORDERING_KEY in headers:
+        fields["ordering_key"] = header_text("Lakemq-Ordering-Key", headers[_ORDERING_KEY])
     for header, field in _INTEGERS.items():
         if header in headers:
             fields[field] = integer_text(field, headers[header].strip())
@@ -42,10 +61,10 @@ def routing_fields(headers: Mapping[str, str]) -> dict[str, object]:
 def message_fields(headers: Mapping[str, str]) -> dict[str, object]:
     """All that the headers say about a message. Empty entries of `Lakemq-Keys` don't count."""
     fields = routing_fields(headers)
-    if "lakemq-tag" in headers:
-        fields["tag"] = header_text("Lakemq-Tag", headers["lakemq-tag"])
-    if "lakemq-keys" in headers:
-        keys = header_text("Lakemq-Keys", headers["lakemq-keys"]).split(",")
+    if _TAG in headers:
+        fields["tag"] = header_text("Lakemq-Tag", headers[_TAG])
+    if _KEYS in headers:
+        keys = header_text("Lakemq-Keys", headers[_KEYS]).split(",")
         fields["keys"] = [key.strip() for key in keys if key.strip()]
     fields["properties"] = {
         name.removeprefix(_PROPERTY): header_text(name, value)

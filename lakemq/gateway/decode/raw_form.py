@@ -10,10 +10,14 @@ from lakemq.gateway.decode.header_fields import header_text, message_fields
 from lakemq.gateway.decode.limits import Limits
 from lakemq.model.message import Draft
 
+CURLS_OWN = "application/x-www-form-urlencoded"
+"""What `curl -d` calls anything that it isn't told the type of."""
+
 
 def decode_raw(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft]:
-    """One message; its property `content_type` is the header as it was sent."""
+    """One message; its property `content_type` is the header as it was sent, unless it says nothing."""
     fields = message_fields(headers)
     properties = cast("dict[str, str]", fields["properties"])
-    properties["content_type"] = header_text("Content-Type", content_type)
+    if content_type.strip().lower() != CURLS_OWN:
+        properties["content_type"] = header_text("Content-Type", content_type)
     return [draft_of(body, fields, limits)]

@@ -8,7 +8,17 @@ from typing import Any
 import orjson
 
 from lakemq.gateway.answers import to_dicts
-from lakemq.gateway.asgi import Disconnected, Receive, Scope, Send, check_names, parse_query, read_body, send_answer
+from lakemq.gateway.asgi import (
+    Disconnected,
+    Receive,
+    Scope,
+    Send,
+    check_json,
+    check_names,
+    parse_query,
+    read_body,
+    send_answer,
+)
 from lakemq.gateway.asgi import until_gone as until_client_is_gone
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.filter.selector import Selector
@@ -45,6 +55,7 @@ class Server:
     async def serve(self, scope: Scope, receive: Receive, send: Send, group: str, kind: str) -> None:
         """Answer one request; raises `LakemqError` or `Disconnected`."""
         check_names(parse_query(scope["query_string"]), frozenset())
+        check_json(scope["headers"])
         broker = self._broker
         body = await read_body(receive, BODY_BYTES_MAX, broker, broker.settings.gateway.request_bytes_in_flight_max)
         check_group(group)

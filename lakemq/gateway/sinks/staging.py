@@ -58,7 +58,7 @@ class Staging:
     """All staged parts of a broker. What touches a file is for a thread; the table of parts is the loop's."""
 
     def __init__(self, directory: Path, files: Files) -> None:
-        self._directory = directory
+        self.directory = directory
         self._files = files
         self._parts: dict[str, dict[int, dict[str, Part]]] = {}
         self.count = 0
@@ -103,7 +103,7 @@ class Staging:
     # The files -------------------------------------------------------------------------------
 
     def _path(self, part: Part) -> Path:
-        return self._directory / (part.token + SUFFIX)
+        return self.directory / (part.token + SUFFIX)
 
     def write(self, part: Part, payload: pa.Buffer) -> None:
         """Bring a part to disk; raises `OSError`, with nothing there."""
@@ -142,8 +142,8 @@ class Staging:
 
     def load(self) -> None:
         """Find what an earlier process has staged. What it had half written goes. Raises `OSError`."""
-        self._files.make_dir(self._directory)
-        for path in sorted(self._directory.glob(f"*{SUFFIX}*")):
+        self._files.make_dir(self.directory)
+        for path in sorted(self.directory.glob(f"*{SUFFIX}*")):
             part = _read_header(self._files, path) if path.suffix == SUFFIX else None
             if part is None or self._path(part) != path or self.find(part.sink, part.batch, part.name) is not None:
                 logger.warning("removed %s, which is no staged part", path)
