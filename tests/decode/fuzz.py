@@ -116,12 +116,13 @@ def other_requests() -> list[Request]:
         "lakemq-delay-ms": "5",
         "lakemq-property-a": "b",
     }
+    routing = {name: value for name, value in headers.items() if name.endswith(("-id", "-ms"))}
     dumps = orjson.dumps
     return [
         Request("application/json", {}, dumps({"messages": [message, encoded]})),
         Request("application/x-ndjson", {}, dumps(message) + b"\n\n" + dumps(encoded) + b"\n"),
         Request("application/cloudevents+json", {}, dumps(event)),
-        Request("application/cloudevents-batch+json", headers, dumps([event, event])),
+        Request("application/cloudevents-batch+json", routing, dumps([event, event])),
         Request("application/json; charset=utf-8", {**binary, "ce-subject": '"a%20b"'}, b"{}"),
         Request("text/plain", headers, b"payload"),
     ]

@@ -403,7 +403,8 @@ def test_what_makes_no_sense_is_refused(http: httpx.Client, path: str, body: Any
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"null", b'{"topic":"t","topic":', b"[" * 100_000])
 @pytest.mark.parametrize("path", ["receive", "acks", "invisibility"])
 def test_what_is_no_json_is_refused(http: httpx.Client, path: str, content: bytes) -> None:
-    assert is_problem(http.post(f"/v1/groups/g/{path}", content=content), 400, "invalid_request")
+    response = http.post(f"/v1/groups/g/{path}", content=content, headers={"Content-Type": "application/json"})
+    assert is_problem(response, 400, "invalid_request")
 
 
 def test_receipts_of_others_and_nonsense_are_told_apart(http: httpx.Client, topic: str, group: str) -> None:

@@ -33,7 +33,7 @@ def assert_one_line(done: subprocess.CompletedProcess[str], *words: str) -> None
     ("name", "value", "words"),
     [
         ("storage__bogus", "1", ["storage.bogus", "unknown"]),
-        ("bogus__port", "1", ["bogus", "unknown"]),
+        ("bogus__port", "1", ["BOGUS", "no setting"]),
         ("gateway__port", "x", ["gateway.port"]),
         ("gateway__port", "65536", ["gateway.port"]),
         ("storage__flush", "sometimes", ["storage.flush"]),

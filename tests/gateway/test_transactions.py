@@ -93,7 +93,7 @@ def test_what_is_no_transaction_is_said_to_be_none(http: httpx.Client, topic: st
     assert is_problem(resolve(http, name, "commit", group="another"), 400, "invalid_request")
     assert is_problem(http.post(f"/v1/topics/{topic}/transactions", json={}), 400, "invalid_request")
     for body in (b"", b"[]", b"{}", b'{"producer_group": 1, "resolution": "commit"}', b"\xff" * 100_000):
-        response = http.post(f"/v1/transactions/{name}", content=body)
+        response = http.post(f"/v1/transactions/{name}", content=body, headers={"Content-Type": "application/json"})
         assert response.status_code in (400, 413), response.text
 
 
