@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from lakemq.storage.clock import SystemClock
 
 
@@ -14,6 +16,17 @@ class ShiftedClock(SystemClock):
     def now_ms(self) -> int:
         """The shifted time."""
         return super().now_ms() + self._offset_ms
+
+
+class FileClock(SystemClock):
+    """The system's clock, as many ms ahead as stand in the file, which may change: the clock jumps then."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def now_ms(self) -> int:
+        """The shifted time."""
+        return super().now_ms() + int(self._path.read_text())
 
 
 class ManualClock:

@@ -18,13 +18,17 @@ START_S_MAX = 60
 class GatewayProcess:
     """A gateway on a free port of 127.0.0.1. `log` is what it has written to stderr."""
 
-    def __init__(self, data_dir: Path, options: dict[str, object], clock_offset_ms: int = 0) -> None:
+    def __init__(
+        self, data_dir: Path, options: dict[str, object], clock_offset_ms: int | Path = 0, module: str | None = None
+    ) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
         environment |= {"LAKEMQ_GATEWAY__PORT": "0", "LAKEMQ_STORAGE__DATA_DIR": str(data_dir)}
         environment |= {f"LAKEMQ_{name.upper()}": str(value) for name, value in options.items()}
         command = [sys.executable, "-m", "lakemq.gateway"]
         if clock_offset_ms:
             command = [sys.executable, "-m", "lakemq.testing", str(clock_offset_ms)]
+        if module is not None:
+            command = [sys.executable, "-m", module, str(clock_offset_ms)]
         self._process = subprocess.Popen(  # noqa: S603  this Python, with arguments of our own
             command, env=environment, stderr=subprocess.PIPE, text=True
         )
@@ -78,11 +82,14 @@ class GatewayProcess:
         self.stop()
 
 
-def start_gateway(data_dir: Path, clock_offset_ms: Any = 0, **options: object) -> GatewayProcess:
+def start_gateway(
+    data_dir: Path, clock_offset_ms: Any = 0, module: str | None = None, **options: Any
+) -> GatewayProcess:
     """Start a gateway and wait until it is ready; raises `RuntimeError` with its log if it isn't.
 
     Options are settings as `section__key=value`; all others have their defaults. To go on at the
     same address after a restart, give `gateway__port`. `clock_offset_ms`: its clock is so much ahead
-    of the system's: an hour passes without a wait.
+    of the system's: an hour passes without a wait; a path: of a file in which that stands, so that it can
+    jump. `module`: run this instead of the gateway, with that as its argument: a gateway with a bug in it.
     """
-    return GatewayProcess(data_dir, options, clock_offset_ms)
+    return GatewayProcess(data_dir, options, clock_offset_ms, module)

@@ -1,0 +1,40 @@
+"""The quick form of the power cuts: a whole gateway on a file system that forgets what was not synced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakemq.testing.history import Finding, Kind, Recorder
+from tests.power.machine import Machine, why_not
+from tests.power.run import PowerRun
+
+WHY_NOT = why_not()
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=f"no power can be cut here: {WHY_NOT}")
+
+
+def test_what_was_not_synced_is_forgotten_and_what_was_is_kept(tmp_path: Path) -> None:
+    with Machine(tmp_path) as machine:
+        for seed in range(8):
+            machine.start(seed)
+            with (machine.data / f"synced-{seed}").open("wb") as file:
+                file.write(b"kept")
+                file.flush()
+                machine.sync(file.fileno())
+            machine.sync_folder(machine.data)
+            for number in range(8):
+                (machine.data / f"new-{seed}-{number}").write_bytes(b"x" * 10_000)
+            machine.cut_power()
+        machine.start(0)
+        assert all((machine.data / f"synced-{seed}").read_bytes() == b"kept" for seed in range(8))
+        left = [path.read_bytes() for path in machine.data.glob("new-*")]
+        assert len(left) < 64 or any(content != b"x" * 10_000 for content in left)
+
+
+def test_a_disk_that_does_not_sync_is_found_out(tmp_path: Path) -> None:
+    with Recorder() as recorder:
+        findings = PowerRun(tmp_path, recorder, seed=3, deaf=True).run(2)
+    refused = [finding for finding in findings if isinstance(finding, str)]
+    lost = [finding for finding in findings if isinstance(finding, Finding) and finding.kind is Kind.LOST]
+    assert refused or lost
