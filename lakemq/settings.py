@@ -99,7 +99,12 @@ class Auth(_Section):
 
 
 class Storage(_Section):
-    """The CommitLog on the local disk."""
+    """The CommitLog on the local disk.
+
+    `memory_survives`: what was written outlives the process for as long as the machine runs, on disk or
+    not. False where the data's file system can lose it alone, in user space or over a network: then
+    every end that is no clean stop counts as a loss (docs/log_format.md, "What is given once").
+    """
 
     data_dir: Path = Path("data")
     segment_bytes: int = Field(default=GIB, ge=MIB, le=64 * GIB)
@@ -109,6 +114,7 @@ class Storage(_Section):
     flush_bytes: int = Field(default=16 * MIB, ge=KIB)
     dirty_bytes_max: int = Field(default=256 * MIB, ge=MIB)
     verify_ms: int = Field(default=250, ge=0)
+    memory_survives: bool = True
     snapshot_bytes: int = Field(default=64 * MIB, ge=KIB)
     snapshot_interval_ms: int = Field(default=30_000, ge=100)
     retention_ms: int = Field(default=72 * HOUR_MS, ge=0)

@@ -24,8 +24,8 @@ class BrokerCollector(Collector):
         yield CounterMetricFamily("lakemq_bytes_in", "Bytes of their bodies.", counters.bytes_in)
         yield CounterMetricFamily("lakemq_messages_out", "Messages answered to pulls.", counters.messages_out)
         yield CounterMetricFamily("lakemq_bytes_out", "Bytes of those answers.", counters.bytes_out)
-        yield CounterMetricFamily("lakemq_frames_written", "Frames written to the log.", log.frames_written)
-        yield CounterMetricFamily("lakemq_log_bytes_written", "Bytes written to the log.", log.bytes_written)
+        yield CounterMetricFamily("lakemq_frames_written", "Frames written to the log.", log.written[0])
+        yield CounterMetricFamily("lakemq_log_bytes_written", "Bytes written to the log.", log.written[1])
         read = broker.cold.messages_read
         yield CounterMetricFamily("lakemq_cold_messages", "Messages read from the lake, not the log.", read)
         problems = CounterMetricFamily("lakemq_problems", "Errors answered, by code.", labels=["code"])

@@ -87,6 +87,32 @@ def refuse(requests: Sequence[OneAppend | RowsAppend | BatchAppend], error: Exce
             request.future.set_exception(error)
 
 
+def ones_by_queue(ones: list[OneAppend]) -> dict[Queue, tuple[list[Row], list[Receiver[StoredOne]]]]:
+    """The rows of each queue, and who is told of them."""
+    groups: dict[Queue, tuple[list[Row], list[Receiver[StoredOne]]]] = {}
+    for row, queue, future in ones:
+        group = groups.get(queue)
+        if group is None:
+            groups[queue] = [row], [future]
+        else:
+            group[0].append(row)
+            group[1].append(future)
+    return groups
+
+
+def rows_by_queue(requests: list[RowsAppend]) -> dict[Queue, list[Row]]:
+    """The rows of each queue."""
+    groups: dict[Queue, list[Row]] = {}
+    for request in requests:
+        for row, queue in zip(request.rows, request.queues, strict=True):
+            group = groups.get(queue)
+            if group is None:
+                groups[queue] = [row]
+            else:
+                group.append(row)
+    return groups
+
+
 def place(queues: list[Queue]) -> list[Placed]:
     """Where the next rows of these queues go, by the frame that is being built."""
     placed: list[Placed] = []

@@ -30,8 +30,10 @@ from lakemq.storage.appends import (
     StoredOne,
     as_rows,
     in_frames,
+    ones_by_queue,
     place,
     refuse,
+    rows_by_queue,
 )
 from lakemq.storage.cache import FrameCache
 from lakemq.storage.clock import Clock
@@ -41,6 +43,8 @@ from lakemq.storage.flusher import Flusher
 from lakemq.storage.frame import LogEpoch, Meta
 from lakemq.storage.log_identity import FIRST_EPOCH, LogIdentity, new_log_id
 from lakemq.storage.log_state import LogState
+from lakemq.storage.lost_tail import pass_over_lost_tail
+from lakemq.storage.positions import Positions
 from lakemq.storage.recovery import recover
 from lakemq.storage.replay import apply
 from lakemq.storage.retention import Retention
@@ -73,6 +77,7 @@ class CommitLog:
         self.on_notes: Callable[[list[Note]], None] = lambda notes: None
         self._clock = clock
         self._retention = Retention(settings, clock)
+        self._positions = Positions(files, self.directory, self._positions_changed)
         self._codec = PayloadCodec(settings.compression, settings.compression_body_bytes_min)
         self._store_time_ms = 0
         self._ones: list[OneAppend] = []
@@ -88,36 +93,41 @@ class CommitLog:
     def open(self) -> None:
         """Recover the log, or begin one. Call on the running loop; raises `LogDamaged`, `OSError`."""
         self._loop = asyncio.get_running_loop()
+        settings = self.settings
         self.files.make_dir(self.directory)
-        recovered = recover(self.files, self.directory, self.settings.verify_ms)
+        recovered = recover(self.files, self.directory, settings.verify_ms)
         self._store.segments, self.state, self.torn_bytes = recovered
         if not self.segments:
-            self.state.identity.begin(LogEpoch(new_log_id(), FIRST_EPOCH), 0)
+            self.identity.begin(LogEpoch(new_log_id(), FIRST_EPOCH), 0)
+            self._positions.open(self.identity.now, 0)
             self._store.begin(0, self.state, self.now_ms())
         else:
             self._store_time_ms = self.active.last_store_time_ms
             # What a killed process wrote may still be in memory only, and is called flushed from here on.
             self.files.sync(self.active.open())
+            pass_over_lost_tail(self.files, self._store, self.state, settings.memory_survives, self.now_ms())
+            self._positions.open(self.identity.now, self.next_position)
             self._store.set_min_offsets(self.topics)
         self._mark = FlushMark(self.files, self.directory)
-        self.flusher = Flusher(
-            self._prepare_flush, self.settings.flush_interval_ms, self.settings.flush_bytes, self.next_position
-        )
+        flush_limits = settings.flush_interval_ms, settings.flush_bytes
+        self.flusher = Flusher(self._prepare_flush, *flush_limits, self.next_position)
         self._snapshot_bytes = self.active.size
         self._snapshot_ms = self._clock.now_ms()
 
     async def close(self) -> None:
         """Write what is pending, bring it to disk and leave a snapshot."""
-        while self._ones or self._rows or self._batches or self._rolling:
+        while self._ones or self._rows or self._batches or self._rolling or self._positions.running:
             self._write_pending()
             await self._flush_or_fail()
         if await self._flush_or_fail():
             self._store.snapshot(self.active, self._store.dump_index(self.state))
+            self._positions.settle(self.next_position)
         self.release()
 
     def release(self) -> None:
         """Give the files and the thread back without a further write, as a crash would."""
         self.flusher.close()
+        self._positions.close()
         self._mark.close()
         self._store.close()
 
@@ -154,14 +164,9 @@ class CommitLog:
         return self._store.segments
 
     @property
-    def frames_written(self) -> int:
-        """Frames of messages written since the process began."""
-        return self._store.frames_written
-
-    @property
-    def bytes_written(self) -> int:
-        """Bytes of those frames."""
-        return self._store.bytes_written
+    def written(self) -> tuple[int, int]:
+        """Frames of messages written since the process began, and their bytes."""
+        return self._store.frames_written, self._store.bytes_written
 
     @property
     def active(self) -> Segment:
@@ -205,9 +210,7 @@ class CommitLog:
     def append_for(self, rows: list[Row], queues: list[Queue], body_bytes: int, receiver: Receiver[Stored]) -> None:
         """`append`, but `receiver` is told at once, by whoever writes the frame."""
         self._rows.append(RowsAppend(rows, queues, body_bytes, receiver, None))
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._write_pending)
+        self._schedule()
 
     def append(
         self, rows: list[Row], queues: list[Queue], body_bytes: int, key: Key | None = None
@@ -218,9 +221,7 @@ class CommitLog:
         """
         future: asyncio.Future[Stored] = self._loop.create_future()
         self._rows.append(RowsAppend(rows, queues, body_bytes, future, key))
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._write_pending)
+        self._schedule()
         return future
 
     def append_one(self, row: Row, queue: Queue) -> asyncio.Future[StoredOne]:
@@ -245,9 +246,7 @@ class CommitLog:
         """
         future: asyncio.Future[Stored] = self._loop.create_future()
         self._batches.append(BatchAppend(batch, groups, body_bytes, future, key))
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._write_pending)
+        self._schedule()
         return future
 
     def flushed(self) -> asyncio.Future[None]:
@@ -259,9 +258,14 @@ class CommitLog:
         """Whether more waits for the disk than the bound allows: produce should wait for a flush."""
         return self.flusher.dirty_bytes > self.settings.dirty_bytes_max
 
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._write_pending)
+
     def _write_pending(self) -> None:
         self._scheduled = False
-        if self._rolling:
+        if self._rolling or not self._has_positions():
             return
         if self.active.size >= self.settings.segment_bytes and self.unwritable is None:
             self.begin_segment()
@@ -278,6 +282,16 @@ class CommitLog:
         for batch in batches:
             self._attempt(self._write_batch, [batch])
 
+    def _has_positions(self) -> bool:
+        """Whether all that is pending may be written, or must be refused; else it waits until it may."""
+        end = self.next_position + len(self._ones) + sum([len(rows.rows) for rows in self._rows])
+        end += sum([batch.batch.num_rows for batch in self._batches])
+        return end <= self._positions.bound or self.unwritable is not None or self._positions.ensure(end)
+
+    def _positions_changed(self) -> None:
+        self.full = self._positions.failure or self.full
+        self._write_pending()
+
     def _attempt(self, write: Callable[[list[A]], None], requests: list[A]) -> None:
         try:
             write(requests)
@@ -292,14 +306,7 @@ class CommitLog:
             refuse(requests, error)
 
     def _write_ones(self, ones: list[OneAppend]) -> None:
-        groups: dict[Queue, tuple[list[Row], list[Receiver[StoredOne]]]] = {}
-        for row, queue, future in ones:
-            group = groups.get(queue)
-            if group is None:
-                groups[queue] = [row], [future]
-            else:
-                group[0].append(row)
-                group[1].append(future)
+        groups = ones_by_queue(ones)
         rows: list[Row] = []
         for group_rows, _ in groups.values():
             rows += group_rows
@@ -316,14 +323,7 @@ class CommitLog:
             position += len(futures)
 
     def _write_rows(self, requests: list[RowsAppend]) -> None:
-        groups: dict[Queue, list[Row]] = {}
-        for request in requests:
-            for row, queue in zip(request.rows, request.queues, strict=True):
-                group = groups.get(queue)
-                if group is None:
-                    groups[queue] = [row]
-                else:
-                    group.append(row)
+        groups = rows_by_queue(requests)
         rows: list[Row] = []
         position = self.next_position
         for queue, group in groups.items():
@@ -390,6 +390,7 @@ class CommitLog:
         if meta.columns & CAUSE_MASK or any(queue.says_something for queue, _ in groups):
             # Before anything else can happen: a snapshot that covers the frame must hold the change.
             apply(self.state, meta, batch)
+        self._positions.gave(index.end_position)
         self.flusher.wrote(index.end_position, meta.frame_bytes)
         if meta.notes:
             self.on_notes(notes_of(meta))

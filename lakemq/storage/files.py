@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 from lakemq.storage.privacy import DIRECTORY_MODE, FILE_MODE
 
@@ -105,6 +106,13 @@ class Files:
     def forget_cached(self, descriptor: int) -> None:
         """Have reads ask the disk, as far as the kernel lets go of what it holds of the file in memory."""
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def boot_id(self) -> str:
+        """Names this run of the machine: as long as it stays, what was written is there, on disk or not."""
+        try:
+            return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        except OSError:
+            return str(uuid4())  # nothing is known: no run is the one before
 
     def free_bytes(self, path: Path) -> tuple[int, int]:
         """`(free, total)` bytes of the file system, as far as this process may use them."""

@@ -37,6 +37,7 @@ _VERSION_1 = struct.Struct("<4sI4xB31xI")
 META_BYTES_MAX = 64 * 1024 * 1024
 NUMBER_MAX = 2**63 - 1
 EPOCH_MAX = 2**30 - 1
+COUNT_MAX = 2**32 - 1
 
 
 class FrameError(Exception):

@@ -34,6 +34,7 @@ class LogState:
         return {
             "log": self.identity.dump(),
             "topics": self.topics.dump(),
+            "first_offset": self.topics.first_offset,
             "routing": self.routing.dump(),
             "groups": self.groups.dump(),
             "sinks": self.sinks.dump(),
@@ -43,6 +44,7 @@ class LogState:
         """Become what `dump` said; a dump from before there was routing, or groups, or sinks, lacks them."""
         self.identity.restore(dumped["log"])
         self.topics.restore(dumped["topics"])
+        self.topics.first_offset = dumped.get("first_offset", 0)
         self.routing.restore(dumped.get("routing", {}))
         self.groups.restore(dumped.get("groups", {}))
         self.sinks.restore(dumped.get("sinks", {}))

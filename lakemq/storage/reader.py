@@ -107,8 +107,10 @@ class Reader:
     def plan(self, queue: Queue, offset: int, messages_max: int, bytes_max: int) -> QueuePlan:
         """What to read for up to `messages_max` messages of `queue` from `offset`, which must be
         readable; frames of about `bytes_max` bytes together, at least one."""
+        end = queue.after_gap(offset)
+        if end > offset:
+            return QueuePlan([], queue.topic, queue.queue_id, offset, end)
         extents: list[Extent] = []
-        end = offset
         number = self._segment_of_offset(queue, offset)
         size = 0
         while number < len(self._log.segments) and end < offset + messages_max and size < bytes_max:

@@ -28,6 +28,7 @@ from lakemq.storage.lock import DirectoryLock
 from lakemq.storage.log_identity import FIRST_EPOCH, new_log_id
 from lakemq.storage.log_state import LogState
 from lakemq.storage.mask import Payload
+from lakemq.storage.positions import WRITTEN, read_reserved, write_reserved
 from lakemq.storage.recovery import list_segments
 from lakemq.storage.replay import advance, encode_state, replay
 from lakemq.storage.segment import Segment
@@ -104,6 +105,9 @@ class _Repair:
         self._state = LogState()
         self._state.identity.begin(_whose(files, segments), segments[0].base_position)
         self._store_time_ms = 0
+        self._end_position = segments[0].base_position
+        self._known_lost = 0
+        """Positions of which it is known whose offsets went with them."""
         self.rewritten: list[str] = []
         self.frames = self.messages = self.bytes_lost = self.positions_lost = 0
         self.damages: list[Damage] = []
@@ -124,6 +128,7 @@ class _Repair:
             else:
                 self._copy(writer, segment, stretch)
         self._end(writer, index, next_base)
+        self._end_position = writer.position
         writer.finish(segment)
         segment.close()
         self.rewritten.append(segment.path.name)
@@ -139,6 +144,16 @@ class _Repair:
         wanted = next_base if next_base is not None else index.end_position if index is not None else position
         return wanted > position or size == 0
 
+    def pass_over(self, directory: Path) -> None:
+        """Have the next start go on beyond as many offsets of each queue as messages were lost: of which
+        queues they were is not known of all."""
+        unknown = self.positions_lost - self._known_lost
+        if unknown:
+            log = self._state.identity.now
+            bound = max(self._end_position + unknown, read_reserved(self._files, directory, log[0]) or 0)
+            self._files.remove(directory / WRITTEN)
+            write_reserved(self._files, directory, log, bound)
+
     def _account(self, segment: Segment, size: int) -> None:
         for stretch in stretches(segment, size):
             self._keep(stretch)
@@ -148,8 +163,11 @@ class _Repair:
         assert meta is not None
         self.frames += 1
         self._store_time_ms = max(self._store_time_ms, meta.store_time_ms)
+        self._end_position = meta.first_position + meta.count
         if meta.kind != KIND_HOLE:
             self.messages += meta.count
+        if meta.kind == KIND_STATE:  # it says how all queues stand
+            self._known_lost = self.positions_lost
         replay(self._state, meta, stretch.payload)
 
     def _lose(self, writer: _Rewriter, segment: Segment, stretch: Stretch) -> None:
@@ -162,6 +180,7 @@ class _Repair:
         if meta.kind == KIND_MESSAGES and meta.first_position >= writer.position:
             self._begin(writer)
             self.positions_lost += writer.hole_of(meta)
+            self._known_lost += meta.count
             advance(self._state.topics, meta)
 
     def _begin(self, writer: _Rewriter) -> None:
@@ -185,8 +204,9 @@ class _Repair:
         self._begin(writer)
         if next_base is not None:
             self.positions_lost += writer.hole(next_base)
-        elif index is not None and index.end_position > writer.position:
+        elif index is not None and index.end_position >= writer.position:
             self.positions_lost += writer.hole(index.end_position)
+            self._known_lost = self.positions_lost
             self._state.restore(index.state)
             writer.log = self._state.identity.now
             writer.state(index.state)
@@ -219,6 +239,7 @@ def repair_log(data_dir: Path, files: Files | None = None) -> Repaired:
         repair = _Repair(files, segments)
         for segment, following in zip(segments, [*segments[1:], None], strict=True):
             repair.segment(segment, None if following is None else following.base_position)
+        repair.pass_over(directory)
         # Last: until all is repaired, what was flushed must not pass for a torn tail.
         files.remove(directory / NAME)
     finally:

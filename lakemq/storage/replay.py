@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakemq.storage.frame import ALIGNMENT, KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, encode
+from lakemq.storage.frame import ALIGNMENT, KIND_HOLE, KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, encode
 from lakemq.storage.log_state import LogState
 from lakemq.storage.mask import Payload
 from lakemq.storage.routing_state import CAUSE_MASK
@@ -26,11 +26,19 @@ def replay(state: LogState, meta: Meta, payload: memoryview) -> None:
     """Bring `state` from before the frame to after it."""
     if meta.kind == KIND_STATE:
         state.restore(json.loads(bytes(payload)))
+    if begins_epoch(state.identity.now, meta):
+        state.topics.pass_over(meta.count)
     state.identity.apply(meta)
     # First the runs: a deleted topic hides what came in the frame of its deletion too.
     advance(state.topics, meta)
     if meta.kind == KIND_MESSAGES and _says_something(meta):
         apply(state, meta, decode_payload(meta.columns, payload))
+
+
+def begins_epoch(log: LogEpoch, meta: Meta) -> bool:
+    """Whether the frame, which follows those of `log`, is the hole that begins an epoch: so many messages
+    may be lost, of any queue, that none has that many offsets left to give."""
+    return meta.kind == KIND_HOLE and meta.log.log_id == log.log_id and meta.log.epoch > log.epoch
 
 
 def _says_something(meta: Meta) -> bool:

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, Run, encode
+from lakemq.storage.frame import KIND_HOLE, KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, Run, decode_meta, encode
 from lakemq.storage.log_state import LogState
 from lakemq.storage.mask import Payload
 from lakemq.storage.recovery import sealed_index
@@ -59,6 +59,11 @@ class SegmentStore:
         offset = self._write(meta_part, stored)
         sizes = len(meta_part), len(meta_part) + len(payload)
         return offset, Meta(*place, make_runs(groups), notes, 0, *sizes, log)
+
+    def write_hole(self, log: LogEpoch, position: int, store_time_ms: int, count: int) -> tuple[int, Meta]:
+        """Append a hole of so many positions, otherwise like `write_messages`."""
+        meta_part, nothing = encode(log, KIND_HOLE, position, store_time_ms, count, 0, [], b"", b"")
+        return self._write(meta_part, nothing), decode_meta(meta_part)
 
     def _write(self, meta_part: bytes, payload: Payload) -> int:
         segment = self.active

@@ -43,6 +43,7 @@ class Queue:
         "fill_offset",
         "fill_position",
         "floor",
+        "gaps",
         "key",
         "min_offset",
         "next_offset",
@@ -61,6 +62,8 @@ class Queue:
         self.next_offset = next_offset
         # Below are messages of a topic of this name that was deleted.
         self.floor = 0
+        # Offsets `begin ≤ o < end` that may have been given to messages that are lost: ascending.
+        self.gaps: list[tuple[int, int]] = []
         self.encoded = encode_queue(topic, queue_id)
         # Where the frame that is being built puts this queue's next row.
         self.fill_offset = 0
@@ -71,6 +74,30 @@ class Queue:
         """Make all that the queue holds unreadable: its topic was deleted."""
         self.floor = self.min_offset = self.next_offset
         self.wake()
+
+    def pass_over(self, count: int) -> None:
+        """Go on `count` offsets later: those between are given to no message."""
+        begin, end = self.next_offset, self.next_offset + count
+        self.next_offset = end
+        if begin <= self.floor:
+            self.floor = end
+        elif self.gaps and self.gaps[-1][1] == begin:
+            self.gaps[-1] = self.gaps[-1][0], end
+        else:
+            self.gaps.append((begin, end))
+        self.min_offset = max(self.min_offset, self.floor)
+
+    def after_gap(self, offset: int) -> int:
+        """The offset, or the end of the gap that it is in."""
+        for begin, end in self.gaps:
+            if begin <= offset < end:
+                return end
+        return offset
+
+    def count_from(self, offset: int) -> int:
+        """How many messages the queue was given from `offset` on."""
+        gaps = sum(end - max(begin, offset) for begin, end in self.gaps if end > offset)
+        return max(self.next_offset - offset - gaps, 0)
 
     def wake(self) -> None:
         """Tell everybody who waits for the queue that something arrived."""
@@ -112,6 +139,8 @@ class TopicTable:
 
     def __init__(self) -> None:
         self._topics: dict[str, Topic] = {}
+        self.first_offset = 0
+        """With which a new queue begins: one of its name may have been lost, with all its messages."""
         self._put(TOPICS_TOPIC, 1, "r")
 
     def __len__(self) -> int:
@@ -195,7 +224,18 @@ class TopicTable:
             topic.round_robin = 0
             topic.queues, topic.retired = [], topic.queues + topic.retired
         while len(topic.queues) < queues:
-            topic.queues.append(topic.retired.pop(0) if topic.retired else Queue(name, len(topic.queues)))
+            topic.queues.append(topic.retired.pop(0) if topic.retired else self._new_queue(name, len(topic.queues)))
+
+    def _new_queue(self, name: str, queue_id: int) -> Queue:
+        queue = Queue(name, queue_id, self.first_offset)
+        queue.floor = self.first_offset
+        return queue
+
+    def pass_over(self, count: int) -> None:
+        """Go on `count` offsets later in every queue, known or not: so many messages may be lost."""
+        for queue in self.all_queues():
+            queue.pass_over(count)
+        self.first_offset += count
 
     def ensure_queue(self, name: str, queue_id: int) -> Queue:
         """The queue, made when missing: for frames whose topic's record has been lost to damage."""
@@ -215,6 +255,7 @@ class TopicTable:
                 "queues": len(topic.queues),
                 "next_offsets": [queue.next_offset for queue in topic.queues + topic.retired],
                 "floors": [queue.floor for queue in topic.queues + topic.retired],
+                **_gaps(topic.queues + topic.retired),
             }
             for topic in self._topics.values()
         ]
@@ -228,4 +269,10 @@ class TopicTable:
             for queue_id, next_offset in enumerate(entry["next_offsets"]):
                 queue = Queue(topic.name, queue_id, next_offset)
                 queue.floor = entry["floors"][queue_id]
+                queue.gaps = [(begin, end) for begin, end in entry.get("gaps", {}).get(str(queue_id), [])]
                 (topic.queues if queue_id < entry.get("queues", queue_id + 1) else topic.retired).append(queue)
+
+
+def _gaps(queues: list[Queue]) -> dict[str, Any]:
+    gaps = {str(queue.queue_id): queue.gaps for queue in queues if queue.gaps}
+    return {"gaps": gaps} if gaps else {}

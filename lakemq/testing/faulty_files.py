@@ -17,7 +17,7 @@ class FaultyFiles(Files):
     written as fits; None: no limit. `fail_sync`: the next fsync fails with `EIO`, and so do all
     later ones.
     `fail_truncate`: so does cutting files. `fail_replace`: so does writing whole files,
-    which leaves the old content.
+    which leaves the old content. `boots`: the machine was started so often.
     """
 
     def __init__(self) -> None:
@@ -26,6 +26,7 @@ class FaultyFiles(Files):
         self.fail_truncate = False
         self.fail_replace = False
         self.syncs = 0
+        self.boots = 0
 
     def append(self, descriptor: int, parts: Sequence[bytes | memoryview]) -> int:
         if self.room_bytes is None:
@@ -52,6 +53,9 @@ class FaultyFiles(Files):
         if self.fail_replace:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().replace(path, content, durable)
+
+    def boot_id(self) -> str:
+        return f"boot {self.boots}"
 
     def free_bytes(self, path: Path) -> tuple[int, int]:
         free, total = super().free_bytes(path)

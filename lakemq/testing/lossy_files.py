@@ -38,6 +38,7 @@ class LossyFiles(Files):
         self.dead = False
         self.fault: tuple[int, int] | None = None
         self.fail_syncs = 0
+        self.boots = 0
         self.sites: set[str] = set()
         self.skipped_site: str | None = None
         self.on_call: Callable[[str], None] = lambda name: None
@@ -67,6 +68,7 @@ class LossyFiles(Files):
                     path.mkdir()
             self._disk.settle({**content, self.root: None})
             self._open.clear()
+            self.boots += 1
             self.revive()
 
     # The seam --------------------------------------------------------------------------------
@@ -172,6 +174,9 @@ class LossyFiles(Files):
             doing()
             self._disk.do(entry)
             self._check()
+
+    def boot_id(self) -> str:
+        return f"boot {self.boots}"
 
     # Dying -----------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ OPTIONS: dict[str, object] = {
     "storage__snapshot_bytes": 100_000,
     "storage__snapshot_interval_ms": 100,
     "storage__flush_interval_ms": 20,
+    "storage__memory_survives": False,  # this power is cut while the kernel runs on
 }
 LOAD_S = (0.1, 1.5)
 

@@ -210,7 +210,8 @@ class LogHarness:
         messages: list[Message] = []
         while offset < queue.next_offset:
             plan = self.reader.plan(queue, offset, messages_max, bytes_max)
-            assert plan.begin == offset < plan.end <= offset + messages_max
+            assert plan.begin == offset < plan.end
+            assert plan.end <= offset + messages_max or plan.end == queue.after_gap(offset)
             messages += messages_of(self.reader.read(plan))
             offset = plan.end
         return messages

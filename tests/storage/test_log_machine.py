@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakemq.model.errors import MessageNotFound, StoreUnwritable
+from lakemq.storage import positions as positions_module
 from lakemq.storage import reader as reader_module
 from lakemq.storage import scan as scan_module
 from lakemq.storage.appends import Stored
@@ -48,6 +49,13 @@ ROWS = st.lists(st.tuples(st.integers(0, 3), SIZES), min_size=1, max_size=6)
 PART = st.builds(Part, st.sampled_from(["rows", "batch", "one"]), st.integers(0, 2), ROWS)
 
 
+class Lost(NamedTuple):
+    """A position that is given to no message: what had it may be lost. So is one offset of each queue."""
+
+    position: int
+    store_time_ms: int
+
+
 class ModelTopic:
     """A topic as it should be."""
 
@@ -61,32 +69,60 @@ class Model:
     """A perfect log: a list of messages. Everything else follows from it."""
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self.messages: list[Message | Lost] = []
         self.min_position = 0
+        self.given: set[object] = set()
+        """Every position, and every offset of a queue, that somebody was told of, lost or not."""
+
+    def store(self, message: Message) -> None:
+        """The next message; none was ever told of its position and offset before."""
+        assert message.position == len(self.messages)
+        for name in (message.position, (message.topic, message.queue_id, message.queue_offset)):
+            assert name not in self.given
+            self.given.add(name)
+        self.messages.append(message)
+
+    def lose(self, begin: int, end: int, store_time_ms: int) -> None:
+        """The messages from position `begin` on are lost, and the log goes on with `end`."""
+        self.messages[begin:] = [Lost(position, store_time_ms) for position in range(begin, end)]
 
     def topics(self) -> dict[str, ModelTopic]:
         """The topics, by replaying their records."""
         topics: dict[str, ModelTopic] = {TOPICS_TOPIC: ModelTopic()}
         topics[TOPICS_TOPIC].queues = 1
         for message in self.messages:
-            if message.topic == TOPICS_TOPIC:
+            if isinstance(message, Lost):
+                self._pass_over(topics, message)
+            elif message.topic == TOPICS_TOPIC:
                 record = json.loads(message.body)
                 topic = topics.setdefault(record["topic"], ModelTopic())
                 topic.deleted = record["op"] == "delete"
-                if topic.deleted:
-                    for queue_id in range(topic.queues):
-                        topic.floors[queue_id] = len(self.queue(record["topic"], queue_id, message.position))
-                else:
-                    topic.queues = max(topic.queues, record["queues"])
+                new = range(0 if topic.deleted else topic.queues, record["queues"] or topic.queues)
+                for queue_id in new:
+                    topic.floors[queue_id] = len(self.queue(record["topic"], queue_id, message.position))
+                topic.queues = max(topic.queues, record["queues"])
         return topics
 
-    def queue(self, topic: str, queue_id: int, end: int | None = None) -> list[Message]:
-        """The queue's messages, the first one has offset 0."""
-        return [m for m in self.messages[:end] if m.topic == topic and m.queue_id == queue_id]
+    def _pass_over(self, topics: dict[str, ModelTopic], lost: Lost) -> None:
+        """A queue in which nothing can be read begins after what is lost."""
+        for name, topic in topics.items():
+            for queue_id in range(topic.queues):
+                end = len(self.queue(name, queue_id, lost.position))
+                if topic.floors.get(queue_id, 0) == end:
+                    topic.floors[queue_id] = end + 1
+
+    def queue(self, topic: str, queue_id: int, end: int | None = None) -> list[Message | Lost]:
+        """The queue by offset, the first one is 0."""
+        return [m for m in self.messages[:end] if isinstance(m, Lost) or (m.topic == topic and m.queue_id == queue_id)]
 
     def readable(self) -> list[Message]:
         """What retention has left."""
-        return self.messages[self.min_position :]
+        return whole(self.messages[self.min_position :])
+
+
+def whole(messages: Sequence[Message | Lost]) -> list[Message]:
+    """Those that can be read."""
+    return [message for message in messages if isinstance(message, Message)]
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -100,6 +136,9 @@ class LogMachine(RuleBasedStateMachine):
         self.bounds.setattr(reader_module, "INDEXES_MAX", 1)
         self.bounds.setattr(reader_module, "READ_BYTES", 2_000)
         self.bounds.setattr(scan_module, "CHUNK_BYTES", 8_000)
+        self.bounds.setattr(positions_module, "BLOCK_MIN", 10)
+        self.bounds.setattr(positions_module, "BLOCK_MAX", 40)
+        self.bounds.setattr(positions_module, "UNKNOWN_BLOCK", 100)
         self.path = Path(tempfile.mkdtemp(prefix="lakemq-machine-"))
         self.harness = LogHarness(
             self.path, retention_ms=RETENTION_MS, snapshot_bytes=200_000, cache_bytes=300_000, verify_ms=60_000
@@ -164,7 +203,8 @@ class LogMachine(RuleBasedStateMachine):
                 assert isinstance(error, StoreUnwritable), repr(error)
         count = len(self.model.messages)
         assert sorted(new) == list(range(count, count + len(new)))
-        self.model.messages += [new[position] for position in sorted(new)]
+        for position in sorted(new):
+            self.model.store(new[position])
         return [future.exception() is None for _, future, _ in begun]
 
     @rule(parts=st.lists(PART, min_size=1, max_size=5))
@@ -193,7 +233,7 @@ class LogMachine(RuleBasedStateMachine):
         offset = len(self.model.queue(TOPICS_TOPIC, 0))
         time_ms = self.harness.log.now_ms()
         body = json.dumps(record).encode()
-        self.model.messages.append(Message(TOPICS_TOPIC, 0, offset, position, body, time_ms))
+        self.model.store(Message(TOPICS_TOPIC, 0, offset, position, body, time_ms))
 
     @rule(step_ms=st.integers(-2_000, 10_000))
     def set_clock(self, step_ms: int) -> None:
@@ -263,9 +303,11 @@ class LogMachine(RuleBasedStateMachine):
         assert self.harness.log.flushed_position == len(self.model.messages)
         assert self.harness.read_log() == self.model.readable()
 
-    @rule(kept=FRACTION, filler=st.sampled_from([b"", b"\0", b"\xff"]), no_mark=st.booleans(), no_index=st.booleans())
-    def lose_power(self, kept: float, filler: bytes, no_mark: bool, no_index: bool) -> None:
-        """What was flushed is there, and of the rest as much as there is without a gap."""
+    @rule(kept=FRACTION, filler=st.sampled_from([b"", b"\0", b"\xff"]), no_mark=st.booleans(), no_index=st.booleans(),
+          reserved=st.booleans())  # fmt: skip
+    def lose_power(self, kept: float, filler: bytes, no_mark: bool, no_index: bool, reserved: bool) -> None:
+        """What was flushed is there, and of the rest as much as there is without a gap. What was told of
+        the rest is never told of another message."""
         log = self.harness.log
         index, size, flushed = log.active_index, log.active.size, log.flushed_position
         number = max(bisect_left(index.positions, flushed), 1)
@@ -281,11 +323,17 @@ class LogMachine(RuleBasedStateMachine):
         if no_index:
             for index_path in self.harness.directory.glob("*.idx"):
                 index_path.unlink()
+        if not reserved:
+            (self.harness.directory / "RESERVED").unlink()
+        self.harness.files.boots += 1
+        epoch = log.identity.now.epoch
         self.harness.open()
-        left = self.harness.log.next_position
+        log = self.harness.log
+        assert log.identity.now.epoch == epoch + 1
+        left = log.identity.dump()["epochs"][-1][1]
         assert left >= flushed
         assert kept < 1 or left == len(self.model.messages)
-        del self.model.messages[left:]
+        self.model.lose(left, log.next_position, log.active.last_store_time_ms)
         self.harness.log.compacted_position = min(compacted, left)
         assert self.harness.read_log() == self.model.readable()
 
@@ -300,14 +348,14 @@ class LogMachine(RuleBasedStateMachine):
         queue = topic.queues[number % len(topic.queues)]
         offset = queue.min_offset + int(begin * (queue.next_offset - queue.min_offset))
         found = self.harness.read_queue(name, queue.queue_id, offset, messages_max, bytes_max)
-        assert found == self.model.queue(name, queue.queue_id)[offset:]
+        assert found == whole(self.model.queue(name, queue.queue_id)[offset:])
 
     @rule(begin=FRACTION, end=FRACTION, topics=st.sets(st.sampled_from([*TOPICS, TOPICS_TOPIC])) | st.none(),
           bytes_max=st.sampled_from([1, 1000, 200_000, 10_000_000]))  # fmt: skip
     def read_positions(self, begin: float, end: float, topics: set[str] | None, bytes_max: int) -> None:
         low, high = sorted(map(self._position, (begin, end)))
         found = self.harness.read_log(low, high, topics, bytes_max)
-        assert found == [m for m in self.model.messages[low:high] if topics is None or m.topic in topics]
+        assert found == [m for m in whole(self.model.messages[low:high]) if topics is None or m.topic in topics]
 
     def _position(self, fraction: float) -> int:
         low, high = self.model.min_position, len(self.model.messages)
@@ -316,7 +364,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(at=FRACTION)
     def read_message(self, at: float) -> None:
         position = self._position(at)
-        if position == len(self.model.messages):
+        if position == len(self.model.messages) or isinstance(self.model.messages[position], Lost):
             with pytest.raises(MessageNotFound):
                 self.harness.reader.message(position)
         else:
@@ -328,14 +376,15 @@ class LogMachine(RuleBasedStateMachine):
         assume(position < len(self.model.messages))
         time_ms = self.model.messages[position].store_time_ms + shift
         expected = next(
-            (m.position for m in self.model.readable() if m.store_time_ms >= time_ms), len(self.model.messages)
+            (m.position for m in self.model.messages[self.model.min_position :] if m.store_time_ms >= time_ms),
+            len(self.model.messages),
         )
         assert self.harness.reader.position_at_time(time_ms) == expected
         topic = self.harness.log.topics.find(name)
         if topic is not None:
             queue = topic.queues[number % len(topic.queues)]
             messages = self.model.queue(name, queue.queue_id)
-            offset = next((m.queue_offset for m in messages if m.position >= expected), len(messages))
+            offset = next((m.queue_offset for m in whole(messages) if m.position >= expected), len(messages))
             found = self.harness.reader.offset_at_position(queue, expected)
             assert found == max(offset, queue.min_offset)
 
@@ -344,7 +393,7 @@ class LogMachine(RuleBasedStateMachine):
         queues = [q for q in self.harness.log.topics.all_queues() if q.topic in names]
         begin = self._position(at)
         end = self.harness.reader.end_of(queues, begin)
-        wanted = [m.position for m in self.model.messages if m.topic in names and m.position >= begin]
+        wanted = [m.position for m in whole(self.model.messages) if m.topic in names and m.position >= begin]
         assert end >= begin
         assert all(position < end for position in wanted)
         if end > begin:

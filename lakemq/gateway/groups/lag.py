@@ -57,7 +57,7 @@ class Lags:
             begin = self._beginning(group, queue, first) if offset is None else offset
             # What is received and acknowledged comes out of the log, and is passed over when it has left.
             readable = first if received is None else queue.min_offset
-            lag = max(queue.next_offset - max(begin, readable), 0)
+            lag = queue.count_from(max(begin, readable))
             found.append(QueueLag(name, queue.queue_id, offset, first, queue.next_offset, lag))
         return found
 
