@@ -146,12 +146,17 @@ class Routing(_Section):
 
     `lead_ms`: so long before it is due a delay is decided, and the gateway holds it. 0: the gateway
     anticipates nothing, the queries do it all. `trigger_ms` and `tick_ms` are for the queries: the
-    least time between two batches, and between two batches that only carry the time.
+    least time between two batches, and between two batches that only carry the time. `grace_ms`: what
+    is overdue by so much, as no query decided it, the gateway decides itself; -1: never.
+    `clock_confirm_ms`: a clock that jumped ahead is believed when it has stayed there for so long, and
+    until then nothing is due by it; 0: at once.
     """
 
     lead_ms: int = Field(default=10_000, ge=0, le=600_000)
     trigger_ms: int = Field(default=0, ge=0)
     tick_ms: int = Field(default=500, ge=10)
+    grace_ms: int = Field(default=5_000, ge=-1, le=HOUR_MS)
+    clock_confirm_ms: int = Field(default=60_000, ge=0, le=24 * HOUR_MS)
 
 
 class Delay(_Section):

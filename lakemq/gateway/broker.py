@@ -19,7 +19,7 @@ from lakemq.gateway.sinks.committer import Sinks
 from lakemq.model.errors import Busy, InvalidRequest, LakemqError, ReadOnlyTopic
 from lakemq.model.names import SYSTEM_PREFIXES, check_writable
 from lakemq.settings import Settings
-from lakemq.storage.clock import Clock, SystemClock
+from lakemq.storage.clock import Clock, SystemClock, TrustedClock
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.erasure import Eraser, remove_scratch
 from lakemq.storage.files import Files
@@ -42,7 +42,7 @@ class Broker:
     def __init__(self, settings: Settings, files: Files | None = None, clock: Clock | None = None) -> None:
         self.settings = settings
         self.name = settings.broker.name
-        self.clock = clock or SystemClock()
+        self.clock = TrustedClock(clock or SystemClock(), settings.routing.clock_confirm_ms)
         self.limits = Limits(settings.gateway.message_bytes_max, settings.gateway.request_bytes_max)
         self.log = CommitLog(settings.storage, files or Files(), self.clock)
         self.reader = RowReader(self.log)
@@ -225,6 +225,13 @@ class Broker:
         queue = self.log.topics.queue(TOPICS_TOPIC, 0)
         await self.log.append([make_row(body=body)], [queue], len(body))
 
+    def degraded(self) -> list[str]:
+        """What is wrong while the broker takes and gives messages all the same, a line each."""
+        found = [f"the job {name} is not heard of any more" for name in self.router.jobs.dead()]
+        overdue = self.router.overdue.count()
+        found += [f"overdue: {count} of kind {kind}" for kind, count in overdue.items() if count]
+        return found
+
     def describe(self) -> dict[str, Any]:
         """What `GET /v1/broker` says."""
         log = self.log
@@ -235,7 +242,9 @@ class Broker:
             "compacted_position": log.compacted_position,
         }
         identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch}
-        return {"name": self.name, "role": "primary", **identity, "positions": positions, **positions}
+        overdue = self.router.overdue.count()
+        waits = {"jobs": self.router.jobs.describe(), "overdue": sum(overdue.values()), "overdue_by_kind": overdue}
+        return {"name": self.name, "role": "primary", **identity, "positions": positions, **positions, **waits}
 
 
 def finish(future: asyncio.Future[None]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -10,8 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq import __version__
 from lakemq.gateway.broker import Broker
+from lakemq.gateway.jobs import Heartbeat
 from lakemq.gateway.metrics import BrokerCollector
 from lakemq.model.errors import InvalidRequest, StoreUnwritable
+
+NUMBER_MAX = 2**53
 
 
 class Compacted(BaseModel):
@@ -19,6 +22,24 @@ class Compacted(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     compacted_position: int = Field(ge=0)
+
+
+class Beat(BaseModel):
+    """That a job is alive. It has read the log, of these topics or all, below `position`, and by the broker's
+    time `clock_ms`; without a position it is no reader of the log."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")
+    position: int | None = Field(None, ge=0, le=NUMBER_MAX)
+    clock_ms: int = Field(0, ge=0, le=NUMBER_MAX)
+    topics: list[Annotated[str, Field(max_length=300)]] | None = Field(None, max_length=16)
+
+
+class Beats(BaseModel):
+    """What a process with jobs says of them, every few seconds."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    jobs: list[Beat] = Field(max_length=32)
 
 
 def make_router(broker: Broker) -> APIRouter:
@@ -32,12 +53,12 @@ def make_router(broker: Broker) -> APIRouter:
         return {"status": "up"}
 
     @router.get("/readyz", summary="Whether the log is recovered and writable")
-    async def readyz() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+    async def readyz() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         if broker.log.unwritable is not None:
             raise StoreUnwritable(broker.log.unwritable)
         if broker.stopping:
             raise StoreUnwritable("the gateway is stopping")
-        return {"status": "ready"}
+        return {"status": "ready", "degraded": broker.degraded()}
 
     @router.get("/metrics", summary="Prometheus metrics")
     async def metrics() -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -46,6 +67,14 @@ def make_router(broker: Broker) -> APIRouter:
     @router.get("/v1/broker", summary="The broker and its positions")
     async def describe() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         return {**broker.describe(), "version": __version__}
+
+    @router.put("/v1/jobs", summary="Heartbeats of jobs")
+    async def hear(body: Beats) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        broker.router.jobs.hear(
+            Heartbeat(each.name, each.position, each.clock_ms, None if each.topics is None else frozenset(each.topics))
+            for each in body.jobs
+        )
+        return {"broker": broker.name}
 
     @router.put("/v1/broker/compacted", summary="Tell how far the lake holds everything")
     async def compacted(body: Compacted) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]

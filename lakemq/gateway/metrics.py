@@ -57,4 +57,25 @@ class BrokerCollector(Collector):
         waiting.add_metric(["dead_letter"], len(state.dead))
         yield waiting
         yield GaugeMetricFamily("lakemq_due_soon", "What is due within the lead.", len(routing.deliveries.wheel))
+        yield from self._late()
         yield CounterMetricFamily("lakemq_delivered", "Scheduled messages delivered.", routing.deliveries.delivered)
+
+    def _late(self) -> Iterator[Metric]:
+        """Whether the jobs do what they are for, and what the gateway had to do in their place."""
+        routing = self._broker.router
+        overdue = GaugeMetricFamily("lakemq_overdue", "Overdue by the grace and not decided.", labels=["kind"])
+        for kind, count in routing.overdue.count().items():
+            overdue.add_metric([kind], count)
+        yield overdue
+        here = CounterMetricFamily("lakemq_decided_overdue", "Decided here, being overdue.", labels=["kind"])
+        for kind, count in [*routing.overdue.decided.items(), ("receipt", routing.run_out.decided)]:
+            here.add_metric([str(kind)], count)
+        yield here
+        alive = GaugeMetricFamily("lakemq_job_alive", "1 while the job is heard of.", labels=["job"])
+        lag = GaugeMetricFamily("lakemq_job_lag", "Positions of the log that the job has yet to read.", labels=["job"])
+        for name, job in routing.jobs.describe().items():
+            alive.add_metric([name], int(job["alive"]))
+            if job["lag"] is not None:
+                lag.add_metric([name], job["lag"])
+        yield alive
+        yield lag

@@ -45,6 +45,7 @@ class SteadyClock:
         self._time_ms = first.wall_ms if last_ms is None else last_ms
         self._counted_ms = first.counted_ms
         self._jump: Jump | None = None
+        self._eighths = 0
         self.observe(first)
 
     @property
@@ -71,7 +72,9 @@ class SteadyClock:
         ahead_ms = now.wall_ms - expected_ms
         if ahead_ms <= self._tolerance_ms:
             self._jump = None
-            self._time_ms = max(self._time_ms, min(now.wall_ms, expected_ms + counted_ms // 8))
+            # Eighths are kept, for who observes every millisecond: it would never catch up.
+            catch_up_ms, self._eighths = divmod(self._eighths + counted_ms, 8)
+            self._time_ms = max(self._time_ms, min(now.wall_ms, expected_ms + catch_up_ms))
             return self._time_ms
         self._time_ms = expected_ms
         gap_ms = now.wall_ms - self._counted_ms

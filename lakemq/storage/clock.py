@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Protocol
+
+from lakemq.model.steady_clock import Reading, SteadyClock
+
+logger = logging.getLogger(__name__)
 
 
 class Clock(Protocol):
@@ -26,3 +31,32 @@ class SystemClock:
 
     def counted_ms(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+class TrustedClock:
+    """Another clock, but one that has jumped ahead isn't followed before it has stayed there for `confirm_ms`:
+    by this one nothing is due, stamped or lost too early. It never goes back. What it tells is the broker's time."""
+
+    def __init__(self, clock: Clock, confirm_ms: int) -> None:
+        self._clock = clock
+        self._steady = SteadyClock(self._read(), confirm_ms)
+        self._is_ahead = False
+
+    def _read(self) -> Reading:
+        return Reading(self._clock.now_ms(), self._clock.counted_ms())
+
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch, never less than before."""
+        time_ms = self._steady.observe(self._read())
+        jump = self._steady.jump
+        if (jump is not None) != self._is_ahead:
+            self._is_ahead = jump is not None
+            if jump is not None:
+                logger.warning("the clock has jumped ahead by %d ms: it is not followed until it stays", jump.ahead_ms)
+            else:
+                logger.warning("the clock is followed again: it has stayed where it jumped to, or is back")
+        return time_ms
+
+    def counted_ms(self) -> int:
+        """What the other clock counts."""
+        return self._clock.counted_ms()

@@ -9,7 +9,7 @@ them there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from pyroaring import BitMap64
@@ -131,4 +131,4 @@ def _begin(slot: Slot) -> int:
     return slot.number * slot.width_ms
 
 
-assert all(wide == FANOUT * narrow for narrow, wide in zip(WIDTHS_MS, WIDTHS_MS[1:], strict=False))
+assert all(wide == FANOUT * narrow for narrow, wide in pairwise(WIDTHS_MS))

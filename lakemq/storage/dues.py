@@ -42,6 +42,10 @@ class Dues:
             heapq.heappop(self._heap)
         return self._heap[0] if self._heap else None
 
+    def count(self, at_ms: int) -> int:
+        """How many are due at that time."""
+        return sum(len(held) for due_ms, held in self._positions.items() if due_ms <= at_ms)
+
     def take(self, now_ms: int, count_max: int) -> list[int]:
         """Up to `count_max` positions that are due at `now_ms`, earliest first; they are in here no more."""
         taken: list[int] = []

@@ -141,11 +141,11 @@ def test_decisions_that_are_none_are_refused(http: httpx.Client, body: dict[str,
 
 
 def test_what_waits_survives_a_kill_and_an_hour_and_comes_once(tmp_path: Path) -> None:
-    with start_gateway(tmp_path, routing__lead_ms=0) as gateway, connect(gateway) as http:
+    with start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=-1) as gateway, connect(gateway) as http:
         sent = produce(http, "t", *({"body": str(number), "delay_ms": 1_800_000 + number} for number in range(50)))
         decide(http, "deliver", [position(each["message_id"]) for each in sent[:20]], now_ms() + 1_800_000)
         gateway.kill()
-    with start_gateway(tmp_path, clock_offset_ms=HOUR_MS) as gateway, connect(gateway) as http:
+    with start_gateway(tmp_path, clock_offset_ms=HOUR_MS, routing__grace_ms=-1) as gateway, connect(gateway) as http:
         assert len(delivered(http, "t", 20)) == 20
         waiting = http.get("/v1/routing").json()["delay"]
         assert (waiting["waiting"], waiting["begin_position"]) == (30, position(sent[20]["message_id"]))
@@ -153,7 +153,7 @@ def test_what_waits_survives_a_kill_and_an_hour_and_comes_once(tmp_path: Path) -
         bodies = [message["body"] for message in pull_all(http, "t")]
         assert sorted(map(int, bodies)) == list(range(50))
         gateway.kill()
-    with start_gateway(tmp_path, clock_offset_ms=HOUR_MS) as gateway, connect(gateway) as http:
+    with start_gateway(tmp_path, clock_offset_ms=HOUR_MS, routing__grace_ms=-1) as gateway, connect(gateway) as http:
         assert decide(http, "deliver", [position(each["message_id"]) for each in sent])["accepted"] == 0
         assert len(pull_all(http, "t")) == 50
 
@@ -183,7 +183,7 @@ def test_too_many_that_wait_are_flow_control(tmp_path: Path) -> None:
 
 
 def test_a_segment_leaves_and_what_waits_in_it_moves_on(tmp_path: Path) -> None:
-    settings = {"storage__segment_bytes": 2**20, "storage__retention_ms": 0}
+    settings = {"storage__segment_bytes": 2**20, "storage__retention_ms": 0, "routing__grace_ms": -1}
     with start_gateway(tmp_path, **settings) as gateway, connect(gateway) as http:
         early, late = produce(http, "t", {"body": "a", "delay_ms": 60_000}, {"body": "b", "delay_ms": 120_000})
         for _ in range(3):

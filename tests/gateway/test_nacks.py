@@ -133,12 +133,12 @@ def test_clients_write_neither_retries_nor_dead_letters(http: httpx.Client, topi
 
 
 def test_without_a_lead_the_query_decides_and_a_kill_loses_nothing(tmp_path: Path) -> None:
-    with start_gateway(tmp_path, routing__lead_ms=0) as gateway, connect(gateway) as http:
+    with start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=-1) as gateway, connect(gateway) as http:
         sent = produce(http, "t", "a", "b", "c")
         nack(http, "g", *(each["message_id"] for each in sent))
         assert http.get("/v1/routing").json()["retry"]["waiting"] == 3
         gateway.kill()
-    with start_gateway(tmp_path, routing__lead_ms=0) as gateway, connect(gateway) as http:
+    with start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=-1) as gateway, connect(gateway) as http:
         begun = http.get("/v1/routing").json()["retry"]["begin_position"]
         assert begun > position(sent[-1]["message_id"])
         assert decide(http, "dead_letter", [begun])["accepted"] == 1

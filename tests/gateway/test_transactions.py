@@ -167,7 +167,7 @@ def test_checks_count_up_until_the_transaction_is_given_up(tmp_path: Path) -> No
 
 
 def test_without_a_lead_the_query_decides_and_an_operation_outdoes_a_check(tmp_path: Path) -> None:
-    with start_gateway(tmp_path, routing__lead_ms=0) as gateway, connect(gateway) as http:
+    with start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=-1) as gateway, connect(gateway) as http:
         first, second, third = begin(http, "t", "a", "b", "c")
         assert resolve(http, first, "commit").status_code == 200
         assert resolve(http, second, "rollback").status_code == 200
@@ -175,7 +175,7 @@ def test_without_a_lead_the_query_decides_and_an_operation_outdoes_a_check(tmp_p
         assert is_problem(resolve(http, first, "rollback"), 409, "transaction_resolved")
         assert bodies(http, "t") == []
         gateway.kill()
-    with start_gateway(tmp_path, routing__lead_ms=0) as gateway, connect(gateway) as http:
+    with start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=-1) as gateway, connect(gateway) as http:
         assert decide(http, "commit", [position(first)])["accepted"] == 1
         assert decide(http, "check", [position(second)])["accepted"] == 1
         assert decide(http, "give_up", [position(third)])["accepted"] == 1

@@ -68,7 +68,7 @@ def wait_until(done: Callable[[], bool]) -> None:
 @pytest.fixture
 def waiting(tmp_path: Path) -> Iterator[GatewayProcess]:
     """A gateway that anticipates nothing, and of which no query decides anything."""
-    with start_gateway(tmp_path / "log", routing__lead_ms=0) as process:
+    with start_gateway(tmp_path / "log", routing__lead_ms=0, routing__grace_ms=-1) as process:
         yield process
 
 
@@ -142,7 +142,7 @@ def test_the_event_time_is_the_store_time_unless_that_were_late(
 def test_several_brokers_are_waited_for_at_once(
     spark: SparkSession, gateway: GatewayProcess, tmp_path: Path, topic: str
 ) -> None:
-    with start_gateway(tmp_path / "log", broker__name="broker-b", routing__lead_ms=0) as other:
+    with start_gateway(tmp_path / "log", broker__name="broker-b", routing__lead_ms=0, routing__grace_ms=-1) as other:
         stream = Ticking(spark, f"{gateway.url},{other.url}", tmp_path / "checkpoint")
 
         def produce_to_both() -> None:

@@ -75,6 +75,13 @@ def test_a_little_ahead_is_caught_up_with_slowly() -> None:
     assert clock.observe(Reading(WALL + 9_800, 13_800)) == WALL + 9_800
 
 
+def test_how_often_it_is_looked_at_changes_nothing() -> None:
+    clock = started()
+    for at in range(8_010):
+        time_ms = clock.observe(Reading(WALL + 1_000 + at, 5_000 + at))
+    assert time_ms == WALL + 1_000 + 8_009
+
+
 def test_a_start_does_not_know_how_long_the_machine_was_off() -> None:
     clock = started(last_ms=WALL - 24 * HOUR)
     assert clock.time_ms == WALL - 24 * HOUR

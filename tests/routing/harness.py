@@ -30,6 +30,7 @@ from lakemq.testing import FaultyFiles, ManualClock
 
 T = TypeVar("T")
 TOPIC = "orders"
+CONFIRM_MS = 60_000
 
 
 class Message(NamedTuple):
@@ -68,9 +69,10 @@ class RoutingHarness:
 
     # The broker's life -----------------------------------------------------------------------
 
-    def open(self, lead_ms: int) -> None:
-        """Start the broker with this lead."""
-        settings = Settings(broker=Name(name="b"), storage=self._storage, routing=Routing(lead_ms=lead_ms))
+    def open(self, lead_ms: int, grace_ms: int = -1) -> None:
+        """Start the broker with this lead and grace; what is overdue by that it looks for when it is told."""
+        routing = Routing(lead_ms=lead_ms, grace_ms=grace_ms, clock_confirm_ms=CONFIRM_MS)
+        settings = Settings(broker=Name(name="b"), storage=self._storage, routing=routing)
         self._loop = asyncio.new_event_loop()
         self.broker = Broker(settings, self.files, self.clock)
         self.receiver = Receiver(self.broker)
@@ -79,6 +81,7 @@ class RoutingHarness:
     async def _start(self) -> None:
         self.broker.open()
         await self.broker.start()
+        await self.broker.router.overdue.close()
 
     def close(self) -> None:
         """Stop it as an operator does."""
@@ -104,15 +107,15 @@ class RoutingHarness:
         assert lock is not None
         lock.release()
 
-    def restart(self, lead_ms: int, clean: bool) -> None:
+    def restart(self, lead_ms: int, clean: bool, grace_ms: int = -1) -> None:
         """Stop it as an operator does, or crash; and open it again."""
         if clean:
             self.close()
         else:
             self.crash()
-        self.open(lead_ms)
+        self.open(lead_ms, grace_ms)
 
-    def restart_without_snapshots(self, lead_ms: int) -> None:
+    def restart_without_snapshots(self, lead_ms: int, grace_ms: int = -1) -> None:
         """Crash, and open from the frames alone: the state that they make is what it was."""
         self.crash()
         for index in self._storage.data_dir.rglob("*.idx"):
@@ -121,7 +124,7 @@ class RoutingHarness:
         assert normal(recovered.state.routing, recovered.segments[0].base_position) == self.last_state
         for segment in recovered.segments:
             segment.close()
-        self.open(lead_ms)
+        self.open(lead_ms, grace_ms)
 
     def _end_loop(self) -> None:
         loop, self._loop = self._loop, None
@@ -230,6 +233,13 @@ class RoutingHarness:
     def post(self, posted: list[Posted]) -> int:
         """Post decisions; how many were news."""
         return self.run(self.broker.router.decisions.take(posted)) if posted else 0
+
+    def decide_overdue(self) -> None:
+        """Have the gateway decide all that is overdue by its grace."""
+        for _ in range(1_000):
+            if not self.run(self.broker.router.overdue.look()):
+                return
+        raise AssertionError("it never ends")
 
     # Looking ---------------------------------------------------------------------------------
 

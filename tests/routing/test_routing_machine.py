@@ -24,6 +24,7 @@ from tests.routing.harness import TOPIC, Message, RoutingHarness
 EXAMPLES = int(os.environ.get("LAKEMQ_TEST_EXAMPLES", "12"))
 GROUP = "pg"
 LEADS = st.sampled_from([0, 10_000])
+GRACES = st.sampled_from([-1, 0, 5_000])
 DELAYS = st.sampled_from([1, 900, 5_000, 20_000, 3_600_000])
 PICK = st.integers(0, 1_000)
 
@@ -42,9 +43,15 @@ class RoutingMachine(RuleBasedStateMachine):
         self.old: list[Posted] = []
         self.gone: list[Message] = []
 
-    @initialize(lead=LEADS)
-    def begin(self, lead: int) -> None:
-        self.harness.open(lead)
+        self.by_itself = False
+
+    @initialize(lead=LEADS, grace=GRACES)
+    def begin(self, lead: int, grace: int) -> None:
+        self.harness.open(lead, grace)
+
+    @rule()
+    def decide_what_is_overdue(self) -> None:
+        self.harness.decide_overdue()
 
     # Users -----------------------------------------------------------------------------------
 
@@ -142,13 +149,18 @@ class RoutingMachine(RuleBasedStateMachine):
 
     # The machine -----------------------------------------------------------------------------
 
-    @rule(lead=LEADS, clean=st.booleans())
-    def restart(self, lead: int, clean: bool) -> None:
-        self.harness.restart(lead, clean)
+    @rule(lead=LEADS, grace=GRACES, clean=st.booleans())
+    def restart(self, lead: int, grace: int, clean: bool) -> None:
+        self.harness.restart(lead, clean, grace)
 
-    @rule(lead=LEADS)
-    def restart_without_snapshots(self, lead: int) -> None:
-        self.harness.restart_without_snapshots(lead)
+    @rule(lead=LEADS, grace=GRACES)
+    def restart_without_snapshots(self, lead: int, grace: int) -> None:
+        self.harness.restart_without_snapshots(lead, grace)
+
+    @rule()
+    def have_the_queries_die(self) -> None:
+        """Then all comes to its end without them."""
+        self.by_itself = True
 
     @rule()
     def fill_the_disk_for_a_while(self) -> None:
@@ -197,9 +209,14 @@ class RoutingMachine(RuleBasedStateMachine):
 
     def finish(self) -> None:
         """Let everything come to its end, and count."""
+        if self.by_itself:
+            self.harness.restart(0, clean=False, grace_ms=5_000)
         for _ in range(60):
             self.harness.pass_time(10_000_000)
-            self.harness.post(self.harness.decisions())
+            if self.by_itself:
+                self.harness.decide_overdue()
+            else:
+                self.harness.post(self.harness.decisions())
         state = self.harness.broker.router.state
         assert (len(state.delays), len(state.nacks), len(state.transactions)) == (0, 0, 0)
         messages = self.everything()

@@ -28,18 +28,22 @@ EARLY_MS_MAX = 5_000
 
 class RunOut:
     """Carries out what becomes of a message that is out when its time is over. `anticipate`: then that
-    is certain, as every acknowledgement comes this way, so the wheel does it on the millisecond."""
+    is certain, as every acknowledgement comes this way, so the wheel does it on the millisecond. Else a
+    query decides it, unless it hasn't for `grace_ms`; below 0: however long it takes."""
 
-    def __init__(self, executor: Executor, clock: Clock, anticipate: bool) -> None:
+    def __init__(self, executor: Executor, clock: Clock, anticipate: bool, grace_ms: int) -> None:
         self._executor = executor
         self._clock = clock
         self._anticipate = anticipate
+        self._late_ms = 0 if anticipate else grace_ms
+        self.decided = 0
+        """How many ran out here that a query had not decided."""
         self._sleeping: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to look at the time."""
-        if self._anticipate:
+        if self._late_ms >= 0:
             self._executor.state.on_out = self.look_again
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -66,13 +70,14 @@ class RunOut:
     async def _run(self) -> None:
         while True:
             due = self.next_due
-            now = self._clock.now_ms()
+            now = self._clock.now_ms() - self._late_ms
             if due is None or due > now:
                 await self._sleep(None if due is None else (due - now) / 1000)
                 continue
             receipts = self._receipts.dues.take(now, AT_ONCE_MAX)
             try:
-                await self._carry_out(dict.fromkeys(receipts))
+                done = await self._carry_out(dict.fromkeys(receipts))
+                self.decided += 0 if self._anticipate else done
             except LakemqError as error:
                 logger.warning("%d messages could not be handed back, trying again: %s", len(receipts), error)
                 self._put_back(receipts, now + RETRY_MS)
@@ -92,8 +97,8 @@ class RunOut:
                 timer.cancel()
 
     def _put_back(self, receipts: Iterable[int], due_ms: int) -> None:
-        """Look at those that are out still once more then. (Without a lead only the query looks.)"""
-        if not self._anticipate:
+        """Look at those that are out still once more then. (Without a lead and a grace only the query looks.)"""
+        if self._late_ms < 0:
             return
         still_out = [receipt for receipt in receipts if receipt in self._receipts.out]
         if still_out:

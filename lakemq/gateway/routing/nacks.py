@@ -269,6 +269,17 @@ class Nacks:
             nacks |= part.rows()
         return await self._carry_out(decisions, nacks)
 
+    async def decide_overdue(self, causes: Sequence[int]) -> int:
+        """Decide nacks that no query has decided; how many were pending."""
+        await self._executor.settled(causes)
+        decisions: dict[int, RetryDecision] = {}
+        nacks: dict[int, Row] = {}
+        async for part in self._executor.read_all([cause for cause in causes if cause in self._executor.state.nacks]):
+            rows = part.rows()
+            decisions |= {cause: self._decide(row, part.frame.meta.store_time_ms) for cause, row in rows.items()}
+            nacks |= rows
+        return await self._carry_out(decisions, nacks)
+
     async def _carry_out(self, decisions: dict[int, RetryDecision], nacks: dict[int, Row]) -> int:
         """Write the effects of the nacks, as many at a time as there is room for their messages."""
         by_target: dict[int, list[int]] = {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from lakemq.gateway.jobs import Jobs
 from lakemq.gateway.receive.acknowledger import Acknowledger
 from lakemq.gateway.receive.run_out import RunOut
 from lakemq.gateway.routing.checks import Checks, Wait
@@ -11,6 +13,7 @@ from lakemq.gateway.routing.decisions import Decisions
 from lakemq.gateway.routing.deliveries import Deliveries
 from lakemq.gateway.routing.executor import EnsureTopic, Executor
 from lakemq.gateway.routing.nacks import Nacks
+from lakemq.gateway.routing.overdue import Overdue
 from lakemq.gateway.routing.recalls import Recalls
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.settings import Settings
@@ -34,9 +37,13 @@ class Router:
         self.transactions = Transactions(self.executor, settings.transactions, lead_ms > 0)
         self.checks = Checks(self.executor, clock, settings.transactions.check_answer_ms, wait)
         self.recalls = Recalls(self.executor)
-        self.run_out = RunOut(self.executor, clock, lead_ms > 0)
+        self.run_out = RunOut(self.executor, clock, lead_ms > 0, settings.routing.grace_ms)
+        self.jobs = Jobs(log, reader, clock)
         self.acknowledger = Acknowledger(self.executor, self.run_out)
         self.nacks = Nacks(self.executor, settings, lead_ms > 0, self.acknowledger)
+        carriers = self.deliveries, self.transactions, self.nacks
+        decided_up_to = partial(self.jobs.decided_up_to, "delay", lead_ms)
+        self.overdue = Overdue(self.executor, carriers, settings, clock, decided_up_to, self.jobs.look)
         self.decisions = Decisions(self.executor, self.deliveries, self.transactions, self.nacks, self.run_out)
 
     async def start(self) -> None:
@@ -44,9 +51,11 @@ class Router:
         self.checks.start()
         await self.deliveries.start()
         self.run_out.start()
+        self.overdue.start()
 
     async def close(self) -> None:
         """Carry out no more."""
+        await self.overdue.close()
         await self.deliveries.close()
         await self.run_out.close()
 
@@ -100,4 +109,5 @@ class Router:
                 "begin_position": state.receipts.first_receipt(end),
             },
             "dead_letters": len(state.dead),
+            "grace_ms": settings.routing.grace_ms,
         }

@@ -20,7 +20,7 @@ from tests.jobs.routing.conftest import bodies, running, wait_until
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-NO_LEAD: dict[str, Any] = {"routing__lead_ms": 0, "storage__retention_ms": 1000 * DAY_MS}
+NO_LEAD: dict[str, Any] = {"routing__lead_ms": 0, "routing__grace_ms": -1, "storage__retention_ms": 1000 * DAY_MS}
 
 
 def test_columns_know_the_same_slots_as_the_model(spark: SparkSession) -> None:

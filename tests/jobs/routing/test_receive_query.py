@@ -19,7 +19,7 @@ from tests.jobs.routing.conftest import bodies, running, wait_until
 def http(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = tmp_path_factory.mktemp("receives")
     with (
-        start_gateway(folder / "data", routing__lead_ms=0) as gateway,
+        start_gateway(folder / "data", routing__lead_ms=0, routing__grace_ms=-1) as gateway,
         connect(gateway) as http,
         running(spark, gateway.url, folder / "lake", "retry"),
     ):
@@ -62,12 +62,18 @@ def test_who_needs_longer_keeps_the_message(http: httpx.Client, topic: str) -> N
 def test_what_happened_while_no_query_ran_is_decided_at_the_start(
     spark: SparkSession, tmp_path: Path, topic: str
 ) -> None:
-    with start_gateway(tmp_path / "data", routing__lead_ms=0) as gateway, connect(gateway) as http:
+    with (
+        start_gateway(tmp_path / "data", routing__lead_ms=0, routing__grace_ms=-1) as gateway,
+        connect(gateway) as http,
+    ):
         produce(http, topic, "a", "b", "c")
         held = receive(http, "g", topic, invisible_ms=1)
         ack(http, "g", held[0])
         gateway.kill()
-    with start_gateway(tmp_path / "data", routing__lead_ms=0) as gateway, connect(gateway) as http:
+    with (
+        start_gateway(tmp_path / "data", routing__lead_ms=0, routing__grace_ms=-1) as gateway,
+        connect(gateway) as http,
+    ):
         assert out(http) == 2
         with running(spark, gateway.url, tmp_path / "lake", "retry"):
             wait_until(lambda: out(http) == 0)

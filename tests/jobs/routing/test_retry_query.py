@@ -20,7 +20,7 @@ LEVELS = "100ms 200ms 300ms 400ms"
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     folder = tmp_path_factory.mktemp("nacks")
-    with start_gateway(folder, routing__lead_ms=0, delay__levels=LEVELS) as gateway:
+    with start_gateway(folder, routing__lead_ms=0, routing__grace_ms=-1, delay__levels=LEVELS) as gateway:
         yield gateway
 
 

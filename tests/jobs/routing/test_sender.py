@@ -17,7 +17,7 @@ from tests.jobs.routing.conftest import bodies
 
 
 def test_decisions_wait_for_a_broker_that_is_away_and_count_once(tmp_path: Path) -> None:
-    with start_gateway(tmp_path, routing__lead_ms=0) as gateway, connect(gateway) as http:
+    with start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=-1) as gateway, connect(gateway) as http:
         port = httpx.URL(gateway.url).port
         sent = produce(http, "t", *({"body": str(number), "delay_ms": 1} for number in range(3)))
         decisions = [Decision("broker-a", position(each["message_id"]), "deliver", 1) for each in sent]
@@ -25,7 +25,10 @@ def test_decisions_wait_for_a_broker_that_is_away_and_count_once(tmp_path: Path)
         sender = DecisionSender({"broker-a": gateway.url})
         sending = threading.Thread(target=sender.send, args=(decisions,))
         sending.start()
-        with start_gateway(tmp_path, routing__lead_ms=0, gateway__port=port) as again, connect(again) as http_again:
+        with (
+            start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=-1, gateway__port=port) as again,
+            connect(again) as http_again,
+        ):
             sending.join()
             sender.send(decisions)
             assert bodies(http_again, "t") == ["0", "1", "2"]

@@ -22,7 +22,7 @@ SETTINGS = {"transactions__timeout_ms": 1_000, "transactions__check_interval_ms"
 def http(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = tmp_path_factory.mktemp("transactions")
     with (
-        start_gateway(folder / "data", routing__lead_ms=0, **SETTINGS) as gateway,
+        start_gateway(folder / "data", routing__lead_ms=0, routing__grace_ms=-1, **SETTINGS) as gateway,
         connect(gateway) as http,
         running(spark, gateway.url, folder / "lake", "transaction"),
     ):
@@ -62,7 +62,10 @@ def test_an_answer_to_a_check_is_what_counts(http: httpx.Client, topic: str) -> 
 def test_what_happened_while_no_query_ran_is_decided_at_the_start(
     spark: SparkSession, tmp_path: Path, topic: str
 ) -> None:
-    with start_gateway(tmp_path / "data", routing__lead_ms=0, **SETTINGS) as gateway, connect(gateway) as http:
+    with (
+        start_gateway(tmp_path / "data", routing__lead_ms=0, routing__grace_ms=-1, **SETTINGS) as gateway,
+        connect(gateway) as http,
+    ):
         ids = begin(http, topic, "c", "r", "o")
         resolve(http, ids[0], "commit")
         with running(spark, gateway.url, tmp_path / "lake", "transaction"):

@@ -1,0 +1,101 @@
+"""The jobs, as far as the gateway hears of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from lakemq.storage.clock import Clock
+from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.reader import Reader
+
+logger = logging.getLogger(__name__)
+
+ALIVE_MS = 10_000
+"""A job that wasn't heard of for so long is dead, as far as anybody here knows."""
+KEEPS_UP_MS = 5_000
+NAMES_MAX = 64
+"""So many jobs are remembered: past that, the one not heard of for longest is forgotten."""
+
+
+class Heartbeat(NamedTuple):
+    """What a job says of itself: it has read `topics` (None: all) below `position`, and decided by the time
+    `clock_ms`; None: it reads no log."""
+
+    name: str
+    position: int | None
+    clock_ms: int
+    topics: frozenset[str] | None
+
+
+class _Heard(NamedTuple):
+    beat: Heartbeat
+    counted_ms: int
+    wall_ms: int
+
+
+class Jobs:
+    """Who was heard of when. In memory only: after a start nobody was."""
+
+    def __init__(self, log: CommitLog, reader: Reader, clock: Clock) -> None:
+        self._log = log
+        self._reader = reader
+        self._clock = clock
+        self._heard: dict[str, _Heard] = {}
+        self._dead: set[str] = set()
+
+    def hear(self, beats: Iterable[Heartbeat]) -> None:
+        """Take heartbeats."""
+        counted_ms, wall_ms = self._clock.counted_ms(), self._clock.now_ms()
+        for beat in beats:
+            self._heard.pop(beat.name, None)  # the last heard stands last
+            self._heard[beat.name] = _Heard(beat, counted_ms, wall_ms)
+        while len(self._heard) > NAMES_MAX:
+            del self._heard[next(iter(self._heard))]
+        self.look()
+
+    def _is_alive(self, heard: _Heard, within_ms: int = ALIVE_MS) -> bool:
+        return self._clock.counted_ms() - heard.counted_ms <= within_ms
+
+    def decided_up_to(self, name: str, lead_ms: int) -> int:
+        """All that is due before that time the job has decided, in ms; 0 when it isn't heard of."""
+        heard = self._heard.get(name)
+        return heard.beat.clock_ms + lead_ms if heard is not None and self._is_alive(heard, KEEPS_UP_MS) else 0
+
+    def dead(self) -> list[str]:
+        """Those that were heard of once, and aren't any more."""
+        return sorted(name for name, heard in self._heard.items() if not self._is_alive(heard))
+
+    def look(self) -> None:
+        """Say who has gone silent, and who is back."""
+        dead = set(self.dead())
+        for name in sorted(dead - self._dead):
+            logger.warning("the job %s has not been heard of for %d s", name, ALIVE_MS // 1000)
+        for name in sorted(self._dead - dead):
+            logger.info("the job %s is back", name)
+        self._dead = dead
+
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """By name: whether the job is alive, how many positions of the log it is behind (None: it reads
+        none), and when it was heard of last."""
+        return {
+            name: {
+                "alive": self._is_alive(heard),
+                "lag": self._lag(heard.beat),
+                "last_heartbeat_ms": heard.wall_ms,
+            }
+            for name, heard in sorted(self._heard.items())
+        }
+
+    def _lag(self, beat: Heartbeat) -> int | None:
+        if beat.position is None:
+            return None
+        if beat.topics is None:
+            return max(self._log.next_position - beat.position, 0)
+        queues = [queue for topic in beat.topics for queue in self._queues(topic)]
+        return self._reader.end_of(queues, beat.position) - beat.position
+
+    def _queues(self, name: str) -> Iterable[Any]:
+        topic = self._log.topics.find(name)
+        return () if topic is None else topic.queues

@@ -1,0 +1,204 @@
+"""What the queries have left undecided too long: the gateway decides it itself, by the same rules.
+
+One cause has one effect, so a query that comes late, or at the same time, changes nothing. Receipts that run
+out are `RunOut`'s, which holds them all by their times anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from itertools import islice, takewhile
+from typing import Any
+
+from lakemq.gateway.routing.deliveries import Deliveries
+from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor
+from lakemq.gateway.routing.nacks import Nacks
+from lakemq.gateway.routing.transactions import Transactions
+from lakemq.model.decide import Kind, of_half
+from lakemq.model.errors import LakemqError
+from lakemq.settings import Settings
+from lakemq.storage.clock import Clock
+from lakemq.storage.due_index import Slot
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+SORT_AHEAD_MS = 30_000
+"""So long before a wide slot begins its messages are sorted out, so that those due first are not late."""
+AGAIN_MS = 60_000
+"""What could not be decided, as it can't be read, is looked at again so much later."""
+QUIET_MS = 60_000
+COUNTED_MAX = 100_000
+GRACE_MS = 5_000
+"""What counts as overdue where the gateway decides nothing itself."""
+
+
+class Overdue:
+    """Looks for what is overdue by `routing.grace_ms`, some at a time. `decided_up_to`: until what due time
+    the delay query has decided all there is, 0 when nobody knows: then only the gateway knows what is due when."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        carriers: tuple[Deliveries, Transactions, Nacks],
+        settings: Settings,
+        clock: Clock,
+        decided_up_to: Callable[[], int],
+        look_at_jobs: Callable[[], None],
+    ) -> None:
+        self._executor = executor
+        self._deliveries, self._transactions, self._nacks = carriers
+        self._limits = settings.transactions
+        self._decides = settings.routing.grace_ms >= 0
+        self._grace_ms = settings.routing.grace_ms if self._decides else GRACE_MS
+        self._clock = clock
+        self._decided_up_to = decided_up_to
+        self._look_at_jobs = look_at_jobs
+        self.decided = {Kind.DELAY: 0, Kind.TRANSACTION: 0, Kind.NACK: 0}
+        """How many the gateway has decided so, since it started."""
+        self._begin_ms = 0
+        self._later: dict[int, int] = {}
+        self._acted_ms: int | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look; the queries have a grace from now on for what was overdue before."""
+        self._begin_ms = self._clock.now_ms() + self._grace_ms
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """Decide no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        more = False
+        while True:
+            await asyncio.sleep(0 if more else LOOK_S)
+            more = False
+            try:
+                more = await self.look()
+            except LakemqError as error:
+                logger.warning("what is overdue could not be decided, trying again: %s", error)
+            except Exception:
+                logger.exception("what is overdue could not be decided, trying again")
+
+    async def look(self) -> bool:
+        """Decide some of what is overdue; whether there may be more. Raises `StoreUnwritable`."""
+        self._look_at_jobs()
+        now_ms = self._clock.now_ms()
+        if self._executor.log.unwritable is not None:
+            return False
+        at_ms = now_ms - self._grace_ms
+        more = await self._sort_out(at_ms)
+        if not self._decides or now_ms < self._begin_ms:
+            return more
+        self._later = {cause: again_ms for cause, again_ms in self._later.items() if again_ms > now_ms}
+        before = sum(self.decided.values())
+        for decide in (self._delays, self._halves, self._pending_nacks):
+            more = await decide(at_ms) or more
+        self._say(now_ms, acted=sum(self.decided.values()) > before)
+        return more
+
+    def _say(self, now_ms: int, *, acted: bool) -> None:
+        if acted and self._acted_ms is None:
+            logger.warning("what is overdue by %d ms is decided here: the routing queries are late", self._grace_ms)
+        if acted:
+            self._acted_ms = now_ms
+        elif self._acted_ms is not None and now_ms - self._acted_ms > QUIET_MS:
+            logger.info("nothing has been overdue for %d s", QUIET_MS // 1000)
+            self._acted_ms = None
+
+    # Delays ----------------------------------------------------------------------------------
+
+    async def _sort_out(self, at_ms: int) -> bool:
+        """Read when some of what waits in a wide slot is due. Not while the query decides it all in time."""
+        if self._decided_up_to() > at_ms:
+            return False
+        state = self._executor.state
+        for slot in state.dues.begun(at_ms + SORT_AHEAD_MS):
+            some = state.dues.some(slot, state.delays, state.decided, AT_ONCE_MAX)
+            if some:
+                dues = await self._dues_of(some)
+                # What can't be read is left to `Deliveries`, which knows what becomes of it.
+                self._executor.state.dues.sort_out(slot, [(each, dues.get(each, at_ms)) for each in some])
+                return True
+        return False
+
+    async def _dues_of(self, causes: list[int]) -> dict[int, int]:
+        dues: dict[int, int] = {}
+        async for part in self._executor.read_all(causes):
+            column: Any = part.frame.batch.column("deliver_at_ms")
+            first = part.frame.meta.first_position
+            dues.update((first + number, column[number].as_py()) for number in part.numbers)
+        return dues
+
+    async def _delays(self, at_ms: int) -> bool:
+        state = self._executor.state
+        for slot in state.dues.over(at_ms):
+            some = state.dues.some(slot, state.delays, state.decided, AT_ONCE_MAX)
+            if some:
+                await self._deliver(slot, some)
+                return True
+        return False
+
+    async def _deliver(self, slot: Slot, causes: list[int]) -> None:
+        state = self._executor.state
+        try:
+            await self._deliveries.deliver(causes)
+        finally:
+            left = [cause for cause in causes if cause in state.delays]
+            self.decided[Kind.DELAY] += len(causes) - len(left)
+            if left and self._executor.log.unwritable is None:
+                state.dues.put_off(slot, left, self._clock.now_ms() + AGAIN_MS)
+
+    # Transactions and nacks ------------------------------------------------------------------
+
+    async def _halves(self, at_ms: int) -> bool:
+        """Operations that were answered count, the others' timers are over."""
+        limits, state = self._limits, self._executor.state
+        over = state.transactions.over(at_ms, limits.timeout_ms, limits.check_interval_ms)
+        chosen = {half.cause: half for half in islice((h for h in over if h.cause not in self._later), AT_ONCE_MAX)}
+        if not chosen:
+            return False
+        actions = {
+            cause: of_half(half.check_times, limits.check_max, half.resolution).action for cause, half in chosen.items()
+        }
+        self.decided[Kind.TRANSACTION] += await self._transactions.decide(dict(actions))
+        self._put_off([cause for cause in chosen if cause in state.halves])
+        return True
+
+    async def _pending_nacks(self, at_ms: int) -> bool:
+        """What a nack leads to follows from it alone, so it is due when it is stored."""
+        state = self._executor.state
+        if not state.nacks:
+            return False
+        end = self._executor.reader.position_at_time(at_ms + 1)
+        over = (cause for cause in takewhile(lambda cause: cause < end, state.nacks) if cause not in self._later)
+        chosen = list(islice(over, AT_ONCE_MAX))
+        if chosen:
+            self.decided[Kind.NACK] += await self._nacks.decide_overdue(chosen)
+            self._put_off([cause for cause in chosen if cause in state.nacks])
+        return bool(chosen)
+
+    def _put_off(self, causes: list[int]) -> None:
+        again_ms = self._clock.now_ms() + AGAIN_MS
+        self._later.update(dict.fromkeys(causes, again_ms))
+
+    # Looking ---------------------------------------------------------------------------------
+
+    def count(self) -> dict[str, int]:
+        """How many are overdue now, by kind; of transactions up to `COUNTED_MAX`."""
+        state, limits = self._executor.state, self._limits
+        at_ms = self._clock.now_ms() - self._grace_ms
+        over = state.transactions.over(at_ms, limits.timeout_ms, limits.check_interval_ms)
+        end = self._executor.reader.position_at_time(at_ms + 1) if state.nacks else 0
+        return {
+            Kind.DELAY.value: state.dues.count(at_ms, state.delays, state.decided),
+            Kind.TRANSACTION.value: len({half.origin for half in islice(over, COUNTED_MAX)}),
+            Kind.NACK.value: state.nacks.rank(end - 1) if end else 0,
+            Kind.RECEIPT.value: state.receipts.dues.count(at_ms),
+        }
