@@ -9,6 +9,7 @@ import typer
 
 from lakemq import __version__
 from lakemq.cli import (
+    backup,
     consume,
     demo,
     erase,
@@ -90,4 +91,6 @@ app.add_typer(notebook.app, name="notebook")
 app.add_typer(log.app, name="log")
 app.add_typer(maintenance.app, name="maintenance")
 app.command()(erase.erase)
+app.command()(backup.backup)
+app.command()(backup.restore)
 app.command()(demo.demo)

@@ -1,0 +1,77 @@
+"""`lakemq backup` and `lakemq restore`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from lakemq.cli.options import AsJson, BrokerName, DataDir, LakeDir, settings_of
+from lakemq.cli.output import note, write_line
+
+
+def backup(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder, on this machine.")],
+    data_dir: DataDir = None,
+    lake: LakeDir = None,
+    broker_name: BrokerName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a broker's log, what sinks have committed, and the lake, so that they belong together.
+
+    The broker and the jobs may go on meanwhile. What was acknowledged with ack=sync before is in it.
+
+    \b
+    lakemq backup /backups/monday
+    lakemq backup /backups/monday --data-dir /var/lib/lakemq/data --lake /var/lib/lakemq/lake
+    """
+    settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake, broker__name=broker_name)
+    from lakemq.storage.backup import back_up
+    from lakemq.storage.privacy import be_private
+
+    be_private()
+    made = back_up(settings.storage.data_dir, settings.lake.dir, folder, settings.broker.name)
+    manifest = made.manifest
+    if as_json:
+        content = {"log_id": manifest.log_id, "files": len(manifest.files), "bytes": made.bytes}
+        content |= {"first_position": manifest.first_position, "next_position": manifest.next_position}
+        write_line(orjson.dumps(content | {"tables": [each.name for each in manifest.tables]}).decode())
+        return
+    write_line(f"the log from position {manifest.first_position:,} to {manifest.next_position - 1:,}")
+    for table in manifest.tables:
+        write_line(f"the lake's table {table.name}, version {table.version}")
+    write_line(f"{len(manifest.files):,} files, {made.bytes / 1024**2:,.1f} MiB in {folder}")
+
+
+def restore(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that lakemq backup has filled.")],
+    data_dir: DataDir = None,
+    lake: LakeDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a broker's folders again from a backup, after a check of every file.
+
+    The folders must be new or empty. The log has all its messages at their places, and an id of its own:
+    what was given out after the backup was made is never mistaken for what comes now.
+
+    \b
+    lakemq restore /backups/monday --data-dir data --lake lake
+    """
+    settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake)
+    from lakemq.storage.backup import restore as restore_backup
+    from lakemq.storage.privacy import be_private
+
+    be_private()
+    restored = restore_backup(folder, settings.storage.data_dir, settings.lake.dir)
+    if as_json:
+        content = {"log_id": restored.log_id, "messages": restored.messages}
+        write_line(orjson.dumps(content | {"next_position": restored.manifest.next_position}).decode())
+        return
+    write_line(f"{restored.messages:,} messages in the log in {settings.storage.data_dir}")
+    if restored.manifest.tables:
+        write_line(f"{len(restored.manifest.tables)} tables in the lake in {settings.lake.dir}")
+    note(f"the log is a new one, {restored.log_id}: ids and receipts of before are not known to it")

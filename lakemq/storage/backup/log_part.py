@@ -1,0 +1,91 @@
+"""The log's part of a backup: all segments, the last one as far as it was on disk, and the parts of sinks that
+it says are still to be stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from lakemq.model.errors import LakemqError, LogDamaged
+from lakemq.storage.backup.copying import Copier
+from lakemq.storage.backup.manifest import LOG, PARTS
+from lakemq.storage.backup.part_names import read_part_names
+from lakemq.storage.files import Files
+from lakemq.storage.flush_mark import read_flush_mark
+from lakemq.storage.log_state import LogState
+from lakemq.storage.recovery import list_segments
+from lakemq.storage.replay import replay
+from lakemq.storage.scan import Broken, scan
+from lakemq.storage.segment import Segment
+
+
+class ChangedMeanwhile(Exception):
+    """What was copied does not belong together: something went on between. Another try may."""
+
+
+class LogCopy(NamedTuple):
+    """A copied log, and the state at its end."""
+
+    first_position: int
+    next_position: int
+    state: LogState
+
+
+def copy_log(files: Files, directory: Path, copier: Copier) -> LogCopy:
+    """Copy the log in `directory` to the folder `LOG`. Raises `ChangedMeanwhile`, `LogDamaged`, `OSError`."""
+    segments = list_segments(files, directory)
+    if not segments:
+        raise LakemqError(f"there is no log in {directory}")
+    mark = read_flush_mark(files, directory)
+    for segment in segments[:-1]:
+        _copy(segment.path, copier)
+    last = segments[-1]
+    size = mark.size if mark.base_position == last.base_position else None
+    state, end, position = _read_last(files, last, size)
+    _copy(last.path, copier, end)
+    return LogCopy(segments[0].base_position, position, state)
+
+
+def _copy(path: Path, copier: Copier, size: int | None = None) -> None:
+    try:
+        copier.copy(path, f"{LOG}/{path.name}", size)
+    except FileNotFoundError:
+        raise ChangedMeanwhile(f"segment {path.name} was removed") from None
+
+
+def _read_last(files: Files, segment: Segment, flushed: int | None) -> tuple[LogState, int, int]:
+    """The state at the end of the last segment, and its end, in bytes and as a position. Without a mark of it
+    that is its last whole frame: a segment that has just begun, or a log that nobody writes."""
+    descriptor = files.open_read(segment.path)
+    try:
+        size = files.size(descriptor) if flushed is None else flushed
+    finally:
+        files.close(descriptor)
+    state = LogState()
+    end, position = 0, segment.base_position
+    try:
+        for at, meta, payload in scan(segment, 0, size):
+            replay(state, meta, payload)
+            end, position = at + meta.frame_bytes, meta.first_position + meta.count
+    except Broken as broken:
+        if flushed is not None or end == 0:
+            raise LogDamaged(f"segment {segment.path.name} is damaged at offset {broken.offset}: {broken}") from None
+    return state, end, position
+
+
+def copy_parts(directory: Path, copier: Copier) -> None:
+    """Copy the parts that are staged now to the folder `PARTS`; those that were copied before are left."""
+    for path in sorted(directory.glob("*.part")):
+        name = f"{PARTS}/{path.name}"
+        if name not in copier.copied:
+            try:
+                copier.copy(path, name)
+            except FileNotFoundError:
+                continue  # stored, or given up: whether it is missed the log says
+
+
+def missing_parts(state: LogState, folder: Path) -> list[str]:
+    """The parts that the log will store and that are not in `folder`, as `sink/batch/part`."""
+    there = read_part_names(folder)
+    wanted = {(name, sink.batch, part) for name, sink in state.sinks.by_name.items() for part in sink.left}
+    return ["/".join(map(str, each)) for each in sorted(wanted - there)]

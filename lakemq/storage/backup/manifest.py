@@ -1,0 +1,76 @@
+"""What a backup holds: `manifest.json`, written last. A folder without it is no backup."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from lakemq.model.errors import LakemqError
+
+NAME = "manifest.json"
+FORMAT = 1
+LOG, PARTS, LAKE = "commitlog", "sinks", "lake"
+"""The folders of a backup."""
+
+
+class BadBackup(LakemqError):
+    """The folder is no backup, or not as it was written."""
+
+    code = "bad_backup"
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A file of the backup: its path in there, and what it must be."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the lake as it was copied: its version, and how far that holds which broker's log."""
+
+    name: str
+    version: int
+    held: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A backup. The log has positions `first_position ≤ p < next_position`."""
+
+    log_id: str
+    first_position: int
+    next_position: int
+    begun_ms: int
+    tables: list[Table] = field(default_factory=list[Table])
+    files: list[Copied] = field(default_factory=list[Copied])
+    format: int = FORMAT
+
+    def encode(self) -> bytes:
+        """The content of its file."""
+        return json.dumps(asdict(self), indent=1).encode() + b"\n"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of the backup in `folder`; raises `BadBackup`."""
+    try:
+        content: dict[str, Any] = json.loads((folder / NAME).read_bytes())
+        if content["format"] != FORMAT:
+            raise BadBackup(f"the backup in {folder} has format {content['format']}, this lakemq reads {FORMAT}")
+        tables = [Table(**each) for each in content.pop("tables")]
+        files = [Copied(**each) for each in content.pop("files")]
+        manifest = Manifest(**content, tables=tables, files=files)
+    except FileNotFoundError:
+        raise BadBackup(f"there is no backup in {folder}: it has no {NAME}") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadBackup(f"{folder / NAME} can't be read: {error}") from None
+    for each in manifest.files:
+        path = PurePosixPath(each.path)
+        if path.is_absolute() or ".." in path.parts or path.parts[0] not in (LOG, PARTS, LAKE):
+            raise BadBackup(f"{folder / NAME} names a file elsewhere: {each.path}")
+    return manifest

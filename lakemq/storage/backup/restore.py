@@ -1,0 +1,111 @@
+"""Restoring a backup as a new log that has all the old one's messages at their positions.
+
+Whoever was told of a position after the backup was made must never find another message under it: so the
+restored log has an id of its own, which stands in each of its frames.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from lakemq.model.errors import LogDamaged
+from lakemq.storage.backup.copying import Copier, check_copy
+from lakemq.storage.backup.manifest import LAKE, LOG, PARTS, BadBackup, Copied, Manifest, read_manifest
+from lakemq.storage.files import Files
+from lakemq.storage.frame import KIND_HOLE, KIND_STATE, LogEpoch, encode, encode_queue
+from lakemq.storage.log_identity import new_log_id
+from lakemq.storage.replay import encode_state
+from lakemq.storage.scan import Broken, Scanned, scan
+from lakemq.storage.segment import Segment
+
+RESTORING = LOG + ".restoring"
+"""Where the log is until all of it is there: a gateway doesn't take it for one."""
+
+
+class Restored(NamedTuple):
+    """What is there now."""
+
+    manifest: Manifest
+    log_id: str
+    messages: int
+
+
+def restore(folder: Path, data_dir: Path, lake: Path, files: Files | None = None) -> Restored:
+    """Put the backup in `folder` into these folders, which must be new or empty. Every file is compared with
+    its checksum before anything is written, every frame with its own. Raises `LakemqError`, `OSError`; then
+    there is no log, and the folders are to be emptied."""
+    files = files or Files()
+    manifest = read_manifest(folder)
+    has_lake = any(each.path.startswith(LAKE + "/") for each in manifest.files)
+    for target in [data_dir, *([lake] if has_lake else [])]:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise BadBackup(f"{target} is not empty: a backup is restored to new folders")
+    for each in manifest.files:
+        check_copy(files, folder, each)
+    log_id = new_log_id()
+    _copy_folder(files, folder, manifest.files, LAKE, lake)
+    _copy_folder(files, folder, manifest.files, PARTS, data_dir / PARTS)
+    log = Copier(files, data_dir.resolve() / RESTORING)
+    log.make_folder(log.root)
+    messages = 0
+    position = manifest.first_position
+    for name in sorted(each.path for each in manifest.files if each.path.startswith(LOG + "/")):
+        reader = _Reader(Segment(files, folder / name, position), log_id)
+        log.write(Path(name).name, reader.frames())
+        position, messages = reader.position, messages + reader.messages
+    if position != manifest.next_position:
+        raise BadBackup(f"the backup's log ends with position {position}, not {manifest.next_position}")
+    files.sync_dir(log.root)
+    files.rename(log.root, data_dir.resolve() / LOG)
+    files.sync_dir(data_dir.resolve())
+    return Restored(manifest, str(UUID(bytes=log_id)), messages)
+
+
+def _copy_folder(files: Files, folder: Path, wanted: Iterable[Copied], prefix: str, target: Path) -> None:
+    copier = Copier(files, target.resolve())
+    for each in wanted:
+        if each.path.startswith(prefix + "/"):
+            copier.copy(folder / each.path, each.path.removeprefix(prefix + "/"))
+    if copier.copied:
+        copier.sync_folders()
+
+
+class _Reader:
+    """One segment's frames with another log's id; `position` and `messages` count on."""
+
+    def __init__(self, segment: Segment, log_id: bytes) -> None:
+        self._segment = segment
+        self._log_id = log_id
+        self.position = segment.base_position
+        self.messages = 0
+
+    def frames(self) -> Iterator[bytes | memoryview]:
+        """All of them; raises `BadBackup`."""
+        size = self._segment.path.stat().st_size
+        try:
+            for scanned in scan(self._segment, 0, size):
+                yield from self._frame(scanned)
+        except (Broken, LogDamaged) as error:
+            raise BadBackup(f"segment {self._segment.path.name} of the backup is damaged: {error}") from None
+
+    def _frame(self, scanned: Scanned) -> Iterator[bytes | memoryview]:
+        _, meta, payload = scanned
+        if meta.first_position != self.position:
+            raise BadBackup(f"the backup's log has position {meta.first_position} where {self.position} is due")
+        self.position += meta.count
+        self.messages += meta.count if meta.kind != KIND_HOLE else 0
+        log = LogEpoch(self._log_id, meta.log.epoch)
+        if meta.kind == KIND_STATE:
+            state = json.loads(bytes(payload))
+            state["log"]["id"] = str(UUID(bytes=self._log_id))
+            head, stored = encode_state(log, state, meta.first_position, meta.store_time_ms)
+        else:
+            runs = [(run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id)) for run in meta.runs]
+            numbers = meta.first_position, meta.store_time_ms, meta.count, meta.columns
+            head, stored = encode(log, meta.kind, *numbers, runs, meta.notes, payload)
+        yield head
+        yield memoryview(stored)
