@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Response
 
 from lakemq.gateway.answers import ARROW, to_arrow
 from lakemq.gateway.broker import Broker
+from lakemq.gateway.holes import Range, positions_without, to_header
 from lakemq.gateway.log_end import LogEnd, seconds_until
 from lakemq.gateway.pull import OFFSET_MAX
 from lakemq.model.columns import MESSAGE, SIZE, STORED
@@ -101,12 +102,15 @@ def make_router(broker: Broker) -> APIRouter:
         schema = _schema(columns)
         plan = reader.plan_positions(begin, min(to, log.next_position), wanted, bytes_max)
 
-        def carry_out() -> tuple[memoryview, int]:
+        def carry_out() -> tuple[memoryview, int, list[Range]]:
             slices, reached = reader.read_positions_up_to(plan, wanted, bytes_max)
-            return to_arrow(slices, broker.name, schema), reached
+            holes = positions_without(slices, begin, reached) if wanted is None else []
+            return to_arrow(slices, broker.name, schema), reached, holes
 
-        body, reached = await asyncio.to_thread(carry_out)
+        body, reached, holes = await asyncio.to_thread(carry_out)
         headers = {"lakemq-next-position": str(max(reached, begin))}
+        if holes:
+            headers["lakemq-holes"] = to_header(holes).decode()
         return Response(body, headers=headers, media_type=ARROW.decode())
 
     @router.get("/position", summary="The first position stored at or after a time")

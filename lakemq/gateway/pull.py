@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -23,6 +23,7 @@ from lakemq.gateway.asgi import (
 )
 from lakemq.gateway.broker import Broker, finish
 from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.holes import Range, offsets_without, to_header
 from lakemq.gateway.problems import Answer
 from lakemq.gateway.slices import first_of
 from lakemq.model.errors import Forbidden, InvalidRequest, PositionGone
@@ -76,7 +77,7 @@ class Puller:
         pull = await self._parse(query, choose_media(accept))
         queue = self._queue(topic, queue_text)
         pulled = await self._pull(queue, pull, receive)
-        answer, count = pulled.answer or self._answer(queue, self._cold.known_min_offset(queue), pulled, pull.media)
+        answer, count = pulled.answer or self._answer(queue, self._cold.known_min_offset(queue), pulled, pull)
         counters = self._broker.counters
         counters.messages_out += count
         counters.bytes_out += len(answer.body)
@@ -112,6 +113,7 @@ class Puller:
         scanned, gone = 0, False
         while True:
             arrival: asyncio.Future[None] = loop.create_future()
+            offset = queue.after_gap(offset)
             if offset < queue.next_offset:
                 try:
                     found = await self._scan(queue, offset, pull)
@@ -174,29 +176,34 @@ class Puller:
                 parts, reached = first_of(matches, pull.messages_max, reached)
             if not parts:
                 return Pulled("found", reached, [])
-            return Pulled("found", reached, [], self._write(queue, begin, "found", reached, parts, pull.media))
+            return Pulled("found", reached, [], self._write(queue, begin, "found", reached, parts, pull))
 
         found = await self._cold.pull(queue, offset, step, self._broker.settings.gateway.pull_bytes_max, finish)
         if found is None:
             raise PositionGone(f"the log begins with offset {queue.min_offset} of the queue, and there is no lake")
         return found
 
-    def _answer(self, queue: Queue, begin: int, pulled: Pulled, media: bytes) -> tuple[Answer, int]:
-        return self._write(queue, begin, pulled.status, pulled.next_offset, pulled.slices, media)
+    def _answer(self, queue: Queue, begin: int, pulled: Pulled, pull: Pull) -> tuple[Answer, int]:
+        return self._write(queue, begin, pulled.status, pulled.next_offset, pulled.slices, pull)
 
     def _write(
-        self, queue: Queue, begin: int, status: str, next_offset: int, slices: Sequence[Slice | ColdSlice], media: bytes
+        self, queue: Queue, begin: int, status: str, next_offset: int, slices: Sequence[Slice | ColdSlice], pull: Pull
     ) -> tuple[Answer, int]:
         """The answer, and how many messages it has."""
         name, count = self._broker.name, sum([part.count for part in slices])
+        media, holes = pull.media, list[Range]()
+        if pull.selector.everything and status != "offset_out_of_range":
+            holes = offsets_without(slices, pull.offset, next_offset)
         if media == JSON:
-            content = {
+            content: dict[str, Any] = {
                 "status": status,
                 "next_offset": next_offset,
                 "min_offset": begin,
                 "max_offset": queue.next_offset,
                 "messages": to_json_list(slices, name),
             }
+            if holes:
+                content["holes"] = holes
             return Answer(200, [(b"content-type", JSON)], orjson.dumps(content)), count
         body = to_arrow(slices, name) if media == ARROW else to_ndjson(slices, name)
         headers = [
@@ -206,4 +213,6 @@ class Puller:
             (b"lakemq-min-offset", b"%d" % begin),
             (b"lakemq-max-offset", b"%d" % queue.next_offset),
         ]
+        if holes:
+            headers.append((b"lakemq-holes", to_header(holes)))
         return Answer(200, headers, body), count

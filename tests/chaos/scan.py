@@ -29,6 +29,9 @@ def scan(caller: Caller, **request: Any) -> bool:
         if response is None:
             return False
         _enter(response, rows, others)
+        for each in filter(None, response.headers.get("Lakemq-Holes", "").split(",")):
+            first, last = each.split("-")
+            others.append([int(first), int(last) + 1])
         at = int(response.headers["Lakemq-Next-Position"])
     caller.recorder.ok(number, rows=rows, holes=others, begin=0, end=end)
     return True
