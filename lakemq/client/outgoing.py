@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict, cast
 
+from lakemq.client.errors import WrongType
 from lakemq.model.errors import InvalidRequest
+from lakemq.model.names import check_readable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,16 @@ class SendReceipt(NamedTuple):
 
 
 _NAMES = frozenset(MessageFields.__annotations__)
+_COMMON: dict[str, type] = {"tag": str, "ordering_key": str, "queue_id": int, "delay_level": int}
+"""What a field mostly is: then nothing more is to be looked at."""
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "tag": (str, "text"),
+    "ordering_key": (str, "text"),
+    "queue_id": (int, "a whole number"),
+    "delay_level": (int, "a whole number from 1"),
+    "delay": ((int, float, timedelta), "seconds, or a timedelta"),
+    "deliver_at": (datetime, "a datetime with a time zone"),
+}
 _DELAYS = frozenset({"delay_level", "delay", "deliver_at"})
 
 
@@ -104,6 +116,9 @@ def check_fields(fields: MessageFields) -> MessageFields:
         raise TypeError(f"a message has no {sorted(fields.keys() - _NAMES)[0]!r}")
     if None in fields.values():
         fields = cast("MessageFields", {name: value for name, value in fields.items() if value is not None})
+    for name, value in fields.items():
+        if type(value) is not _COMMON.get(name):
+            _check_type(name, value)
     if len(fields.keys() & _DELAYS) > 1:
         raise InvalidRequest("a message has at most one of delay_level, delay and deliver_at")
     deliver_at = fields.get("deliver_at")
@@ -115,13 +130,46 @@ def check_fields(fields: MessageFields) -> MessageFields:
     return fields
 
 
+def _check_type(name: str, value: object) -> None:
+    """Raises `WrongType` for what the field can't be."""
+    if name == "keys":
+        _check_keys(value)
+    elif name == "properties":
+        if not isinstance(value, Mapping):
+            raise WrongType("properties are a mapping of text to text", value)
+        pairs = cast("Mapping[object, object]", value)
+        for part in (each for pair in pairs.items() for each in pair):
+            if not isinstance(part, str):
+                raise WrongType("the names and values of properties are text", part)
+    elif not isinstance(value, _KINDS[name][0]) or isinstance(value, bool):
+        raise WrongType(f"{name} is {_KINDS[name][1]}", value)
+
+
+def _check_keys(keys: object) -> None:
+    if isinstance(keys, str):
+        return
+    if not isinstance(keys, Sequence) or isinstance(keys, (bytes, bytearray)):
+        raise WrongType("keys are text, or a list of texts", keys)
+    for key in cast("Sequence[object]", keys):
+        if not isinstance(key, str):
+            raise WrongType("a key is text", key)
+
+
+def check_topic(topic: object) -> str:
+    """The topic, if it can be one. Raises `WrongType`, `InvalidTopic`; what is the
+    system's the broker refuses."""
+    if not isinstance(topic, str):
+        raise WrongType("a topic is text", topic)
+    return check_readable(topic)
+
+
 def is_delayed(fields: MessageFields) -> bool:
     """Whether the message is not to be delivered at once."""
     return not fields.keys().isdisjoint(_DELAYS)
 
 
 def body_of(body: object) -> bytes:
-    """A body's bytes; text is UTF-8. Raises `InvalidRequest` for text that can't be, and `TypeError`."""
+    """A body's bytes; text is UTF-8. Raises `InvalidRequest` for text that can't be, and `WrongType`."""
     if isinstance(body, bytes):
         return body
     if isinstance(body, str):
@@ -131,4 +179,5 @@ def body_of(body: object) -> bytes:
             raise InvalidRequest(f"the body is no text that UTF-8 can say: {error}") from None
     if isinstance(body, bytearray):
         return bytes(body)
-    raise TypeError(f"a body is bytes or text, not {type(body).__name__}")
+    hint = ": json.dumps makes text of it" if type(body) in (dict, list) else ""
+    raise WrongType(f"a body is bytes or text{hint}", body)

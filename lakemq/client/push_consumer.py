@@ -13,6 +13,7 @@ from lakemq.client.consume.listener import (
     Listener,
     Outcome,
     Terms,
+    check_listener,
     run_batch_listener,
     run_listener,
 )
@@ -47,6 +48,7 @@ class PushConsumer:
     ) -> None:
         if (listener is None) == (batch_listener is None):
             raise InvalidRequest("give a listener, or a batch_listener")
+        check_listener(listener or batch_listener)
         self._listener = listener
         self._batch_listener = batch_listener
         self._loop = background()

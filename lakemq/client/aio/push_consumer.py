@@ -10,6 +10,7 @@ from lakemq.client.consume.listener import (
     AsyncListener,
     Outcome,
     Terms,
+    check_listener,
     run_async_batch_listener,
     run_async_listener,
 )
@@ -98,4 +99,5 @@ def _invoke(listener: AsyncListener | None, batch_listener: AsyncBatchListener |
 
     if (listener is None) == (batch_listener is None):
         raise InvalidRequest("give a listener, or a batch_listener")
+    check_listener(listener or batch_listener, asynchronous=True)
     return together if listener is None else one_by_one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from lakemq.client.consume.process_queue import Work
 from lakemq.client.view import MessageView
+from lakemq.model.errors import InvalidRequest
 
 logger = logging.getLogger("lakemq.client")
 
@@ -44,6 +46,29 @@ AsyncBatchListener = Callable[[list[MessageView]], Awaitable[ConsumeResult | Non
 
 Span = Callable[[Sequence[MessageView]], AbstractContextManager[object]]
 """Makes the span in which messages are processed together."""
+
+
+def check_listener(listener: object, *, asynchronous: bool = False) -> None:
+    """Raises `InvalidRequest` for what would never run when it is called, or could not be awaited:
+    `asynchronous` consumers take an `async def`, the others a plain function."""
+    if not callable(listener):
+        raise InvalidRequest(f"a listener is a function that takes messages, not {listener!r:.100}")
+    called = type(listener).__call__ if not inspect.isroutine(listener) else listener
+    is_async = inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(called)
+    name = getattr(listener, "__qualname__", type(listener).__name__)
+    if any(yields(each) for each in (listener, called) for yields in _YIELDS):
+        raise InvalidRequest(f"listener {name} has a yield in it: to call it runs nothing of it")
+    if is_async and not asynchronous:
+        raise InvalidRequest(
+            f"listener {name} is an async def, which a call doesn't run: use lakemq.client.aio, or a plain function"
+        )
+    if asynchronous and not is_async:
+        raise InvalidRequest(
+            f"listener {name} is no async def: a plain function would hold up all else here; use lakemq.client"
+        )
+
+
+_YIELDS = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
 class Failed(NamedTuple):

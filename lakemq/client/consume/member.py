@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from lakemq.client.consume.group_api import GroupApi
 from lakemq.client.consume.membership import Membership
-from lakemq.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetStore
+from lakemq.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetStore, offset_files
 from lakemq.client.consume.rebalancer import Holder, Rebalancer, strategy_of
 from lakemq.client.consume.start_offset import Beginnings
 from lakemq.client.consume.subscription import (
@@ -79,8 +79,9 @@ class Member:
     def _make_offsets(self, options: MemberOptions) -> OffsetStore:
         if not self.broadcasting:
             return BrokerOffsets(self.api, self._beginnings)
-        path = options.offset_file or Path.home() / ".lakemq" / "offsets" / f"{self.group}.json"
-        return LocalOffsets(Path(path), self._beginnings)
+        given = options.offset_file
+        paths = offset_files(self.group, options.client_id) if given is None else [Path(given)]
+        return LocalOffsets(paths, self._beginnings)
 
     def _describe(self) -> dict[str, Any]:
         subscriptions = [each.describe() for each in self.subscriptions.values()]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
+from urllib.parse import quote
 
 import orjson
 
@@ -18,6 +20,9 @@ from lakemq.model.message_queue import MessageQueue
 
 SHARED_S = 0.005
 """Queues that are asked for within so long share one request."""
+UNNAMED_MAX = 1_000
+"""So many consumers of one group on one machine may broadcast without a name."""
+NAME_MAX = 200
 
 
 class OffsetStore(Protocol):
@@ -110,28 +115,37 @@ class BrokerOffsets:
 
 
 class LocalOffsets:
-    """Offsets in a JSON file, for broadcasting. Written whole to another file that then takes its
-    place, so a crash leaves the old or the new one."""
+    """Offsets in a JSON file, for broadcasting: the first of `paths` that no other consumer uses. Written
+    whole to another file that then takes its place, so a crash leaves the old or the new one."""
 
-    def __init__(self, path: Path, beginnings: Beginnings) -> None:
-        self._path = path
+    def __init__(self, paths: Sequence[Path], beginnings: Beginnings) -> None:
+        self._paths = paths
+        self._path = paths[0]
         self._beginnings = beginnings
         self._offsets: dict[MessageQueue, int] | None = None
         self._writing = asyncio.Lock()
         self._locked: BinaryIO | None = None
 
+    @property
+    def path(self) -> Path:
+        """The file, once it is open."""
+        return self._path
+
     def open(self) -> None:
         """Lock it: with two that write it, one's offsets would be the other's, and messages be lost."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        locked = self._path.with_name(self._path.name + ".lock").open("ab")
-        try:
-            lock_file(locked)
-        except OSError:
-            locked.close()
-            raise InvalidRequest(
-                f"another consumer keeps its offsets in {self._path}: give each its own offset_file"
-            ) from None
-        self._locked = locked
+        for path in self._paths:
+            locked = path.with_name(path.name + ".lock").open("ab")
+            try:
+                lock_file(locked)
+            except OSError:
+                locked.close()
+            else:
+                self._path, self._locked = path, locked
+                return
+        raise InvalidRequest(
+            f"another consumer keeps its offsets in {self._path}: give each its own client_id or offset_file"
+        )
 
     def close(self) -> None:
         """Let another have it."""
@@ -162,6 +176,16 @@ class LocalOffsets:
         every = await self._read()
         every.update(offsets)
         await asyncio.to_thread(write_offsets, self._path, dict(every))
+
+
+def offset_files(group: str, client_id: str | None) -> list[Path]:
+    """Where a broadcasting consumer keeps its offsets that wasn't told: a file of its own, by its name; without
+    a name the first that no other has, so that one that is started again finds what it left."""
+    folder = Path.home() / ".lakemq" / "offsets" / group
+    if client_id is None:
+        return [folder / f"+{number}.json" for number in range(UNNAMED_MAX)]
+    name = quote(client_id, safe="")  # which leaves no +
+    return [folder / f"{name if len(name) <= NAME_MAX else sha256(name.encode()).hexdigest()}.json"]
 
 
 def lock_file(file: BinaryIO) -> None:

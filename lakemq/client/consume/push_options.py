@@ -54,8 +54,9 @@ class PushOptions(TypedDict, total=False):
     client_id: str | None
     """This member's name, different from all others'. By default one that nobody has."""
     offset_file: str | os.PathLike[str] | None
-    """Where broadcasting keeps its offsets; by default `~/.lakemq/offsets/{group}.json`. Of two
-    consumers with the same one the second isn't started."""
+    """Where broadcasting keeps its offsets; by default `~/.lakemq/offsets/{group}/{client_id}.json`. Without
+    a `client_id` it is the first file there that no running consumer uses: one that is started again
+    finds its own, of several each finds one of theirs. Of two with the same file the second isn't started."""
     tracing: bool | TracerProvider
     """A span for each call of the listener, by the process's OpenTelemetry provider, or another."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
+from lakemq.client.errors import WrongType
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_readable
 
@@ -35,6 +36,8 @@ class Subscription(NamedTuple):
 
 def make_subscription(topic: str, tags: str, sql: str | None) -> Subscription:
     """Checks what can be checked here; raises `InvalidTopic`, `InvalidRequest`."""
+    if not isinstance(cast("object", topic), str):
+        raise WrongType("a topic is text", topic)
     check_readable(topic)
     if sql is not None and tags.strip() not in ("", "*"):
         raise InvalidRequest("subscribe by tags or by sql, not by both")

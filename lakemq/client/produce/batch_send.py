@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakemq.client.outgoing import Message, SendReceipt, is_delayed, parts_of
+from lakemq.client.outgoing import Message, SendReceipt, check_topic, is_delayed, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.choice import chooses, queue_of
 from lakemq.client.produce.core import Core, messages_path, read_answer, receipt_of
@@ -28,7 +28,7 @@ async def send_whole(
     What was sent before to the queues that ordering keys choose is stored first. Raises
     `InvalidRequest` for what no batch may hold: delays, and queues of several brokers.
     """
-    batch = Batch(topic, 0.0)
+    batch = Batch(check_topic(topic), 0.0)
     for message in messages:
         batch.add(*parts_of(message, {}))
     if any(is_delayed(batch.fields(number)) for number in range(len(messages))):

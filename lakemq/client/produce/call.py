@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakemq.client.outgoing import MessageFields, is_delayed
+from lakemq.client.outgoing import MessageFields, check_topic, is_delayed
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.core import Core
 from lakemq.client.produce.deliver import Request
@@ -27,7 +27,7 @@ async def call(
     """Store the message and wait for its reply. Raises what the broker answers instead."""
     if is_delayed(fields):
         raise InvalidRequest("a request that waits for its reply can't be delayed")
-    batch = Batch(topic, 0.0)
+    batch = Batch(check_topic(topic), 0.0)
     batch.add(body, fields)
     with spans_of(tracing, batch):
         encoded = encode_one(batch, core.options.compression)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakemq.client.errors import Closed, Unreachable
 from lakemq.client.loop import FORKED
-from lakemq.client.outgoing import Message, MessageFields, SendReceipt, is_delayed
+from lakemq.client.outgoing import Message, MessageFields, SendReceipt, check_topic, is_delayed
 from lakemq.client.produce.batch import MESSAGE_OVERHEAD_BYTES, Batch, Failed, Halves, Outcome
 from lakemq.client.produce.choice import chooses, extra_bytes, queue_of
 from lakemq.client.produce.deliver import WAIT_S, Delivered, Deliverer, Request
@@ -165,6 +165,7 @@ class Core:
     def _lane(self, kind: LaneKind) -> Lane:
         lane = self._lanes.get(kind)
         if lane is None:
+            check_topic(kind.topic)
             lane = self._lanes[kind] = Lane(kind)
             if kind.keyed:
                 self._keyed[kind.topic] = lane

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from lakemq.client.errors import Closed, Unreachable
-from lakemq.client.outgoing import Message, is_delayed, parts_of
+from lakemq.client.outgoing import Message, check_topic, is_delayed, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import choose_queues
 from lakemq.client.produce.core import Core
@@ -99,7 +99,7 @@ class Transactions:
 
     async def begin(self, topic: str, message: Message) -> Half:
         """Store a half. Raises what keeps it from being stored."""
-        batch = Batch(topic, 0.0)
+        batch = Batch(check_topic(topic), 0.0)
         batch.add(*parts_of(message, {}))
         if is_delayed(batch.fields(0)):
             raise InvalidRequest("a message of a transaction can't be delayed as well")
