@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 os.environ["LAKEMQ_SPARK__NICENESS"] = "0"
 
 WITH_DRIVER = (
-    *("tests/demo/", "tests/cli/test_up.py", "tests/routing/test_kill.py"),
+    *("tests/demo/", "tests/cli/test_up.py", "tests/cli/test_examples.py", "tests/routing/test_kill.py"),
     "tests/jobs/test_lake_kill.py",
 )
 """Tests that start a Spark of their own, and don't take the session."""

@@ -72,6 +72,8 @@ def lakemq(
       lakemq pull greetings
     And, some seconds later, from the lake:
       lakemq sql "SELECT topic, count(*) FROM messages GROUP BY topic"
+    Options for all commands stand before the command's name:
+      lakemq --config conf/lakemq.toml topic list
     """
     context.obj = Global(config)
 

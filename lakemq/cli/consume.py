@@ -46,7 +46,7 @@ def consume(
     \b
     lakemq consume orders --group console
     lakemq consume orders --group audit --from first --filter "amount > 100" --json
-    lakemq consume orders --group audit --max 10
+    lakemq consume orders --group shipping --tags 'paid||shipped' --max 10
     """
     from lakemq.client import PullConsumer
 

@@ -63,6 +63,7 @@ def search(
     \b
     lakemq message search orders --key 42
     lakemq message search orders --tags paid --filter "amount > 100" --begin 2026-12-24T18:00
+    lakemq message search orders --end 2026-12-25 --max 100
     """
     from lakemq.cli.search import Wanted
     from lakemq.cli.search import search as look

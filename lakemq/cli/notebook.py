@@ -44,7 +44,7 @@ def run(
     else an embedded one. When a cell fails, what was written ends with its error.
 
     \b
-    lakemq notebook run notebooks/1_quick_start.py
+    lakemq notebook run notebooks/1_quick_start.py --timeout 60
     lakemq notebook run notebooks/6_operating.py --output today.html --broker http://127.0.0.1:9000
     """
     written = _checked(output or Path(f"{file.stem}.html"))
@@ -78,6 +78,7 @@ def convert(
 
     \b
     lakemq notebook convert notebooks/2_exploring_history.py
+    lakemq notebook convert notebooks/2_exploring_history.py --output exploring.html
     """
     written = _checked(output or Path(f"{file.stem}.ipynb"))
     _imported()

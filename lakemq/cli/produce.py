@@ -68,7 +68,10 @@ def produce(
     tail -f access.log | lakemq produce access --property host=web-1
     lakemq produce orders --file orders.ndjson --rate 500
     jq -c '{body: .text, keys: [.id]}' events.json | lakemq produce events --file -
+    lakemq produce orders '{"id": 43}' --queue 0 --ack sync --json
     lakemq produce reminders "time to go" --delay 10m
+    lakemq produce reminders "ten seconds later" --delay-level 3
+    lakemq produce reminders "it begins" --deliver-at 2026-12-24T18:00
     """
     if ack not in ACKS:
         raise typer.BadParameter("one of async, sync, none", param_hint="--ack")

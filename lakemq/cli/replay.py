@@ -47,6 +47,7 @@ def replay(
     lakemq replay --where "topic = 'flights' AND store_time > '2026-01-01'" --to flights-again --dry-run
     lakemq replay --where "topic = 'orders' AND key = 'user-17'" --to orders --group billing
     lakemq replay --where "topic = 'orders' AND tag = 'paid'" --to audit --rate 1000
+    lakemq replay --where "topic = 'orders' AND tag = 'paid'" --to audit --again
     """
     settings = settings_of(context, lake__dir=lake)
     url = broker_url(context, broker)

@@ -45,6 +45,7 @@ def list_topics(
 
     \b
     lakemq topic list
+    lakemq topic list --system
     lakemq topic list --json | head
     """
     with connect(context, broker) as client:

@@ -44,7 +44,7 @@ def demo(
 
     \b
     lakemq demo
-    lakemq demo --limit 20000 --keep
+    lakemq demo --limit 20000 --data-dir demo --keep
     """
     from lakemq.cli.demo.report import show_next
 
