@@ -26,7 +26,7 @@ def backup(
 
     \b
     lakemq backup /backups/monday
-    lakemq backup /backups/monday --data-dir /var/lib/lakemq/data --lake /var/lib/lakemq/lake
+    lakemq backup /backups/monday --data-dir /var/lib/lakemq --lake /srv/lake --broker-name broker-a
     """
     settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake, broker__name=broker_name)
     from lakemq.storage.backup import back_up

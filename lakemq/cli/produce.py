@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from lakemq.client.http import Ack, HttpClient
     from lakemq.client.results import Receipt
 
+AckOption = Annotated[
+    str,
+    typer.Option("--ack", metavar="async|sync|none", help="async: written to the log; sync: on disk; none: no answer."),
+]
 LINES_PER_REQUEST_MAX = 1_000
 ACKS = ("async", "sync", "none")
 
@@ -46,14 +50,7 @@ def produce(
     delay_level: DelayLevel = None,
     delay: Delay = None,
     deliver_at: DeliverAt = None,
-    ack: Annotated[
-        str,
-        typer.Option(
-            "--ack",
-            metavar="async|sync|none",
-            help="async: written to the log; sync: on disk; none: no answer.",
-        ),
-    ] = "async",
+    ack: AckOption = "async",
     rate: Annotated[
         float | None,
         typer.Option("--rate", min=0.01, help="At most so many a second.", show_default="as fast as it goes"),

@@ -76,6 +76,7 @@ def flags_of(calls: dict[str, Call]) -> set[Flag]:
 CALLS = all_calls()
 IN_DEMO = {line for line, call in CALLS.items() if call.path == ("demo",)}
 """The demo is run by its own test."""
+BACKUPS = "backups"
 JOBS = "lakemq jobs"
 """Runs all the while."""
 
@@ -134,7 +135,7 @@ class Site:
         produce(self.http, "greetings", "hello")
         reset = {"topic": "orders", "to": "earliest"}
         assert self.http.post("/v1/groups/billing/offsets/reset", json=reset).status_code == 200
-        words = [re.sub(r"^/(?=var/|srv/)", f"{self.folder}/", word) for word in call.arguments]
+        words = [re.sub(r"^/(?=var/|srv/|backups/)", f"{self.folder}/", word) for word in call.arguments]
         replaced = {"http://127.0.0.1:9000": self.url, "9000": "0", "30000": "100"}
         if call.path in (("message", "get"), ("message", "recall")):
             replaced[words[2]] = stored if call.path[1] == "get" else scheduled
@@ -180,15 +181,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize("line", [line for line in CALLS if line not in {JOBS, *IN_DEMO}])
-def test_an_example_does_what_it_shows(line: str, site: Site, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_does_what_it_shows(
+    line: str, site: Site, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     call = CALLS[line]
     arguments = site.placed(call)
     if call.path and call.path[0] in UNTIL:
         run_until_told(site, arguments, UNTIL[call.path[0]])
         return
-    monkeypatch.chdir(site.folder)
-    for name, value in site.environment.items():
+    for name, value in (site.environment | {"LAKEMQ_STORAGE__DATA_DIR": "data"}).items():
         monkeypatch.setenv(name, value)
+    monkeypatch.chdir(site.folder)
+    shutil.rmtree(BACKUPS, ignore_errors=True)
+    if call.path == ("restore",):
+        assert run("backup", f"{BACKUPS}/monday").code == 0
+        monkeypatch.chdir(tmp_path)
     stdin = (site.folder / call.files["<"]).read_text() if "<" in call.files else BEFORE[call.before]
     done = run(*arguments, stdin=stdin or "y\n")
     assert done.code == 0, done.stderr
