@@ -125,6 +125,7 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(scratch())
         options = {"storage__segment_bytes": 2**20 if chosen.quick else 2**26, "storage__retention_ms": 0}
+        options |= {"storage__compacted_grace_ms": 0}
         lake = folder / "lake"
         process = stack.enter_context(gateway(folder / "data", lake__dir=lake, **options))
         _fill(process.url, lake, chosen.messages, bool(chosen.raw))

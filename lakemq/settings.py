@@ -118,6 +118,8 @@ class Storage(_Section):
     snapshot_bytes: int = Field(default=64 * MIB, ge=KIB)
     snapshot_interval_ms: int = Field(default=30_000, ge=100)
     retention_ms: int = Field(default=72 * HOUR_MS, ge=0)
+    compacted_grace_ms: int = Field(default=300_000, ge=0, le=24 * HOUR_MS)
+    clock_confirm_ms: int = Field(default=HOUR_MS, ge=0, le=24 * HOUR_MS)
     disk_high_ratio: float = Field(default=0.85, gt=0, le=1)
     free_bytes_min: int = Field(default=16 * MIB, ge=0)
     compression: Literal["none", "lz4", "zstd"] = "lz4"
@@ -237,10 +239,13 @@ class Sinks(_Section):
 class Lake(_Section):
     """The Delta tables and the query that writes them.
 
-    `cache_bytes`: so much of them the gateway keeps in memory to serve what has left the log.
+    `cache_bytes`: so much of them the gateway keeps in memory to serve what has left the log. `verify`: before
+    anything leaves the log, the gateway looks into `dir` itself; false: it believes what it is told over HTTP,
+    for a lake that it can't see, such as one in Databricks.
     """
 
     dir: Path = Path("lake")
+    verify: bool = True
     cache_bytes: int = Field(default=128 * MIB, ge=MIB)
     trigger_ms: int = Field(default=5_000, ge=0)
     messages_per_trigger_max: int = Field(default=1_000_000, ge=1)

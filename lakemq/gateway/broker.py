@@ -13,6 +13,7 @@ from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.counters import Counters
 from lakemq.gateway.decode import Limits
 from lakemq.gateway.groups import Groups
+from lakemq.gateway.letting_go import LettingGo
 from lakemq.gateway.redrive import Redriver
 from lakemq.gateway.routing.router import Router
 from lakemq.gateway.sinks.committer import Sinks
@@ -47,6 +48,7 @@ class Broker:
         self.log = CommitLog(settings.storage, files or Files(), self.clock)
         self.reader = RowReader(self.log)
         self.cold = ColdReader(settings, self.log, self.reader)
+        self.letting_go = LettingGo(settings, self.log, self.cold.run)
         self.eraser = Eraser(self.log, self.reader)
         self.idempotency = IdempotencyTable(settings.idempotency.window_ms, settings.idempotency.keys_max)
         self.counters = Counters()
@@ -106,12 +108,14 @@ class Broker:
 
     async def _keep_house(self) -> None:
         while True:
-            await asyncio.sleep(HOUSEKEEPING_FULL_S if self.log.full else HOUSEKEEPING_S)
+            await asyncio.sleep(HOUSEKEEPING_FULL_S)
+            if not self.log.full:
+                await self.letting_go.news(HOUSEKEEPING_S)
             try:
-                self.log.retain()
+                await self.letting_go.let_go()
                 await self.router.make_room()
                 self.idempotency.expire(self.clock.now_ms())
-                self.sinks.tidy(self.clock.now_ms())
+                self.sinks.tidy(self.log.retention.steady_ms)
             except (OSError, LakemqError) as error:
                 logger.warning("housekeeping failed, trying again later: %s", error)
 
@@ -244,7 +248,8 @@ class Broker:
         identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch}
         overdue = self.router.overdue.count()
         waits = {"jobs": self.router.jobs.describe(), "overdue": sum(overdue.values()), "overdue_by_kind": overdue}
-        return {"name": self.name, "role": "primary", **identity, "positions": positions, **positions, **waits}
+        described = {"name": self.name, "role": "primary", **identity, "positions": positions, **positions, **waits}
+        return {**described, "lake": self.letting_go.describe()}
 
 
 def finish(future: asyncio.Future[None]) -> None:

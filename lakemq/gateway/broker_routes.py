@@ -80,7 +80,7 @@ def make_router(broker: Broker) -> APIRouter:
     async def compacted(body: Compacted) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
         if body.compacted_position > broker.log.next_position:
             raise InvalidRequest(f"the log ends with position {broker.log.next_position}")
-        broker.log.compacted_position = body.compacted_position
+        broker.letting_go.tell(body.compacted_position)
         return {"compacted_position": body.compacted_position}
 
     return router

@@ -76,7 +76,7 @@ class CommitLog:
         self.full: str | None = None
         self.on_notes: Callable[[list[Note]], None] = lambda notes: None
         self._clock = clock
-        self._retention = Retention(settings, clock)
+        self.retention = Retention(settings, files, self.directory, self._store, clock)
         self._positions = Positions(files, self.directory, self._positions_changed)
         self._codec = PayloadCodec(settings.compression, settings.compression_body_bytes_min)
         self._store_time_ms = 0
@@ -108,6 +108,7 @@ class CommitLog:
             pass_over_lost_tail(self.files, self._store, self.state, settings.memory_survives, self.now_ms())
             self._positions.open(self.identity.now, self.next_position)
             self._store.set_min_offsets(self.topics)
+        self.retention.open(self._store_time_ms or None)
         self._mark = FlushMark(self.files, self.directory)
         flush_limits = settings.flush_interval_ms, settings.flush_bytes
         self.flusher = Flusher(self._prepare_flush, *flush_limits, self.next_position)
@@ -446,34 +447,14 @@ class CommitLog:
     # Retention -------------------------------------------------------------------------------
 
     def retain(self) -> int:
-        """Remove the old segments that may go; returns how many went. The one that is written never
-        goes, nor does one with a message that waits to be routed."""
-        self._check_room(self.files.free_bytes(self.directory)[0])
-        removed = 0
-        while self._oldest_is_over():
-            end = self.segments[0].end_position
-            if self._retention.is_pinned(self.routing, end) or self._retention.has_delays(self.routing, end):
-                break
-            self._store.remove_oldest(self.topics)
-            removed += 1
+        """Remove the old segments that may go; returns how many went."""
+        self._check_room()
+        removed = self.retention.retain(self.state)
         self.routing.tidy(self.min_position)
         return removed
 
-    def held_by_delays(self) -> int | None:
-        """The end of the oldest segment, if it would leave but for scheduled messages that wait."""
-        if not self._oldest_is_over():
-            return None
-        end = self.segments[0].end_position
-        held = self._retention.has_delays(self.routing, end) and not self._retention.is_pinned(self.routing, end)
-        return end if held else None
-
-    def _oldest_is_over(self) -> bool:
-        room = self.files.free_bytes(self.directory)
-        return self._retention.is_over(self.segments, self.compacted_position, *room)
-
-    def _check_room(self, free: int) -> None:
-        if free < self.settings.free_bytes_min:
-            self.full = f"the disk has {free} bytes free, below storage.free_bytes_min"
-        elif self.full is not None:
-            logger.info("the log takes writes again: the disk has %d bytes free", free)
-            self.full = None
+    def _check_room(self) -> None:
+        full = self.retention.no_room()
+        if full is None and self.full is not None:
+            logger.info("the log takes writes again: there is room on the disk")
+        self.full = full

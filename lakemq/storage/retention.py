@@ -1,34 +1,155 @@
-"""Which segments may leave the log."""
+"""Which segments leave the log, and when.
+
+What deletes goes by steady time (`model/steady_clock.py`), not by the wall's: a clock that was set wrong takes
+nothing. And it goes by what the lake holds for certain (`lake/certain.py`), and has held for a while.
+"""
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+
+from lakemq.model.grace import Grace
+from lakemq.model.steady_clock import Jump, Reading, SteadyClock
 from lakemq.settings import Storage
 from lakemq.storage.clock import Clock
+from lakemq.storage.files import Files
+from lakemq.storage.log_state import LogState
 from lakemq.storage.routing_state import RoutingState
-from lakemq.storage.segment import Segment
+from lakemq.storage.segment_store import SegmentStore
+
+logger = logging.getLogger(__name__)
+
+UNCONFIRMED = "CLOCK"
+"""A file in the log's directory while the clock has jumped ahead and isn't believed: steady time then."""
 
 
 class Retention:
-    """Says of the oldest segment whether it may go: it is compacted, and past `retention_ms` or the
-    disk is nearly full; and nothing in it waits to be routed."""
+    """Lets the oldest segments of a log go: what is past `retention_ms`, or on a crowded disk, and is in the
+    lake since `compacted_grace_ms` at least; nothing in it may wait to be routed."""
 
-    def __init__(self, settings: Storage, clock: Clock) -> None:
-        self._settings = settings
-        self._clock = clock
+    def __init__(self, settings: Storage, files: Files, directory: Path, store: SegmentStore, clock: Clock) -> None:
+        self._settings, self._files, self._directory = settings, files, directory
+        self._store, self._clock = store, clock
+        self._grace = Grace(settings.compacted_grace_ms)
+        self._certain_position = 0
+        self._noted = False
+        self._steady: SteadyClock | None = None
 
-    def is_over(self, segments: list[Segment], compacted_position: int, free_bytes: int, total_bytes: int) -> bool:
-        """Whether the time of the first segment is over. The one that is written stays."""
-        if len(segments) < 2 or segments[0].end_position > compacted_position:
+    def open(self, last_ms: int | None) -> None:
+        """Begin to count the time. `last_ms`: when the last message was stored, by the clock that then was."""
+        known_ms = self._read_unconfirmed()
+        last_ms = last_ms if known_ms is None else min(known_ms, last_ms or known_ms)
+        self._steady = SteadyClock(self._now(), self._settings.clock_confirm_ms, last_ms=last_ms)
+
+    # Time ------------------------------------------------------------------------------------
+
+    def _now(self) -> Reading:
+        return Reading(self._clock.now_ms(), self._clock.counted_ms())
+
+    @property
+    def steady_ms(self) -> int:
+        """Steady time now, ms since 1970."""
+        assert self._steady is not None
+        before, time_ms = self._steady.jump, self._steady.observe(self._now())
+        jump = self._steady.jump
+        if jump is not None and before is None:
+            logger.warning(
+                "the clock is %d s ahead of what has passed: nothing is deleted by it until it has stayed there "
+                "for %d s (storage.clock_confirm_ms)", jump.ahead_ms // 1000, self._settings.clock_confirm_ms // 1000
+            )  # fmt: skip
+        elif jump is None and before is not None:
+            logger.warning("the clock is believed again")
+        return time_ms
+
+    @property
+    def jump(self) -> Jump | None:
+        """How far the clock is ahead of steady time, when that isn't believed."""
+        assert self._steady is not None
+        return self._steady.jump
+
+    def _remember_jump(self) -> None:
+        """While the clock isn't believed, what it stamped isn't either: a restart must know how late it was."""
+        unconfirmed = self.jump is not None
+        if unconfirmed and not self._noted:
+            self._files.replace(self._directory / UNCONFIRMED, [b"%d" % self.steady_ms])
+        elif not unconfirmed and self._noted:
+            self._files.remove(self._directory / UNCONFIRMED)
+        self._noted = unconfirmed
+
+    def _read_unconfirmed(self) -> int | None:
+        file = self._directory / UNCONFIRMED
+        self._noted = file.exists()
+        try:
+            return int(file.read_bytes()) if self._noted else None
+        except ValueError:
+            return None
+
+    # What the lake holds ---------------------------------------------------------------------
+
+    @property
+    def certain_position(self) -> int:
+        """Below it the lake holds everything, by its own word, as it was last looked at."""
+        return self._certain_position
+
+    @certain_position.setter
+    def certain_position(self, position: int) -> None:
+        self._certain_position = position
+        self._grace.say(position, self._clock.counted_ms())
+
+    def asks_the_lake(self) -> bool:
+        """Whether the oldest segment would leave if it is in the lake: then it is time to look there."""
+        return len(self._store.segments) > 1 and self._is_time(*self._room())
+
+    # Segments --------------------------------------------------------------------------------
+
+    def no_room(self) -> str | None:
+        """Why nothing may be written, or None."""
+        free = self._room()[0]
+        if free >= self._settings.free_bytes_min:
+            return None
+        return f"the disk has {free} bytes free, below storage.free_bytes_min"
+
+    def retain(self, state: LogState) -> int:
+        """Remove the old segments that may go; returns how many went. The one that is written never goes."""
+        _ = self.steady_ms
+        self._remember_jump()
+        removed = 0
+        while self._oldest_is_over():
+            end = self._store.segments[0].end_position
+            if self._is_pinned(state.routing, end) or self._has_delays(state.routing, end):
+                break
+            self._store.remove_oldest(state.topics)
+            removed += 1
+        return removed
+
+    def held_by_delays(self, routing: RoutingState) -> int | None:
+        """The end of the oldest segment, if it would leave but for scheduled messages that wait."""
+        if not self._oldest_is_over():
+            return None
+        end = self._store.segments[0].end_position
+        return end if self._has_delays(routing, end) and not self._is_pinned(routing, end) else None
+
+    def _oldest_is_over(self) -> bool:
+        segments = self._store.segments
+        if len(segments) < 2 or segments[0].end_position > self._grace.past(self._clock.counted_ms()):
             return False
-        crowded = total_bytes - free_bytes > total_bytes * self._settings.disk_high_ratio
-        return crowded or segments[0].last_store_time_ms < self._clock.now_ms() - self._settings.retention_ms
+        return self._is_time(*self._room())
+
+    def _is_time(self, free: int, total: int) -> bool:
+        if total - free > total * self._settings.disk_high_ratio:
+            return True
+        return self._store.segments[0].last_store_time_ms < self.steady_ms - self._settings.retention_ms
+
+    def _room(self) -> tuple[int, int]:
+        return self._files.free_bytes(self._directory)
 
     @staticmethod
-    def is_pinned(routing: RoutingState, end: int) -> bool:
+    def _is_pinned(routing: RoutingState, end: int) -> bool:
         """Whether something below position `end` must stay there."""
         return routing.pinned_position(end) < end
 
     @staticmethod
-    def has_delays(routing: RoutingState, end: int) -> bool:
+    def _has_delays(routing: RoutingState, end: int) -> bool:
         """Whether scheduled messages wait below position `end`: they may move on."""
         return routing.begin_position(routing.delays, end) < end

@@ -14,6 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 
 from lakemq.jobs.log_client import LogClient, Subscription
 from lakemq.jobs.source_columns import COLUMNS, arrow_schema_of, log_columns, to_batch
+from lakemq.storage.lake.prove import prove
 
 pc: Any = pyarrow.compute
 
@@ -74,6 +75,7 @@ class Lake:
                 writer_properties=self._writer,
             )
         self.held = end
+        prove(self.folder)
 
     def optimize(self, *columns: str) -> None:
         """Merge and order all files of all tables, and delete the old ones."""

@@ -18,6 +18,7 @@ from tests.gateway.lakes import Lake, wait_until_log_begins
 OPTIONS: dict[str, Any] = {
     "storage__segment_bytes": 2**20,
     "storage__retention_ms": 0,
+    "storage__compacted_grace_ms": 0,
     "storage__compression": "none",
     "lake__cache_bytes": 4 * 2**20,
 }

@@ -184,6 +184,7 @@ def test_too_many_that_wait_are_flow_control(tmp_path: Path) -> None:
 
 def test_a_segment_leaves_and_what_waits_in_it_moves_on(tmp_path: Path) -> None:
     settings = {"storage__segment_bytes": 2**20, "storage__retention_ms": 0, "routing__grace_ms": -1}
+    settings |= {"storage__compacted_grace_ms": 0, "lake__verify": 0}
     with start_gateway(tmp_path, **settings) as gateway, connect(gateway) as http:
         early, late = produce(http, "t", {"body": "a", "delay_ms": 60_000}, {"body": "b", "delay_ms": 120_000})
         for _ in range(3):

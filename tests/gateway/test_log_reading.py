@@ -192,6 +192,7 @@ def test_no_pattern_keeps_the_gateway_busy(http: httpx.Client) -> None:
 
 def test_what_retention_took_is_gone(tmp_path: Path) -> None:
     options = {"storage__segment_bytes": 1024 * 1024, "storage__retention_ms": 0, "storage__compression": "none"}
+    options |= {"storage__compacted_grace_ms": 0, "lake__verify": 0}
     with start_gateway(tmp_path, **options) as gateway, connect(gateway) as http:
         put_topic(http, "t")
         placed = [produce(http, "t", "x" * 600_000)[0] for _ in range(6)]

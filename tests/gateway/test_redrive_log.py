@@ -91,7 +91,7 @@ def fill_segments(harness: RoutingHarness) -> None:
 def retain(harness: RoutingHarness) -> None:
     """Let all segments leave that may."""
     harness.clock.time_ms += 1
-    harness.broker.log.compacted_position = harness.broker.log.next_position
+    harness.broker.log.retention.certain_position = harness.broker.log.next_position
     assert harness.broker.log.retain() > 0
 
 
@@ -101,7 +101,7 @@ def test_dead_letters_that_leave_the_log_fail_and_the_redrive_ends(harness: Rout
     later = make_dead(harness, 3)[len(dead) :]
     redrive_id = begin(harness, rate_per_s=1)
     harness.run(asyncio.sleep(0.2))
-    harness.broker.log.compacted_position = later[0]
+    harness.broker.log.retention.certain_position = later[0]
     harness.clock.time_ms += 1
     assert harness.broker.log.retain() > 0
     # At one a second it would take long: another redrive takes what is left.

@@ -319,7 +319,7 @@ def test_parts_and_one_time_sinks_that_nobody_comes_back_for_are_forgotten(tmp_p
         put_part(http, "more", 0, "a", ["1"], topic="t")
         commit(http, "more", 0, "a")
         put_part(http, "more", 1, "left", ["1"], topic="t")
-    later = start_gateway(tmp_path / "data", clock_offset_ms=25 * 3_600_000)
+    later = start_gateway(tmp_path / "data", clock_offset_ms=25 * 3_600_000, storage__clock_confirm_ms=0)
     with later as gateway, connect(gateway) as http:
         assert http.get("/v1/sinks").json()["staged_parts"] == 0
         assert [each["sink"] for each in http.get("/v1/sinks").json()["sinks"]] == ["more"]

@@ -40,6 +40,7 @@ def _message(number: int) -> dict[str, Any]:
 def test_what_spark_wrote_and_optimized_is_answered_as_the_log_answered_it(spark: SparkSession, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     options: dict[str, Any] = {"storage__segment_bytes": 2**20, "storage__retention_ms": 0}
+    options |= {"storage__compacted_grace_ms": 0}
     options |= {"storage__compression": "none", "lake__dir": lake}
     with start_gateway(tmp_path / "log", **options) as gateway, connect(gateway) as http:
         _fill(http)

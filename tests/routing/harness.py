@@ -57,6 +57,8 @@ class RoutingHarness:
             "flush_interval_ms": 60_000,
             "snapshot_interval_ms": 3_600_000,
             "verify_ms": 0,
+            "compacted_grace_ms": 0,
+            "clock_confirm_ms": 0,
             **storage,
         }
         self._storage = Storage.model_validate(values)

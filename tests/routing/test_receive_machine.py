@@ -225,7 +225,7 @@ class ReceiveMachine(RuleBasedStateMachine):
         log = self.harness.broker.log
         if len(log.segments) < 2:
             return
-        log.compacted_position = log.next_position
+        log.retention.certain_position = log.next_position
         self.harness.clock.time_ms += 100_000_001
         self.retain()
 

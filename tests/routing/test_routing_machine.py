@@ -179,7 +179,7 @@ class RoutingMachine(RuleBasedStateMachine):
         if len(log.segments) < 2:
             return
         before = self.harness.messages()
-        log.compacted_position = log.next_position
+        log.retention.certain_position = log.next_position
         self.harness.clock.time_ms += 100_000_001
         log.retain()
         self.harness.run(self.harness.broker.router.make_room())

@@ -45,6 +45,8 @@ class LogHarness:
             "data_dir": data_dir,
             "segment_bytes": SEGMENT_BYTES,
             "free_bytes_min": 0,
+            "compacted_grace_ms": 0,
+            "clock_confirm_ms": 0,
             "flush_interval_ms": 60_000,
             "snapshot_interval_ms": 3_600_000,
             **settings,

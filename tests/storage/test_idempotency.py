@@ -131,7 +131,7 @@ def test_key_is_forgotten_when_retention_took_its_messages(make_log: MakeLog) ->
     key = make_key("a", "k", b"payload")
     harness.append("a", 1, b"1", key=key)
     harness.roll("a")
-    harness.log.compacted_position = harness.log.next_position
+    harness.log.retention.certain_position = harness.log.next_position
     harness.clock.time_ms += 1
     assert harness.log.retain() == 1
     assert table.find(key, harness.reader, harness.clock.now_ms()) is None

@@ -247,12 +247,12 @@ class LogMachine(RuleBasedStateMachine):
     @rule(compacted=FRACTION, late_ms=st.sampled_from([0, RETENTION_MS + 20_000]))
     def retain(self, compacted: float, late_ms: int) -> None:
         log = self.harness.log
-        log.compacted_position = max(log.compacted_position, int(compacted * log.flushed_position))
+        log.retention.certain_position = max(log.retention.certain_position, int(compacted * log.flushed_position))
         self.harness.clock.time_ms += late_ms
         horizon = self.harness.clock.time_ms - RETENTION_MS
         log.retain()
         gone = self.model.messages[self.model.min_position : log.min_position]
-        assert log.min_position <= log.compacted_position or not gone
+        assert log.min_position <= log.retention.certain_position or not gone
         assert all(message.store_time_ms < horizon for message in gone)
         self.model.min_position = log.min_position
 
@@ -288,17 +288,17 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         """kill -9: what was written is there."""
-        compacted = self.harness.log.compacted_position
+        compacted = self.harness.log.retention.certain_position
         self.harness.reopen()
-        self.harness.log.compacted_position = compacted
+        self.harness.log.retention.certain_position = compacted
         assert self.harness.read_log() == self.model.readable()
 
     @rule()
     def stop(self) -> None:
-        compacted = self.harness.log.compacted_position
+        compacted = self.harness.log.retention.certain_position
         self.harness.close()
         self.harness.open()
-        self.harness.log.compacted_position = compacted
+        self.harness.log.retention.certain_position = compacted
         assert self.harness.log.torn_bytes == 0
         assert self.harness.log.flushed_position == len(self.model.messages)
         assert self.harness.read_log() == self.model.readable()
@@ -312,7 +312,7 @@ class LogMachine(RuleBasedStateMachine):
         index, size, flushed = log.active_index, log.active.size, log.flushed_position
         number = max(bisect_left(index.positions, flushed), 1)
         safe = index.offsets[number] if number < len(index.offsets) else size
-        compacted = log.compacted_position
+        compacted = log.retention.certain_position
         self.harness.crash()
         cut = safe + int(kept * (size - safe))
         path = self.harness.active.path
@@ -334,7 +334,7 @@ class LogMachine(RuleBasedStateMachine):
         assert left >= flushed
         assert kept < 1 or left == len(self.model.messages)
         self.model.lose(left, log.next_position, log.active.last_store_time_ms)
-        self.harness.log.compacted_position = min(compacted, left)
+        self.harness.log.retention.certain_position = min(compacted, left)
         assert self.harness.read_log() == self.model.readable()
 
     # Reading ---------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ def test_plan_whose_segment_retention_took_says_so(make_log: MakeLog) -> None:
     harness.put_topic("a")
     harness.roll("a")
     plan = harness.reader.plan(harness.queue("a"), 0, 1, 1)
-    harness.log.compacted_position = harness.log.next_position
+    harness.log.retention.certain_position = harness.log.next_position
     harness.clock.time_ms += 1
     harness.settle()
     assert harness.log.retain() == 1

@@ -29,14 +29,14 @@ def test_segment_past_retention_but_not_compacted_stays(harness: LogHarness) -> 
     _three_segments(harness)
     harness.clock.time_ms += 2 * RETENTION_MS
     assert harness.log.retain() == 0
-    harness.log.compacted_position = harness.log.segments[1].base_position - 1
+    harness.log.retention.certain_position = harness.log.segments[1].base_position - 1
     assert harness.log.retain() == 0
     assert harness.log.min_position == 0
 
 
 def test_segment_compacted_but_within_retention_stays(harness: LogHarness) -> None:
     _three_segments(harness)
-    harness.log.compacted_position = harness.log.next_position
+    harness.log.retention.certain_position = harness.log.next_position
     harness.clock.time_ms += RETENTION_MS
     assert harness.log.retain() == 0
     harness.clock.time_ms += 1
@@ -47,7 +47,7 @@ def test_segments_past_retention_and_compacted_go_and_the_rest_is_still_there(ha
     _three_segments(harness)
     base = harness.log.segments[1].base_position
     before = harness.read_log()
-    harness.log.compacted_position = base
+    harness.log.retention.certain_position = base
     harness.clock.time_ms += 2 * RETENTION_MS
     assert harness.log.retain() == 1
     assert harness.log.min_position == base
@@ -66,7 +66,7 @@ def test_segments_past_retention_and_compacted_go_and_the_rest_is_still_there(ha
 
 def test_active_segment_never_goes(harness: LogHarness) -> None:
     _three_segments(harness)
-    harness.log.compacted_position = harness.log.next_position
+    harness.log.retention.certain_position = harness.log.next_position
     harness.clock.time_ms += 2 * RETENTION_MS
     assert harness.log.retain() == 2
     assert harness.log.retain() == 0
@@ -75,7 +75,7 @@ def test_active_segment_never_goes(harness: LogHarness) -> None:
 
 def test_min_offsets_are_the_same_after_a_restart(harness: LogHarness) -> None:
     _three_segments(harness)
-    harness.log.compacted_position = harness.log.next_position
+    harness.log.retention.certain_position = harness.log.next_position
     harness.clock.time_ms += 2 * RETENTION_MS
     harness.log.retain()
     bounds = [(queue.key, queue.min_offset, queue.next_offset) for queue in harness.log.topics.all_queues()]
@@ -100,7 +100,7 @@ def test_compacted_segments_go_early_when_the_disk_is_crowded(make_log: MakeLog)
     harness.open()
     harness.put_topic("a")
     _three_segments(harness)
-    harness.log.compacted_position = harness.log.segments[1].base_position
+    harness.log.retention.certain_position = harness.log.segments[1].base_position
     disk.free = 20
     assert harness.log.retain() == 0
     disk.free = 19
@@ -112,7 +112,7 @@ def test_queue_index_survives_retention_while_its_file_is_not_written(harness: L
     """Retention used to drop the index of a segment whose index file could not be written."""
     harness.files.fail_replace = True
     _three_segments(harness)
-    harness.log.compacted_position = harness.log.segments[1].base_position
+    harness.log.retention.certain_position = harness.log.segments[1].base_position
     harness.clock.time_ms += 2 * RETENTION_MS
     assert harness.log.retain() == 1
     assert [message.body for message in harness.read_queue("a", 1, 1)] == [
@@ -131,3 +131,49 @@ def test_writes_stop_below_free_bytes_min_and_go_on_above(make_log: MakeLog) -> 
     harness.log.retain()
     assert harness.log.unwritable is None
     harness.append("a", 0, b"there is room")
+
+
+# Clocks that are wrong, and a lake that has just been written ---------------------------------
+
+
+def _certain_and_old(make_log: MakeLog, **settings: object) -> LogHarness:
+    harness = make_log(clock_confirm_ms=HOUR_MS, **settings)
+    harness.put_topic("a")
+    _three_segments(harness)
+    harness.log.retention.certain_position = harness.log.next_position
+    return harness
+
+
+def test_a_clock_that_jumps_ahead_takes_nothing_until_it_has_stayed_there(make_log: MakeLog) -> None:
+    harness = _certain_and_old(make_log)
+    harness.clock.jumped_ms = 10 * RETENTION_MS
+    assert harness.log.retain() == 0
+    assert harness.log.retention.jump is not None
+    harness.clock.time_ms += HOUR_MS - 1
+    assert harness.log.retain() == 0
+    harness.clock.time_ms += 1
+    assert harness.log.retain() == 2
+
+
+def test_a_jump_is_not_believed_for_a_restart_nor_for_what_was_stored_by_it(make_log: MakeLog) -> None:
+    harness = _certain_and_old(make_log)
+    harness.clock.jumped_ms = 10 * RETENTION_MS
+    assert harness.log.retain() == 0
+    harness.append("a", 1, b"stored with a time to come")
+    harness.reopen()
+    harness.log.retention.certain_position = harness.log.next_position
+    assert harness.log.retain() == 0
+    harness.clock.jumped_ms = 0
+    assert harness.log.retain() == 0
+    assert harness.log.retention.jump is None
+    harness.clock.time_ms += RETENTION_MS + 1
+    assert harness.log.retain() == 2
+
+
+def test_what_the_lake_has_held_only_a_moment_stays_however_crowded_the_disk_is(make_log: MakeLog) -> None:
+    harness = _certain_and_old(make_log, compacted_grace_ms=300_000, disk_high_ratio=0.000001)
+    assert harness.log.retain() == 0
+    harness.clock.time_ms += 299_999
+    assert harness.log.retain() == 0
+    harness.clock.time_ms += 1
+    assert harness.log.retain() == 2

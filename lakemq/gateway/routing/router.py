@@ -66,7 +66,8 @@ class Router:
 
     async def make_room(self) -> None:
         """Let segments leave that hold nothing but scheduled messages that wait: these move on (M)."""
-        while (end := self._log.held_by_delays()) is not None and await self.deliveries.clear_below(end):
+        held = self._log.retention.held_by_delays
+        while (end := held(self._log.routing)) is not None and await self.deliveries.clear_below(end):
             self._log.retain()
 
     def timer_ms(self, kind: str) -> int | None:

@@ -92,7 +92,7 @@ class Sinks:
         for name in list(self.state.unfinished()):
             self._go_on(name)
         self._drop([part for part in self.staging.all() if self._is_over(part)])
-        self.tidy(self._log.now_ms())
+        self.tidy(self._log.retention.steady_ms)
 
     async def close(self) -> None:
         """Store no more; the next process goes on."""
