@@ -249,7 +249,7 @@ class Broker:
         overdue = self.router.overdue.count()
         waits = {"jobs": self.router.jobs.describe(), "overdue": sum(overdue.values()), "overdue_by_kind": overdue}
         described = {"name": self.name, "role": "primary", **identity, "positions": positions, **positions, **waits}
-        return {**described, "lake": self.letting_go.describe()}
+        return {**described, "lake": self.letting_go.describe(), "steady_ms": log.retention.steady_ms}
 
 
 def finish(future: asyncio.Future[None]) -> None:

@@ -29,6 +29,12 @@ class LakeOutOfStep(LakemqError):
     code = "lake_out_of_step"
 
 
+class LakeNotOnDisk(LakemqError):
+    """What was committed to the lake could not be brought to disk; it is written again."""
+
+    code = "lake_not_on_disk"
+
+
 class LakeNotFound(LakemqError):
     """There is no lake in the folder, or not the table."""
 

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.batch_gate import BatchGate
 from lakemq.jobs.delta_writer import DeltaWriter, forget_cached_logs
-from lakemq.jobs.errors import BrokerUnavailable, LakeOutOfStep
+from lakemq.jobs.errors import BrokerUnavailable, LakeNotOnDisk, LakeOutOfStep
 from lakemq.jobs.lake_interest import EveryMessage, Interest, OpenTransactions, ScheduledMessages
 from lakemq.jobs.lake_scheduled import SCHEDULED
 from lakemq.jobs.lake_table import LakeTable
@@ -36,6 +36,9 @@ from lakemq.jobs.scheduled_writer import ScheduledWriter
 from lakemq.jobs.source_options import SourceOptions
 from lakemq.jobs.source_plan import LogPartition, StreamOffset, split
 from lakemq.settings import Settings
+from lakemq.storage.lake.delta_log import APPLICATION
+from lakemq.storage.lake.heal import heal
+from lakemq.storage.lake.prove import prove
 
 CHECKPOINTS = "_checkpoints"
 """The folder in the lake that holds checkpoints; Delta's readers pass over names like this."""
@@ -64,16 +67,19 @@ class LakeQuery:
         self.batches = 0
 
     def start(self) -> StreamingQuery:
-        """Makes the tables where there are none, and starts to write from what they hold.
+        """Puts back what a power cut has torn, makes the tables where there are none, and starts to write
+        from what they hold.
 
         Raises `LakeOutOfStep` when the log has lost what a table lacks, or ends before what a
-        table holds; `BrokerUnavailable` when a broker does not answer.
+        table holds; `LakeDamaged` where it has lost what would have to be written again;
+        `BrokerUnavailable` when a broker does not answer; `OSError`.
         """
         lake = self._settings.lake.dir
+        self._clients = self._connect()
+        heal(lake, {APPLICATION + broker: client.end().begin_position for broker, client in self._clients.items()})
         forget_cached_logs(self._session)
         for table in TABLES:
             table.create(self._session, lake)
-        self._clients = self._connect()
         self._writers = {table.name: _writer(self._session, table, lake) for table in TABLES}
         self._interests = {table.name: self._interest(table) for table in TABLES}
         self._held = {table.name: self._begin_of_table(table) for table in TABLES}
@@ -165,7 +171,11 @@ class LakeQuery:
         self._positions = dict(end.positions)
         self.batches += 1
         self._refresh_views()  # before the broker may let go of what an older view reads from its log
-        self._put_compacted()
+        try:
+            self._put_compacted()
+        except OSError as error:
+            self._failure = LakeNotOnDisk(f"the lake can't be brought to disk: {error}")
+            raise self._failure from None
 
     def _refresh_views(self) -> None:
         """The views of an older version have every message too, but read more of the log."""
@@ -206,7 +216,9 @@ class LakeQuery:
         return read_range(self._session, partitions, table.log_columns, self._options)
 
     def _put_compacted(self) -> None:
-        """Tells each broker what every table holds. A broker that is away is told next time."""
+        """Brings the tables to disk, then tells each broker what all of them hold. A broker that is away is
+        told next time. Raises `OSError`: then a new run writes again what could not be brought to disk."""
+        prove(self._settings.lake.dir)
         for broker, client in self._clients.items():
             quick = LogClient(client.address, _COMPACTED_RETRY_S)
             try:

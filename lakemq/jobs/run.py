@@ -32,6 +32,7 @@ from lakemq.jobs.routing.transaction_query import CheckRule, TransactionRule
 from lakemq.jobs.session import start_session
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Settings
+from lakemq.storage.lake.heal import heal
 
 LAKE = "lake"
 MAINTENANCE = "maintenance"
@@ -130,6 +131,8 @@ def _write_lake(
     try:
         if not _locked(lock, settings.lake.dir, stop):
             return
+        if LAKE not in chosen:
+            heal(settings.lake.dir)
         maintenance.start()  # who holds the lock also does what other processes ask for
         if LAKE in chosen:
             keep_running(LAKE, partial(LakeQuery, session, settings, broker_url, views), broker_url, stop, turn)

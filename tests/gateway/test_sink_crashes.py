@@ -202,3 +202,53 @@ def test_a_batch_that_fills_the_disk_goes_on_when_there_is_room_and_its_first_pa
     assert not sinks.staging.count
     harness.close()
     assert not harness.files_of_parts()
+
+
+class Unreadable(FaultyFiles):
+    """Files of parts that can't be opened: too many are open, or the disk has an error that passes."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self.code: int | None = code
+        self.refused = 0
+
+    def open_read(self, path: Path) -> int:
+        if self.code is not None and path.suffix == ".part":
+            self.refused += 1
+            raise OSError(self.code, os.strerror(self.code))
+        return super().open_read(path)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO])
+def test_an_error_that_passes_drops_nothing_of_a_committed_batch(tmp_path: Path, code: int) -> None:
+    """A part that could not be opened used to be dropped, and one whose header could not be read removed."""
+    harness = ended_between_commit_and_parts(tmp_path)
+    unreadable = harness.files = Unreadable(code)
+    harness.open(0)
+    staged = len(harness.files_of_parts())
+
+    async def refused() -> None:
+        while unreadable.refused < 2 * staged:  # noqa: ASYNC110  at the start, and once more
+            await asyncio.sleep(0.01)
+
+    harness.run(refused())
+    assert len(harness.files_of_parts()) == staged
+    assert harness.broker.sinks.state.by_name[SINK].left
+    unreadable.code = None
+    harness.run(harness.stored())
+    assert sorted(harness.bodies()) == BODIES[:4]
+    assert harness.broker.sinks.state.by_name[SINK].dropped == 0
+    harness.close()
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO])
+def test_an_error_that_passes_while_a_batch_is_stored_is_a_503_and_the_batch_goes_on(tmp_path: Path, code: int) -> None:
+    harness = Crashing(tmp_path)
+    unreadable = harness.files = Unreadable(code)
+    harness.open(0)
+    with pytest.raises(StoreUnwritable, match="can't be read now"):
+        harness.run(harness.write(CUTS[:1]))
+    unreadable.code = None
+    harness.run(harness.stored())
+    assert sorted(harness.bodies()) == BODIES[:4]
+    harness.close()

@@ -293,6 +293,15 @@ def test_a_sidecar_finds_any_byte_that_differs(lake: Path) -> None:
     assert fault_of(path, len(content) + 1) is not None
 
 
+def test_checksums_of_an_entry_that_never_came_are_not_left_for_the_one_to_come(lake: Path) -> None:
+    path = entry(lake, MESSAGES, 2)
+    write_sidecar(path)
+    path.unlink()
+    assert len(heal(lake)) == 1
+    assert not sidecar_of(path).exists()
+    assert heal(lake) == []
+
+
 def test_a_torn_sidecar_says_nothing_and_goes(lake: Path) -> None:
     path = newest_file(lake, MESSAGES)
     write_sidecar(path)

@@ -204,7 +204,11 @@ class Sinks:
     async def _staged(self, sink: str, batch: int, names: Sequence[str]) -> list[Part]:
         found = {name: self.staging.find(sink, batch, name) for name in names}
         parts = [part for part in found.values() if part is not None]
-        for part in await asyncio.to_thread(self.staging.lacking, parts):
+        try:
+            lacking = await asyncio.to_thread(self.staging.lacking, parts)
+        except OSError as error:
+            raise StoreUnwritable(f"the staged parts can't be looked at now: {error}") from None
+        for part in lacking:
             self.staging.forget(part)
             found[part.name] = None
         for name, part in found.items():
@@ -244,7 +248,7 @@ class Sinks:
         stored: list[Part] = []
         try:
             for name in list(known.left):
-                part = self.staging.find(sink, known.batch, name)
+                part = await self._find(sink, known.batch, name)
                 async with self._reads:
                     await self._store(part or _lost(sink, known.batch, name))
                 if part is not None:
@@ -257,6 +261,17 @@ class Sinks:
             raise
         await self._let_go(stored)
         self._drop(self.staging.of(sink, known.batch))  # of attempts that were given up, too
+
+    async def _find(self, sink: str, batch: int, name: str) -> Part | None:
+        """The staged part; None: its file is gone. Raises `StoreUnwritable` while that can't be known."""
+        part = self.staging.find(sink, batch, name)
+        if part is None and self.staging.unread:
+            for each in await asyncio.to_thread(self.staging.look_again):
+                self.staging.enter(each)
+            part = self.staging.find(sink, batch, name)
+            if part is None and self.staging.unread:
+                raise StoreUnwritable(f"part {name} may be in {self.staging.unread[0]}, which can't be read now")
+        return part
 
     async def _let_go(self, stored: list[Part]) -> list[Part]:
         """Parts that are in the log, once that is on disk, need their files no more; none is left then."""
@@ -271,6 +286,8 @@ class Sinks:
             batch = await asyncio.to_thread(self.staging.read, part)
             target = await self._target(part)
             placed = place_part(batch, target, self._log.now_ms(), self._delay)
+        except OSError as error:  # it may pass: what was committed is only dropped when it is lost for good
+            raise StoreUnwritable(f"part {part.name} of batch {part.batch} can't be read now: {error}") from None
         except (BadPart, TopicNotFound, QueueNotFound) as error:
             logger.error("part %s of batch %d of sink %s is dropped: %s", part.name, part.batch, part.sink, error)  # noqa: TRY400  it says all
             await self._record_dropped(part, str(error))

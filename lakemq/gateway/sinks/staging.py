@@ -60,6 +60,8 @@ class Staging:
     def __init__(self, directory: Path, files: Files) -> None:
         self.directory = directory
         self._files = files
+        self.unread: list[Path] = []
+        """Files of parts, maybe, that could not be read."""
         self._parts: dict[str, dict[int, dict[str, Part]]] = {}
         self.count = 0
         self.bytes = 0
@@ -113,21 +115,23 @@ class Staging:
         self._files.replace(self._path(part), [header, memoryview(payload)])
 
     def lacking(self, parts: list[Part]) -> list[Part]:
-        """Those of the parts whose files aren't there, or are of another length."""
+        """Those of the parts whose files aren't there, or are shorter. Raises `OSError` when that can't be seen
+        now."""
         return [part for part in parts if not self._is_whole(part)]
 
     def _is_whole(self, part: Part) -> bool:
         try:
             return self._path(part).stat().st_size >= part.bytes
-        except OSError:
+        except FileNotFoundError:
             return False
 
     def read(self, part: Part) -> pa.RecordBatch:
-        """A part's rows; raises `BadPart`."""
+        """A part's rows; raises `BadPart` when it is lost for good, and `OSError` when it can't be read now:
+        there are too many open files, the disk has an error that may pass."""
         try:
             data = self._files.read_whole(self._path(part))
-        except OSError as error:
-            raise BadPart(f"it can't be read: {error}") from None
+        except FileNotFoundError as error:
+            raise BadPart(f"it is not there: {error}") from None
         payload = memoryview(data)[data.find(b"\n") + 1 :]
         if len(payload) != part.bytes or crc32c(payload) != part.crc:
             raise BadPart("it is damaged")
@@ -141,16 +145,41 @@ class Staging:
                 self._files.remove(self._path(part))
 
     def load(self) -> None:
-        """Find what an earlier process has staged. What it had half written goes. Raises `OSError`."""
+        """Find what an earlier process has staged. What it had half written goes; what can't be read now is
+        `unread`, and stays. Raises `OSError`."""
         self._files.make_dir(self.directory)
-        for path in sorted(self.directory.glob(f"*{SUFFIX}*")):
-            part = _read_header(self._files, path) if path.suffix == SUFFIX else None
-            if part is None or self._path(part) != path or self.find(part.sink, part.batch, part.name) is not None:
+        self.unread = sorted(self.directory.glob(f"*{SUFFIX}*"))
+        for part in self.look_again():
+            self.enter(part)
+
+    def look_again(self) -> list[Part]:
+        """The parts among what could not be read before: in a thread, and to be entered on the loop."""
+        found: list[Part] = []
+        names: set[tuple[str, int, str]] = set()
+        unread: list[Path] = []
+        for path in self.unread:
+            try:
+                part = _read_header(self._files, path) if path.suffix == SUFFIX else None
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                logger.warning("the staged part %s can't be read now: %s", path, error)
+                unread.append(path)
+                continue
+            known = part is not None and (_name(part) in names or self.find(*_name(part)) is not None)
+            if part is None or self._path(part) != path or known:
                 logger.warning("removed %s, which is no staged part", path)
                 with suppress(OSError):
                     self._files.remove(path)
             else:
-                self.enter(part)
+                found.append(part)
+                names.add(_name(part))
+        self.unread = unread
+        return found
+
+
+def _name(part: Part) -> tuple[str, int, str]:
+    return part.sink, part.batch, part.name
 
 
 def pack(batch: pa.RecordBatch) -> pa.Buffer:
@@ -162,6 +191,7 @@ def pack(batch: pa.RecordBatch) -> pa.Buffer:
 
 
 def _read_header(files: Files, path: Path) -> Part | None:
+    """What a file says of its part; None: it is none. Raises `OSError`."""
     try:
         line, _, _ = files.read_whole(path, HEADER_BYTES_MAX).partition(b"\n")
         crc, _, text = line.rstrip().partition(b" ")
@@ -169,5 +199,5 @@ def _read_header(files: Files, path: Path) -> Part | None:
             return None
         fields: dict[str, Any] = orjson.loads(text)
         return Part(**fields)
-    except (OSError, ValueError, TypeError):
+    except (ValueError, TypeError):
         return None

@@ -65,6 +65,7 @@ def erase(work: Work) -> Outcome:
         detail["tables"] = {table.name: _erase_in_table(work, table, found) for table in _ORDER}
     if has_begun(work.lake):
         work.refresh()
+        work.bring_to_disk()  # what replaces the files that go
         detail["files"] = {table.name: remove_files(work, table.path(work.lake)) for table in work.tables()}
         detail["waits"] = what_waits(work)
         _forget_at_brokers(work)

@@ -39,6 +39,8 @@ def optimize(work: Work) -> Outcome:
 def vacuum(work: Work) -> Outcome:
     """Deletes the files that no version of the last day needs (`delta.deletedFileRetentionDuration` of
     the tables: VACUUM heeds no other)."""
+    work.check_clock()
+    work.bring_to_disk()
     deleted: dict[str, Any] = {}
     paths = [table.path(work.lake) for table in work.tables()]
     for path in [*paths, work.lake / RUNS, work.lake / STATS]:

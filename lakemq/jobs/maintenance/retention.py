@@ -21,7 +21,6 @@ from lakemq.jobs.maintenance.requests import FOLDER, write_atomically
 from lakemq.jobs.maintenance.table_files import is_table
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.model.keep import Keep, keep_of
-from lakemq.storage.clock import SystemClock
 
 _CUTS = "cuts.json"
 _MINUTE_MS = 60_000
@@ -64,14 +63,14 @@ def drop_ended(work: Work) -> int:
     path = SCHEDULED.path(work.lake)
     if not is_table(path):
         return 0
-    before_ms = SystemClock().now_ms() - work.settings.lake.scheduled_retention_ms
+    before_ms = work.steady_ms() - work.settings.lake.scheduled_retention_ms
     day = datetime.fromtimestamp(before_ms / 1000, UTC).date()
     return delete_rows(work, path, f"{SCHEDULED.partition_by} < DATE '{day}'")
 
 
 def _cuts(work: Work) -> dict[str, int]:
     rows = work.rows(CONSUME_QUEUE)
-    now_ms = SystemClock().now_ms()
+    now_ms = work.steady_ms()
     cuts: dict[str, int] = {}
     for topic in _topics(rows, work.options.keep):
         work.check()

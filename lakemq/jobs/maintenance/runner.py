@@ -120,6 +120,7 @@ class Runner:
             attempt += 1
             try:
                 outcome = job.run(work)
+                work.bring_to_disk()
             except Exception as error:  # noqa: BLE001 (of any kind: it must not end the queries)
                 line = one_line(error)
                 final = isinstance(error, _FINAL) or self._stop.is_set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -11,18 +11,32 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.lake_table import LakeTable
 from lakemq.jobs.lake_tables import TABLES
+from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.table_files import is_table
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Maintenance, Settings
+from lakemq.storage.clock import SystemClock
 from lakemq.storage.lake.progress import read_progress
+from lakemq.storage.lake.prove import prove
 
 
 class Stopped(LakemqError):
     """The job was asked to stop; what it had not done yet is as it was."""
 
     code = "maintenance_stopped"
+
+
+class ClockAhead(LakemqError):
+    """What deletes by age waits until the clock is believed."""
+
+    code = "clock_ahead"
+
+
+CLOCK_AHEAD_MS_MAX = 60_000
+"""What keeps by the hour may do so with a clock that is off by so much."""
 
 
 def _nothing() -> None: ...
@@ -70,6 +84,33 @@ class Work:
         """To be called before a statement that changes a table: its scans name no version, and Spark
         would answer them from what a session has cached. What is dropped is read again when needed."""
         self.session.catalog.clearCache()
+
+    def bring_to_disk(self) -> None:
+        """To be called before files go that what was just committed replaces. Raises `OSError`."""
+        prove(self.lake)
+
+    def steady_ms(self) -> int:
+        """The time by which rows and files may be deleted, ms since 1970: the least that a broker vouches for,
+        and not after this machine's. Raises `BrokerUnavailable` when none answers."""
+        now_ms = SystemClock().now_ms()
+        if not self.broker_url:
+            return now_ms
+        told: list[int] = []
+        for address in self.broker_url.split(","):
+            with closing(LogClient(address, retry_s=2.0)) as client, suppress(BrokerUnavailable):
+                told.append(int(client.ask("GET", "/v1/broker")["steady_ms"]))
+        if not told:
+            raise BrokerUnavailable("no broker answers that could say what time it is: nothing is deleted by its age")
+        return min(now_ms, *told)
+
+    def check_clock(self) -> None:
+        """Raises `ClockAhead` where this machine's clock is ahead of what the brokers vouch for."""
+        ahead_ms = SystemClock().now_ms() - self.steady_ms()
+        if ahead_ms > CLOCK_AHEAD_MS_MAX:
+            raise ClockAhead(
+                f"the clock is {ahead_ms // 1000} s ahead of what has passed: nothing is deleted by it until a "
+                "broker believes it (storage.clock_confirm_ms)"
+            )
 
     def check(self) -> None:
         """To be called between steps; raises `Stopped`."""

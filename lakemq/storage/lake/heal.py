@@ -76,7 +76,7 @@ class _Patient:
         said = self._heal_beside()
         undo = self._undo()
         if undo is None:
-            return said
+            return said + self._heal_orphans()
         if not self._stands:
             self._check_nothing_is_lost(undo, log_begins)
         self._set_aside([path for version, path in self._entries.items() if version >= undo.version])
@@ -148,6 +148,14 @@ class _Patient:
                 drop_torn_sidecar(path)
         self._set_aside([each for path in torn for each in (path, sidecar_of(path))])
         return [f"{path.name} of table {self._table.name} is torn, and set aside" for path in torn]
+
+    def _heal_orphans(self) -> list[str]:
+        """What stands beside entries that never came: Spark would believe their checksums of the entries to come."""
+        last = max(self._entries, default=-1)
+        orphans = [each.path for each in beside_entries(self._table) if each.version > last]
+        self._set_aside(orphans)
+        what = f"version {last + 1} of table {self._table.name} never came to disk; what stood beside it is set aside"
+        return [what] if orphans else []
 
     def _check_nothing_is_lost(self, undo: Undo, log_begins: Mapping[str, int]) -> None:
         left = read_identifiers(self._table, undo.version - 1)[1]

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 
 from lakemq.storage.files import Files
 from lakemq.storage.lake.delta_log import (
@@ -27,6 +28,9 @@ from lakemq.storage.lake.proof_mark import Proved, checksum_of, read_marks, writ
 
 logger = logging.getLogger(__name__)
 
+_TURN = Lock()
+"""One thread at a time: a process may write a lake from several."""
+
 
 def prove(lake: Path, files: Files | None = None) -> dict[str, Proved]:
     """Bring all tables to disk as they are now, and mark them; what is proved then, by table.
@@ -35,8 +39,11 @@ def prove(lake: Path, files: Files | None = None) -> dict[str, Proved]:
     proved before is not looked at again. Raises `OSError` when something can't be brought to disk: that version
     and those after it are distrusted from then on, whatever the page cache shows of them.
     """
-    files = files or Files()
-    lake = lake.absolute()
+    with _TURN:
+        return _prove(lake.absolute(), files or Files())
+
+
+def _prove(lake: Path, files: Files) -> dict[str, Proved]:
     before = read_marks(lake)
     marks = dict(before)
     for table in tables_of(lake):
