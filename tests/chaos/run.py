@@ -22,7 +22,8 @@ OPTIONS: dict[str, object] = {
     "storage__snapshot_interval_ms": 200,
     "storage__flush_interval_ms": 50,
     "storage__free_bytes_min": 0,
-    "routing__lead_ms": 600_000,
+    "routing__grace_ms": 500,
+    "routing__clock_confirm_ms": 2_000,
 }
 SETTLE_S_MAX = 60.0
 STEP_PAUSE_S = 0.03

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakemq.testing.history import name_of_payload
 from tests.chaos.caller import Caller
+from tests.chaos.holes import holes_of
 
 COLUMNS = "topic,queue_id,queue_offset,position,body,store_time_ms,message_id,reconsume_times"
 COPIES = ("%DLQ%", "%RETRY%")
@@ -33,7 +34,7 @@ def scan(caller: Caller, **request: Any) -> bool:
             first, last = each.split("-")
             others.append([int(first), int(last) + 1])
         at = int(response.headers["Lakemq-Next-Position"])
-    caller.recorder.ok(number, rows=rows, holes=others, begin=0, end=end)
+    caller.recorder.ok(number, rows=rows, others=others, holes=holes_of(caller.target.data_dir), begin=0, end=end)
     return True
 
 

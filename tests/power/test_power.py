@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,15 @@ def test_what_was_not_synced_is_forgotten_and_what_was_is_kept(tmp_path: Path) -
         assert all((machine.data / f"synced-{seed}").read_bytes() == b"kept" for seed in range(8))
         left = [path.read_bytes() for path in machine.data.glob("new-*")]
         assert len(left) < 64 or any(content != b"x" * 10_000 for content in left)
+
+
+def test_what_was_synced_outlives_power_cuts(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(2**31)
+    print(f"again with: python -m tests.power.run --cuts 2 --seed {seed}")  # noqa: T201  shown when it fails
+    with Recorder() as recorder:
+        run = PowerRun(tmp_path, recorder, seed)
+        findings = run.run(2)
+    assert [str(finding) for finding in findings[:5]] == []
 
 
 def test_a_disk_that_does_not_sync_is_found_out(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_restored_broker_has_all_that_was_on_disk_at_its_place(
         assert put_part(http, "s", 1, "p", ["sunk-3"], topic="sunk").is_success
         assert commit(http, "s", 1, "p").is_success
         (after,) = produce(http, "orders", "after", ack="sync")
-        assert after["position"] >= restored.manifest.next_position
+        assert 0 <= after["position"] - restored.manifest.next_position < 1_000
 
 
 def test_nothing_is_restored_over_what_is_there(made: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:

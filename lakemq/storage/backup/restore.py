@@ -18,6 +18,7 @@ from lakemq.storage.backup.manifest import LAKE, LOG, PARTS, BadBackup, Copied, 
 from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_HOLE, KIND_STATE, LogEpoch, encode, encode_queue
 from lakemq.storage.log_identity import new_log_id
+from lakemq.storage.positions import write_reserved
 from lakemq.storage.replay import encode_state
 from lakemq.storage.scan import Broken, Scanned, scan
 from lakemq.storage.segment import Segment
@@ -52,13 +53,15 @@ def restore(folder: Path, data_dir: Path, lake: Path, files: Files | None = None
     log = Copier(files, data_dir.resolve() / RESTORING)
     log.make_folder(log.root)
     messages = 0
-    position = manifest.first_position
+    position, epoch = manifest.first_position, 0
     for name in sorted(each.path for each in manifest.files if each.path.startswith(LOG + "/")):
         reader = _Reader(Segment(files, folder / name, position), log_id)
         log.write(Path(name).name, reader.frames())
-        position, messages = reader.position, messages + reader.messages
+        position, epoch, messages = reader.position, reader.epoch, messages + reader.messages
     if position != manifest.next_position:
         raise BadBackup(f"the backup's log ends with position {position}, not {manifest.next_position}")
+    # Nobody was told of a position of this log yet: it goes on where it ends.
+    write_reserved(files, log.root, LogEpoch(log_id, epoch), position)
     files.sync_dir(log.root)
     files.rename(log.root, data_dir.resolve() / LOG)
     files.sync_dir(data_dir.resolve())
@@ -75,13 +78,14 @@ def _copy_folder(files: Files, folder: Path, wanted: Iterable[Copied], prefix: s
 
 
 class _Reader:
-    """One segment's frames with another log's id; `position` and `messages` count on."""
+    """One segment's frames with another log's id; `position`, `epoch` and `messages` are of its end."""
 
     def __init__(self, segment: Segment, log_id: bytes) -> None:
         self._segment = segment
         self._log_id = log_id
         self.position = segment.base_position
         self.messages = 0
+        self.epoch = 0
 
     def frames(self) -> Iterator[bytes | memoryview]:
         """All of them; raises `BadBackup`."""
@@ -97,6 +101,7 @@ class _Reader:
         if meta.first_position != self.position:
             raise BadBackup(f"the backup's log has position {meta.first_position} where {self.position} is due")
         self.position += meta.count
+        self.epoch = meta.log.epoch
         self.messages += meta.count if meta.kind != KIND_HOLE else 0
         log = LogEpoch(self._log_id, meta.log.epoch)
         if meta.kind == KIND_STATE:

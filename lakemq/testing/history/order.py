@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -73,29 +74,63 @@ def _ascending(read: Operation) -> Iterator[Finding]:
 
 
 def find_gaps(sightings: Sightings) -> Iterator[Finding]:
-    """A pull or a scan says that it has all from `begin` to `end`: what is not among its rows is named in
-    `holes`, ranges `[begin, end)`, or something was skipped in silence."""
+    """A pull or a scan says that it has all from `begin` to `end`. A scan names what is none of its rows:
+    `others`, which were not asked for, and `holes`, whose messages are gone for good; a pull may pass over
+    such a hole. Everything else that is lacking was skipped in silence. All are ranges `[begin, end)`.
+    """
+    known = _Known(sightings)
     for read in sightings.history.done("pull", "scan"):
         if read.request.get("filtered"):
             continue
         result: dict[str, Any] = read.result
-        numbers = [row.queue_offset if read.kind == "pull" else row.position for row in read.rows]
         begin: int = result["begin"] if "begin" in result else read.request["begin"]
-        end: int = result["end"]
-        missing = set(range(begin, end)).difference(numbers)
-        for first, after in result.get("holes", ()):
-            missing.difference_update(range(first, after))
+        is_pull = read.kind == "pull"
+        there = [
+            (row.queue_offset, row.queue_offset + 1) if is_pull else (row.position, row.position + 1)
+            for row in read.rows
+        ]
+        there += [(first, after) for name in ("holes", "others") for first, after in result.get(name, ())]
+        missing = list(_lacking(begin, result["end"], there))
+        if is_pull:
+            missing = [span for span in missing if not known.passes_over_hole(read, *span)]
         if missing:
-            what = f"{read.kind} from {begin} to {end} lacks {_ranges(sorted(missing))} and does not say so"
+            spans = ", ".join(
+                f"{first}–{after - 1}" if after - first > 1 else str(first) for first, after in missing[:5]
+            )
+            what = f"{read.kind} from {begin} to {result['end']} lacks {spans} and does not say so"
             yield Finding(Kind.SILENT_GAP, what, (read.number,))
 
 
-def _ranges(numbers: list[int]) -> str:
-    shown: list[str] = []
-    first = last = numbers[0]
-    for number in [*numbers[1:], None]:
-        if number is None or number != last + 1:
-            shown.append(str(first) if first == last else f"{first}–{last}")
-            first = number if number is not None else first
-        last = number if number is not None else last
-    return ", ".join(shown[:5]) + (", …" if len(shown) > 5 else "")
+def _lacking(begin: int, end: int, there: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    at = begin
+    for first, after in sorted(there):
+        if first > at:
+            yield at, min(first, end)
+        at = max(at, after)
+        if at >= end:
+            return
+    if at < end:
+        yield at, end
+
+
+class _Known:
+    """Where the last scan found each offset of each queue, and its holes."""
+
+    def __init__(self, sightings: Sightings) -> None:
+        scan = sightings.last_scan
+        self._holes: list[tuple[int, int]] = [] if scan is None else [(a, b) for a, b in scan.result.get("holes", ())]
+        self._end: int = 0 if scan is None else scan.result["end"]
+        places: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+        for row in [] if scan is None else scan.rows:
+            places[row.topic, row.queue_id].append((row.queue_offset, row.position))
+        self._places = {queue: sorted(found) for queue, found in places.items()}
+
+    def passes_over_hole(self, pull: Operation, first: int, after: int) -> bool:
+        """Whether nothing at these offsets is in the log, and a hole is between what is before and after."""
+        places = self._places.get((pull.request["topic"], pull.request["queue_id"]), [])
+        at = bisect_left(places, (first, -1))
+        if at < len(places) and places[at][0] < after:
+            return False
+        low = places[at - 1][1] if at else -1
+        high = places[at][1] if at < len(places) else self._end
+        return any(low < begin and end <= high for begin, end in self._holes)
