@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from lakemq.testing.history import name_of_payload
 from tests.chaos.caller import Caller
-from tests.chaos.holes import holes_of
 
 COLUMNS = "topic,queue_id,queue_offset,position,body,store_time_ms,message_id,reconsume_times"
 COPIES = ("%DLQ%", "%RETRY%")
@@ -24,6 +23,7 @@ def scan(caller: Caller, **request: Any) -> bool:
     at, end = 0, response.json()["end_position"]
     rows: list[list[Any]] = []
     others: list[list[int]] = []
+    holes: list[list[int]] = []
     while at < end:
         query = {"from": at, "to": end, "columns": COLUMNS}
         response = caller.ask(number, "GET", "/v1/log/messages", params=query)
@@ -32,9 +32,9 @@ def scan(caller: Caller, **request: Any) -> bool:
         _enter(response, rows, others)
         for each in filter(None, response.headers.get("Lakemq-Holes", "").split(",")):
             first, last = each.split("-")
-            others.append([int(first), int(last) + 1])
+            holes.append([int(first), int(last) + 1])
         at = int(response.headers["Lakemq-Next-Position"])
-    caller.recorder.ok(number, rows=rows, others=others, holes=holes_of(caller.target.data_dir), begin=0, end=end)
+    caller.recorder.ok(number, rows=rows, others=others, holes=holes, begin=0, end=end)
     return True
 
 

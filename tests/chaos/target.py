@@ -25,7 +25,7 @@ class Target:
         self.recorder = recorder
         self._options = options
         self._clock_file = clock_file or data_dir.with_name(data_dir.name + ".clock")
-        self._clock_file.write_text("0")
+        self._clock_file.write_text(f"{0:20}")
         self._gateway: GatewayProcess | None = None
         self.lives = 0
         self.stopping = threading.Event()
@@ -111,9 +111,8 @@ class Target:
     def set_clock(self, ahead_ms: int) -> None:
         """Its clock jumps: so far ahead of the system's."""
         self.recorder.note("chaos", "fault", fault="clock", ahead_ms=ahead_ms)
-        scratch = self._clock_file.with_suffix(".tmp")
-        scratch.write_text(str(ahead_ms))
-        scratch.replace(self._clock_file)
+        with self._clock_file.open("r+") as file:
+            file.write(f"{ahead_ms:20}")
 
     def now_ms(self) -> int:
         """The time of its clock."""

@@ -209,7 +209,7 @@ class Consumer(Worker):
             self.recorder.end(pull, "failed")
         else:
             rows = [row_of(message) for message in found["messages"]]
-            self.recorder.ok(pull, rows=rows, end=found["next_offset"])
+            self.recorder.ok(pull, rows=rows, end=found["next_offset"], holes=found.get("holes", []))
         self._offset = found["next_offset"]
         self._commit(found["next_offset"])
 

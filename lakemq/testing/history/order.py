@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -74,11 +73,10 @@ def _ascending(read: Operation) -> Iterator[Finding]:
 
 
 def find_gaps(sightings: Sightings) -> Iterator[Finding]:
-    """A pull or a scan says that it has all from `begin` to `end`. A scan names what is none of its rows:
-    `others`, which were not asked for, and `holes`, whose messages are gone for good; a pull may pass over
-    such a hole. Everything else that is lacking was skipped in silence. All are ranges `[begin, end)`.
+    """A pull or a scan says that it has all from `begin` to `end`. What is none of its rows is named:
+    `others`, which were not asked for, and `holes`, whose messages are gone for good. Everything else that
+    is lacking was skipped in silence. All are ranges `[begin, end)`, of offsets or of positions.
     """
-    known = _Known(sightings)
     for read in sightings.history.done("pull", "scan"):
         if read.request.get("filtered"):
             continue
@@ -91,8 +89,6 @@ def find_gaps(sightings: Sightings) -> Iterator[Finding]:
         ]
         there += [(first, after) for name in ("holes", "others") for first, after in result.get(name, ())]
         missing = list(_lacking(begin, result["end"], there))
-        if is_pull:
-            missing = [span for span in missing if not known.passes_over_hole(read, *span)]
         if missing:
             spans = ", ".join(
                 f"{first}–{after - 1}" if after - first > 1 else str(first) for first, after in missing[:5]
@@ -111,26 +107,3 @@ def _lacking(begin: int, end: int, there: list[tuple[int, int]]) -> Iterator[tup
             return
     if at < end:
         yield at, end
-
-
-class _Known:
-    """Where the last scan found each offset of each queue, and its holes."""
-
-    def __init__(self, sightings: Sightings) -> None:
-        scan = sightings.last_scan
-        self._holes: list[tuple[int, int]] = [] if scan is None else [(a, b) for a, b in scan.result.get("holes", ())]
-        self._end: int = 0 if scan is None else scan.result["end"]
-        places: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
-        for row in [] if scan is None else scan.rows:
-            places[row.topic, row.queue_id].append((row.queue_offset, row.position))
-        self._places = {queue: sorted(found) for queue, found in places.items()}
-
-    def passes_over_hole(self, pull: Operation, first: int, after: int) -> bool:
-        """Whether nothing at these offsets is in the log, and a hole is between what is before and after."""
-        places = self._places.get((pull.request["topic"], pull.request["queue_id"]), [])
-        at = bisect_left(places, (first, -1))
-        if at < len(places) and places[at][0] < after:
-            return False
-        low = places[at - 1][1] if at else -1
-        high = places[at][1] if at < len(places) else self._end
-        return any(low < begin and end <= high for begin, end in self._holes)
