@@ -233,6 +233,7 @@ class Broker:
         """What is wrong while the broker takes and gives messages all the same, a line each."""
         found = [f"the job {name} is not heard of any more" for name in self.router.jobs.dead()]
         overdue = self.router.overdue.count()
+        found += self.letting_go.degraded()
         found += [f"overdue: {count} of kind {kind}" for kind, count in overdue.items() if count]
         return found
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
+from lakemq.model.disk_outlook import DiskOutlook
 from lakemq.settings import Settings
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.lake.certain import Certain, CertainLake
 
 logger = logging.getLogger(__name__)
+
+FULL_SOON_S = 24 * 3600.0
+"""A disk that will be full within that is worth a word, when nothing leaves."""
 
 
 class LettingGo:
@@ -29,6 +34,8 @@ class LettingGo:
         self._turn = asyncio.Lock()
         self._told = asyncio.Event()
         self._why: str | None = None
+        self._outlook = DiskOutlook()
+        self._said: list[str] = []
 
     def tell(self, position: int) -> None:
         """Somebody says that the lake holds everything below the position. That alone lets nothing go."""
@@ -46,10 +53,16 @@ class LettingGo:
 
     async def let_go(self) -> int:
         """Remove the old segments that may go, having looked into the lake for them; how many went."""
+        self._outlook.look(self._log.retention.room()[0], time.monotonic())
         if not self._believes and self._log.retention.asks_the_lake():
             async with self._turn:
                 self._note(await self._run(self._lake.look))
-        return self._log.retain()
+        removed = self._log.retain()
+        for line in self.degraded():
+            if line.partition(":")[0] not in [said.partition(":")[0] for said in self._said]:
+                logger.warning("%s", line)
+        self._said = self.degraded()
+        return removed
 
     def _note(self, found: Certain) -> None:
         position, why = found
@@ -60,6 +73,41 @@ class LettingGo:
         self._why = why
         self._log.retention.certain_position = position
 
+    @property
+    def full_in_s(self) -> float | None:
+        """When the log will be refused more, if the disk fills as it does; None: it doesn't."""
+        return self._outlook.full_in_s(self._log.settings.free_bytes_min)
+
+    @property
+    def uncertain_messages(self) -> int:
+        """How many messages of the log the lake doesn't hold for certain."""
+        return self._log.next_position - max(self._log.retention.certain_position, self._log.min_position)
+
+    def degraded(self) -> list[str]:
+        """What will stop the log, or keeps it from letting go, before it does; a line each."""
+        log, found = self._log, list[str]()
+        free, total = log.retention.room()
+        full_in_s = self.full_in_s
+        crowded = total - free > total * log.settings.disk_high_ratio
+        stuck = log.retention.asks_the_lake() and not log.retention.oldest_is_certain
+        if stuck:
+            why = self._why or "the lake does not hold it yet: do the jobs run?"
+            found.append(f"nothing can leave the log: {why}")
+        if crowded or (stuck and full_in_s is not None and full_in_s < FULL_SOON_S):
+            when = "" if full_in_s is None else f", and full in {full_in_s / 3600:.1f} h"
+            found.append(f"the disk fills up: {100 - 100 * free // max(total, 1)} % are used{when}")
+        jump = log.retention.jump
+        if jump is not None:
+            found.append(
+                f"the clock has jumped: it is {jump.ahead_ms // 1000} s ahead, so nothing is deleted by its age"
+            )
+        return found
+
     def describe(self) -> dict[str, Any]:
         """What `GET /v1/broker` says of it."""
-        return {"certain_position": self._log.retention.certain_position, "fault": self._why}
+        full_in_s = self.full_in_s
+        return {
+            "certain_position": self._log.retention.certain_position,
+            "fault": self._why,
+            "disk_full_in_ms": None if full_in_s is None else int(full_in_s * 1000),
+        }

@@ -36,6 +36,7 @@ class BrokerCollector(Collector):
         for kind, position in broker.describe()["positions"].items():
             positions.add_metric([kind.removesuffix("_position")], position)
         yield positions
+        yield from self._room()
         yield GaugeMetricFamily("lakemq_topics", "Topics.", len(log.topics))
         yield GaugeMetricFamily("lakemq_segments", "Segments of the log.", len(log.segments))
         yield GaugeMetricFamily("lakemq_waiting_requests", "Requests that are held.", broker.waiting)
@@ -45,6 +46,21 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("lakemq_locks", "Queues that are locked.", len(broker.groups.locks.renewals))
         yield GaugeMetricFamily("lakemq_dirty_bytes", "Bytes written but not on disk yet.", log.flusher.dirty_bytes)
         yield GaugeMetricFamily("lakemq_writable", "1 when the log takes writes.", int(log.unwritable is None))
+
+    def _room(self) -> Iterator[Metric]:
+        """Whether the log can let go of what is old, and what is to come if not."""
+        letting_go, retention = self._broker.letting_go, self._broker.log.retention
+        free, total = retention.room()
+        yield GaugeMetricFamily("lakemq_disk_free_bytes", "Free bytes of the log's disk.", free)
+        yield GaugeMetricFamily("lakemq_disk_bytes", "All bytes of it.", total)
+        full_in_s = letting_go.full_in_s
+        full = float("inf") if full_in_s is None else full_in_s
+        yield GaugeMetricFamily("lakemq_disk_full_in_seconds", "When it is full, at this pace.", full)
+        uncertain = letting_go.uncertain_messages
+        yield GaugeMetricFamily("lakemq_uncompacted_messages", "Messages that are in the log alone.", uncertain)
+        jump = retention.jump
+        ahead_s = 0 if jump is None else jump.ahead_ms / 1000
+        yield GaugeMetricFamily("lakemq_clock_ahead_seconds", "How far a clock that jumped is not believed.", ahead_s)
 
     def _routing(self) -> Iterator[Metric]:
         routing = self._broker.router

@@ -99,13 +99,18 @@ class Retention:
 
     def asks_the_lake(self) -> bool:
         """Whether the oldest segment would leave if it is in the lake: then it is time to look there."""
-        return len(self._store.segments) > 1 and self._is_time(*self._room())
+        return len(self._store.segments) > 1 and self._is_time(*self.room())
+
+    @property
+    def oldest_is_certain(self) -> bool:
+        """Whether the lake holds the oldest segment, be it for a moment only."""
+        return self._store.segments[0].end_position <= self._certain_position
 
     # Segments --------------------------------------------------------------------------------
 
     def no_room(self) -> str | None:
         """Why nothing may be written, or None."""
-        free = self._room()[0]
+        free = self.room()[0]
         if free >= self._settings.free_bytes_min:
             return None
         return f"the disk has {free} bytes free, below storage.free_bytes_min"
@@ -134,14 +139,15 @@ class Retention:
         segments = self._store.segments
         if len(segments) < 2 or segments[0].end_position > self._grace.past(self._clock.counted_ms()):
             return False
-        return self._is_time(*self._room())
+        return self._is_time(*self.room())
 
     def _is_time(self, free: int, total: int) -> bool:
         if total - free > total * self._settings.disk_high_ratio:
             return True
         return self._store.segments[0].last_store_time_ms < self.steady_ms - self._settings.retention_ms
 
-    def _room(self) -> tuple[int, int]:
+    def room(self) -> tuple[int, int]:
+        """Free bytes of the disk, and all of them."""
         return self._files.free_bytes(self._directory)
 
     @staticmethod
