@@ -71,7 +71,7 @@ def lakemq(
       lakemq produce greetings "hello" --tag first
       lakemq pull greetings
     And, some seconds later, from the lake:
-      lakemq sql "SELECT topic, count(*) FROM messages GROUP BY topic"
+      lakemq sql "SELECT topic, count(*) FROM messages WHERE NOT is_system(topic) GROUP BY topic"
     Options for all commands stand before the command's name:
       lakemq --config conf/lakemq.toml topic list
     """

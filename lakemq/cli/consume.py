@@ -32,7 +32,7 @@ def consume(
     sql: Filter = None,
     begin: Annotated[
         str, typer.Option("--from", metavar="last|first|TIME", help="Where a group begins that is new to the topic.")
-    ] = "last",
+    ] = "first",
     count_max: Annotated[
         int | None, typer.Option("--max", min=1, help="End after so many messages.", show_default="at Ctrl-C")
     ] = None,
@@ -41,11 +41,12 @@ def consume(
 ) -> None:
     """Show the messages of a topic as they come, for a group: what was shown is consumed.
 
-    It ends with Ctrl-C. The same group again goes on where it ended; several at once share the queues.
+    A new group is shown all that the topic holds, unless it is to begin elsewhere. It ends with Ctrl-C. The
+    same group again goes on where it ended; several at once share the queues.
 
     \b
     lakemq consume orders --group console
-    lakemq consume orders --group audit --from first --filter "amount > 100" --json
+    lakemq consume orders --group audit --from last --filter "amount > 100" --json
     lakemq consume orders --group shipping --tags 'paid||shipped' --max 10
     """
     from lakemq.client import PullConsumer

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lakemq.cli.options import Broker, LakeDir, broker_url, settings_of
+from lakemq.cli.options import Broker, LakeDir, broker_url, check_folder, settings_of
 from lakemq.cli.output import note
 from lakemq.model.errors import LakemqError
 
@@ -92,6 +92,7 @@ def convert(
 def _checked(path: Path) -> Path:
     if path.suffix not in ENDINGS:
         raise typer.BadParameter(f"{path.name!r} ends neither in .html nor in .ipynb", param_hint="--output")
+    check_folder(path, "--output")
     return path
 
 

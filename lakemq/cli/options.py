@@ -70,6 +70,12 @@ def global_options(context: typer.Context) -> Global:
     return cast("Global", context.obj)
 
 
+def check_folder(file: Path | None, option: str) -> None:
+    """Raises `BadParameter` where the file would stand in no folder: before the work, not after it."""
+    if file is not None and not file.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{file}: there is no folder {file.parent}", param_hint=option)
+
+
 def settings_of(context: typer.Context, **options: object) -> Settings:
     """All layers of settings; an option is named `section__key` and left out where None."""
     from lakemq.settings import load

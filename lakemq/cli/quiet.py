@@ -11,14 +11,16 @@ from collections.abc import Generator
 from lakemq.model.errors import LakemqError
 
 STDERR = 2
+SAID = "spark_not_started"
+"""The error whose cause is in what was kept back."""
 
 
 @contextlib.contextmanager
 def quiet_stderr() -> Generator[None]:
     """Keep back what this process and those that it starts meanwhile write to stderr.
 
-    An exception that is no `LakemqError` lets it be seen after all. Processes that were started
-    within go on writing to where nobody reads.
+    An exception that is no `LakemqError` lets it be seen after all, and so does a Spark that didn't start.
+    Processes that were started within go on writing to where nobody reads.
     """
     sys.stderr.flush()
     with tempfile.TemporaryFile() as kept:
@@ -28,7 +30,7 @@ def quiet_stderr() -> Generator[None]:
         try:
             yield
         except Exception as error:
-            failed = not isinstance(error, LakemqError)
+            failed = not isinstance(error, LakemqError) or error.code == SAID
             raise
         finally:
             sys.stderr.flush()

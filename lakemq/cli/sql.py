@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakemq.cli.options import Broker, LakeDir, broker_url, settings_of
+from lakemq.cli.options import Broker, LakeDir, broker_url, check_folder, settings_of
 from lakemq.cli.output import note
 from lakemq.cli.quiet import quiet_stderr
 
@@ -30,6 +30,16 @@ class Format(StrEnum):
     parquet = "parquet"
 
 
+Chart = Annotated[
+    Path | None,
+    typer.Option(
+        "--chart",
+        metavar="FILE",
+        help="Draw the rows instead (.png, .svg, .pdf): the first column along x, the others as lines or bars.",
+    ),
+]
+
+
 def sql(
     context: typer.Context,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="One statement of Spark SQL; - reads it from stdin.")],
@@ -44,14 +54,7 @@ def sql(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write the rows to a file, whole or not at all.")
     ] = None,
-    chart: Annotated[
-        Path | None,
-        typer.Option(
-            "--chart",
-            metavar="FILE",
-            help="Draw the rows instead (.png, .svg, .pdf): the first column along x, the others as lines or bars.",
-        ),
-    ] = None,
+    chart: Chart = None,
     lake: LakeDir = None,
     broker: Broker = None,
 ) -> None:
@@ -61,19 +64,21 @@ def sql(
     consumer_offsets. They have a message some seconds after it was produced. live.messages,
     live.consume_queue, live.message_index and the views in live have it at once.
 
-    Functions: body_text(body), body_json(body), has_tag(tag, 'A || B'), position_of(message_id),
-    broker_of(message_id).
+    Functions: body_text(body), body_json(body), has_tag(tag, 'A || B'), is_system(topic),
+    position_of(message_id), broker_of(message_id).
 
     The running jobs answer, within a second; else Spark is started, which takes some.
 
     \b
-    lakemq sql "SELECT topic, count(*) FROM live.messages GROUP BY topic"
+    lakemq sql "SELECT topic, count(*) FROM live.messages WHERE NOT is_system(topic) GROUP BY topic"
     lakemq sql "SELECT body_text(body) FROM messages WHERE tag = 'paid'" --format json
     lakemq sql "SELECT * FROM messages WHERE topic = 'flights'" --output flights.parquet
     lakemq sql "SELECT date_trunc('minute', store_time) AS minute, count(*) FROM messages GROUP BY 1 ORDER BY 1"
         --chart minutes.png
     lakemq sql - --format csv < report.sql > report.csv
     """
+    check_folder(output, "--output")
+    check_folder(chart, "--chart")
     settings = settings_of(context, lake__dir=lake)
     url = broker_url(context, broker)
     statement = sys.stdin.read() if query == "-" else query

@@ -62,6 +62,8 @@ def up(
     lakemq up --data-dir /var/lib/lakemq --lake /srv/lake --port 9000
     lakemq up --host 127.0.0.1 --broker-name broker-b --flush sync
     """
+    from lakemq.jobs.java import check_java
+
     end_with_parent(parent_pid)
     settings = settings_of(
         context,
@@ -72,6 +74,7 @@ def up(
         broker__name=broker_name,
         storage__flush=flush,
     )
+    check_java()  # without one the jobs would be started again and again
     stop = stop_requests()
     config = global_options(context).config
     _run(settings, [] if config is None else ["--config", str(config)], stop)

@@ -23,6 +23,8 @@ TOPICS_TOPIC = "RMQ_SYS_TOPICS"
 
 logger = logging.getLogger(__name__)
 
+_IS_SYSTEM = "({0} = 'SCHEDULE_TOPIC_XXXX' OR startswith({0}, 'RMQ_SYS_') OR startswith({0}, '%'))"
+
 _FUNCTIONS = {
     "body_text(body BINARY)": ("STRING", "try_validate_utf8(CAST(body AS STRING))"),
     "body_json(body BINARY)": ("VARIANT", "try_parse_json(try_validate_utf8(CAST(body AS STRING)))"),
@@ -30,6 +32,7 @@ _FUNCTIONS = {
         "BOOLEAN",
         "trim(tags) IN ('', '*') OR (tag IS NOT NULL AND exists(split(tags, '[|][|]'), part -> trim(part) = tag))",
     ),
+    "is_system(topic STRING)": ("BOOLEAN", _IS_SYSTEM.format("topic")),
     "position_of(message_id STRING)": (
         "BIGINT",
         "try_cast(regexp_extract(message_id, '^[A-Za-z0-9_-]{1,63}[.]([0-9]+)$', 1) AS BIGINT)",
@@ -44,7 +47,7 @@ _FUNCTIONS = {
 _TOPICS = f"""
 SELECT broker, change.topic AS topic, max_by(change.queues, position) AS queues,
   max_by(change.permission, position) AS permission, max_by(change.op, position) = 'delete' AS deleted,
-  startswith(change.topic, 'RMQ_SYS_') OR startswith(change.topic, '%') AS system,
+  {_IS_SYSTEM.format("change.topic")} AS system,
   min(store_time) AS created_at, max(store_time) AS changed_at
 FROM (SELECT broker, position, store_time,
     from_json(CAST(body AS STRING), 'op STRING, topic STRING, queues INT, permission STRING') AS change

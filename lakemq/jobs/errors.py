@@ -41,6 +41,24 @@ class LakeNotFound(LakemqError):
     code = "lake_not_found"
 
 
+class JavaNotFound(LakemqError):
+    """There is no Java that Spark can use. The detail says what to install."""
+
+    code = "java_not_found"
+
+
+class SparkNotStarted(LakemqError):
+    """Java began, and ended before Spark was up. What it said about it is on stderr."""
+
+    code = "spark_not_started"
+
+
+class JarsUnavailable(LakemqError):
+    """The jars of Delta can't be had, or are not those that are pinned. The detail says why."""
+
+    code = "jars_unavailable"
+
+
 class InvalidStatement(LakemqError):
     """Spark can't understand or run the SQL statement."""
 

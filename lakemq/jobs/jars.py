@@ -6,6 +6,7 @@ scripts/setup-jars.sh runs); a session then starts without a resolver and withou
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import logging
 import re
@@ -17,6 +18,8 @@ from pathlib import Path
 
 import pyspark
 
+from lakemq.jobs.errors import JarsUnavailable
+from lakemq.jobs.java import check_java
 from lakemq.model.errors import LakemqError
 
 LOCAL_FS = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"
@@ -34,35 +37,72 @@ def folder() -> Path:
 
 
 def installed() -> list[Path]:
-    """The jars, sorted; empty when they were never got, or for other versions than these."""
+    """The jars, sorted; empty when they were never got, or for other versions than these.
+
+    All are read, which takes some hundredths of a second: raises `JarsUnavailable` unless they are the
+    pinned ones.
+    """
     manifest = folder() / _MANIFEST
     if not manifest.exists() or manifest.read_text(encoding="utf-8") != _versions():
         return []
-    return sorted(folder().glob("*.jar"))
+    jars = sorted(folder().glob("*.jar"))
+    for jar in jars:
+        check_pin(jar)
+    missing = pins().keys() - {jar.name for jar in jars}
+    if missing:
+        raise JarsUnavailable(f"{folder()} lacks {sorted(missing)[0]}: delete the folder, and run make setup")
+    return jars
 
 
-def install() -> None:
-    """Gets the jars unless they are there; raises `LakemqError` when the network stays away."""
-    if installed():
-        return
+def install(attempts_max: int = ATTEMPTS_MAX) -> list[Path]:
+    """Gets the jars unless they are there. Raises `JarsUnavailable` when they can't be had, and why, or
+    are not the pinned ones."""
+    try:
+        if not installed():
+            _install(attempts_max)
+    except OSError as error:
+        raise JarsUnavailable(f"can't keep the Delta jars in {folder()}: {error}") from None
+    return installed()
+
+
+def _install(attempts_max: int) -> None:
+    check_java()
     work = folder().with_name("jars.new")
-    for attempt in range(1, ATTEMPTS_MAX + 1):
+    for attempt in range(1, attempts_max + 1):
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
-        logger.info("getting the Delta jars (attempt %d of %d)", attempt, ATTEMPTS_MAX)
+        logger.info("getting the Delta jars (attempt %d of %d)", attempt, attempts_max)
         found = _resolve(work / "ivy")
         if found.returncode == 0:
             break
-        if attempt == ATTEMPTS_MAX:
+        if attempt == attempts_max:
             shutil.rmtree(work, ignore_errors=True)
-            raise LakemqError(f"can't get the Delta jars: {_last_line(found.stderr)}")
+            raise JarsUnavailable(f"can't get the Delta jars: {cause_of(found.stdout + found.stderr)}")
         time.sleep(5 * attempt)
     for jar in _not_in_spark(work / "ivy" / "jars"):
         shutil.copy(jar, work / jar.name)
     shutil.rmtree(work / "ivy")
+    for jar in sorted(work.glob("*.jar")):
+        check_pin(jar)
     (work / _MANIFEST).write_text(_versions(), encoding="utf-8")
     shutil.rmtree(folder(), ignore_errors=True)
     work.rename(folder())
+
+
+def pins() -> dict[str, str]:
+    """The SHA-256 of each jar, by its name."""
+    lines = Path(__file__).with_name("jars.sha256").read_text(encoding="utf-8").splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+def check_pin(jar: Path) -> None:
+    """Raises `JarsUnavailable` unless the jar is the pinned one."""
+    with jar.open("rb") as content:
+        found = hashlib.file_digest(content, "sha256").hexdigest()
+    pinned = pins().get(jar.name)
+    if found != pinned:
+        wanted = "it is none that is pinned" if pinned is None else f"the pinned one has {pinned}"
+        raise JarsUnavailable(f"{jar} has the SHA-256 {found}, and {wanted}: it is not what lakemq was made with")
 
 
 def _versions() -> str:
@@ -102,9 +142,24 @@ def _artifact(name: str) -> str:
     return re.sub(r"-\d.*", "", name)
 
 
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no output"
+_CAUSES = (
+    (r"PKIX|SSLHandshake|SSLPeerUnverified|certificat", "Java does not trust the server's certificate"),
+    (r"UnknownHost|Name or service not known|unreachable|NoRouteToHost", "there is no network, or no such host"),
+    (r"refused|timed out|ConnectException|SocketException", "the server does not answer"),
+    (r"Permission denied|No space left", "they can't be kept"),
+    (r"not found|unresolved dependency", "the server does not have them"),
+)
+"""What the resolver says, and what that means: the first that is found is the cause, others follow from it."""
+
+
+def cause_of(said: str) -> str:
+    """Why the jars couldn't be had, in one line, of all that Spark and its resolver said."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    for pattern, meaning in _CAUSES:
+        found = next((line for line in lines if re.search(pattern, line, re.IGNORECASE)), None)
+        if found is not None:
+            return f"{meaning} ({found[:300]})"
+    return lines[-1] if lines else "Spark said nothing"
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.connect import server_of
 from lakemq.jobs.discovery import withdraw
+from lakemq.jobs.java import check_java
 from lakemq.jobs.keep_running import keep_running, say
 from lakemq.jobs.lake_lock import LakeLock
 from lakemq.jobs.lake_query import LakeQuery
@@ -58,6 +59,7 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str]) -> None:
         raise SettingsError(f"no job {unknown[0]!r}; there are {', '.join(JOBS)}")
     chosen = set(names or JOBS)
     schedules(settings.maintenance)  # what is wrong there is said before anything starts
+    check_java()
     os.nice(settings.spark.niceness)  # the JVM and its workers inherit it
     stop = Event()
     _on_signals(stop)

@@ -10,10 +10,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from delta import configure_spark_with_delta_pip
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs import connect, jars
+from lakemq.jobs.errors import SparkNotStarted
+from lakemq.jobs.java import check_java
 from lakemq.jobs.source import LakemqDataSource
 from lakemq.settings import Settings
 
@@ -86,13 +88,14 @@ def start_session(
     `server`: its JVM is a Spark Connect server too, as `settings.sql` says (`connect`).
     `short_lived`: for a few statements, so compiled once and quickly: the first answer costs half
     the CPU, long work some more. In one process there is one session: the second call gets the
-    first one's.
+    first one's. Raises `JavaNotFound`, `JarsUnavailable`, `SparkNotStarted`.
     """
+    check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    for name in _REMOTE:
-        os.environ.pop(name, None)
+    for variable in _REMOTE:
+        os.environ.pop(variable, None)
     builder = SparkSession.Builder().appName(name).master(settings.spark.master)
     builder = builder.config("spark.driver.memory", settings.spark.driver_memory)
     conf = {**CONF, **connect.CONF, **(connect.server_conf(settings.sql) if server else {}), **settings.spark.conf}
@@ -104,10 +107,19 @@ def start_session(
     # PySpark logs each error of a statement too, with the JVM's stack; it is raised all the same.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     with connect.token_in_environment(settings.sql.token if server else ""):
-        session = _with_jars(builder, settings.spark.master).getOrCreate()
+        session = _start(_with_jars(builder, settings.spark.master))
     _build_catalog(session)
     register_source(session)
     return session
+
+
+def _start(builder: SparkSession.Builder) -> SparkSession:
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise SparkNotStarted("Spark's Java ended before it was up; what it said stands above") from None
 
 
 def _build_catalog(session: SparkSession) -> None:
@@ -126,10 +138,8 @@ def register_source(session: SparkSession) -> None:
 
 
 def _with_jars(builder: SparkSession.Builder, master: str) -> SparkSession.Builder:
-    """The jars of the environment on the class path, or else those that Spark resolves itself."""
-    found = jars.installed()
-    if not found:
-        return configure_spark_with_delta_pip(builder, [jars.LOCAL_FS])
+    """The jars of the environment on the class path; they are got where there are none yet."""
+    found = jars.installed() or jars.install(attempts_max=1)
     if not master.startswith("local"):
         builder = builder.config("spark.jars", ",".join(map(str, found)))
     return builder.config("spark.driver.extraClassPath", f"{jars.folder()}/*")

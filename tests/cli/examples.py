@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import typer
@@ -84,6 +85,15 @@ def lines_of(text: str) -> Iterator[str]:
     shown = text.partition("\b")[2]
     for block in re.findall(r"^ *(?:[^\n]*\| )?lakemq .*(?:\n    +(?!lakemq)\S.*)*", shown, re.MULTILINE):
         yield re.sub(r"\n *", " ", block.strip())
+
+
+def shell_lines(document: Path) -> Iterator[str]:
+    """The commands in a document's blocks of shell, each in one line; those of `make` are none of ours."""
+    for block in re.findall(r"^```sh\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL):
+        for command in re.findall(r"^\S.*(?:\n +\S.*)*", block, re.MULTILINE):
+            line = re.sub(r" *\\?\n *", " ", command).partition("  #")[0].strip()
+            if not line.startswith("make "):
+                yield line
 
 
 def call_of(line: str) -> Call:

@@ -95,6 +95,9 @@ def test_a_body_can_not_steer_the_terminal(shell: Shell) -> None:
         (["log", "verify", "--data-dir", "no-such-folder"], 1, "there is no log in no-such-folder"),
         (["sql", "SELECT 1", "--lake", "no-such-folder"], 1, "there is no lake in no-such-folder"),
         (["demo", "--data-dir", "."], 2, "is not empty"),
+        (["sql", "SELECT 1", "--output", "no-such-folder/a.csv"], 2, "there is no folder no-such-folder"),
+        (["sql", "SELECT 1", "--chart", "no-such-folder/a.png"], 2, "there is no folder no-such-folder"),
+        (["notebook", "convert", "stdin", "--output", "no-such-folder/a.html"], 2, "there is no folder no-such-folder"),
     ],
 )
 def test_an_error_is_one_line_that_names_what_is_wrong(

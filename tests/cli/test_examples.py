@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from lakemq.testing import start_gateway
-from tests.cli.examples import Call, Flag, all_examples, all_flags, call_of
+from tests.cli.examples import Call, Flag, all_examples, all_flags, call_of, shell_lines
 from tests.cli.shell import Run
 from tests.demo.test_demo import COMMAND as DEMO
 from tests.gateway.http import produce
@@ -132,7 +132,8 @@ class Site:
         scheduled = produce(self.http, "reminders", {"body": "later", "delay_ms": 3_600_000})[0]["message_id"]
         stored = produce(self.http, "orders", *ORDERS)[0]["message_id"]
         produce(self.http, "flights", *FLIGHTS)
-        produce(self.http, "greetings", "hello")
+        for topic in ("greetings", "shop"):
+            produce(self.http, topic, "hello")
         reset = {"topic": "orders", "to": "earliest"}
         assert self.http.post("/v1/groups/billing/offsets/reset", json=reset).status_code == 200
         words = [re.sub(r"^/(?=var/|srv/|backups/)", f"{self.folder}/", word) for word in call.arguments]
@@ -202,6 +203,52 @@ def test_an_example_does_what_it_shows(
     files = re.findall(r"--(?:output|chart) (\S+)", line)
     assert files or "--json" in line or done.stdout + done.stderr
     assert all((site.folder / name).stat().st_size for name in files)
+
+
+def test_commands_in_the_documents_are_such_as_there_are() -> None:
+    documents = [ROOT / "README.md", ROOT / "notebooks/README.md", *(ROOT / "docs").glob("*.md")]
+    lines = [line for document in documents for line in shell_lines(document) if "lakemq " in line]
+    calls = [call_of("lakemq " + line.partition("lakemq ")[2]) for line in lines if "curl " not in line]
+    assert len(calls) > 40
+    assert all(call.flags() <= all_flags() for call in calls)
+
+
+def test_the_readme_shows_what_a_first_user_gets(site: Site) -> None:
+    """Its commands one after the other, with the ids that they answer."""
+    site.placed(Call(["topic", "list"]))
+    ids: dict[str, str] = {}
+    for line in shell_lines(ROOT / "README.md"):
+        if "lakemq up" in line or "lakemq gateway" in line:
+            run_until_told(site, line.partition("lakemq ")[2].split(), UNTIL[line.split("lakemq ")[1].split()[0]])
+        elif "lakemq consume" in line:
+            run_until_told(site, line.partition("lakemq ")[2].split(), '{"amount": 30}')
+        else:
+            answer = in_shell(site, line, ids)
+            names = "transaction_id" if "transactions?" in line else "receipt|message_id"
+            ids |= dict(re.findall(rf'"({names})": ?"([^"]+)"', answer))
+            assert '"code":' not in answer, line
+    assert (site.folder / "orders.csv").read_text().count("\n") > 1
+
+
+def in_shell(site: Site, line: str, ids: dict[str, str]) -> str:
+    """What a line answers; other places, and ids for the words that stand for them."""
+    placed = line.replace("http://127.0.0.1:8080", site.url).replace("wait_ms=10000", "wait_ms=100")
+    placed = placed.replace(".venv/bin/lakemq", f"{sys.executable} -m lakemq").replace("demo/lake", "lake")
+    placed = placed.replace("transactions/ID", f"transactions/{ids.get('transaction_id')}")
+    placed = placed.replace('"ID"', f'"{ids.get("message_id")}"').replace("RECEIPT", ids.get("receipt", ""))
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", placed],
+        cwd=site.folder,
+        env=os.environ | site.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (line, done.stderr)
+    assert done.stdout or done.stderr
+    if "is_system" in line:
+        assert "RMQ_SYS_" not in done.stdout
+    return done.stdout
 
 
 def run_until_told(site: Site, arguments: list[str], begun: str) -> None:

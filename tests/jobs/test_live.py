@@ -94,8 +94,9 @@ def test_functions_take_what_is_not_what_they_expect(scene: Scene) -> None:
     texts = "body_text(X'FF'), body_json(CAST('{' AS BINARY)), body_text(NULL)"
     ids = "position_of('x'), position_of('a.99999999999999999999'), broker_of('a.b.1'), broker_of(NULL)"
     tags = "has_tag(NULL, '*'), has_tag(NULL, 'a'), has_tag('a', ' a|| b'), has_tag('ab', 'a||b')"
-    (row,) = scene.rows(f"SELECT {texts}, {ids}, {tags}")
-    assert row == (*[None] * 7, True, False, True, False)
+    topics = ", ".join(f"is_system('{topic}')" for topic in ("SCHEDULE_TOPIC_XXXX", "%DLQ%g", "RMQ_SYS_X", "orders"))
+    (row,) = scene.rows(f"SELECT {texts}, {ids}, {tags}, {topics}, is_system(NULL)")
+    assert row == (*[None] * 7, True, False, True, False, True, True, True, False, None)
 
 
 def test_a_version_and_a_time_are_travelled_to(scene: Scene) -> None:

@@ -1,0 +1,79 @@
+"""The jars are the pinned ones, or the cause is said why there are none. Nothing here starts Spark."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lakemq.jobs import jars
+from lakemq.jobs.errors import JarsUnavailable
+
+
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The environment's jars at another place."""
+    shutil.copytree(jars.folder(), tmp_path / "jars", copy_function=shutil.copyfile)
+    monkeypatch.setattr(jars, "folder", lambda: tmp_path / "jars")
+    return tmp_path / "jars"
+
+
+def test_the_jars_are_those_that_are_pinned(copied: Path) -> None:
+    assert {jar.name for jar in jars.installed()} == jars.pins().keys()
+    assert jars.install() == jars.installed(), "there is nothing to get"
+
+
+def test_a_jar_that_was_changed_is_refused_though_it_has_its_old_size(copied: Path) -> None:
+    jar = copied / sorted(jars.pins())[0]
+    content = bytearray(jar.read_bytes())
+    content[len(content) // 2] ^= 1
+    jar.write_bytes(content)
+    with pytest.raises(JarsUnavailable, match=f"{jar.name} has the SHA-256 .* and the pinned one has"):
+        jars.installed()
+
+
+def test_a_jar_that_is_none_of_them_or_is_missing_is_refused(copied: Path) -> None:
+    other = copied / "other.jar"
+    other.write_bytes(b"")
+    with pytest.raises(JarsUnavailable, match="none that is pinned"):
+        jars.installed()
+    other.unlink()
+    name = sorted(jars.pins())[-1]
+    (copied / name).unlink()
+    with pytest.raises(JarsUnavailable, match=f"lacks {name}"):
+        jars.installed()
+
+
+def test_jars_of_other_versions_are_none(copied: Path) -> None:
+    (copied / "versions.txt").write_text("delta-spark 0\n")
+    assert jars.installed() == []
+
+
+GATEWAY = "pyspark.errors.exceptions.base.PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java gateway process exited"
+UNRESOLVED = "Exception in thread 'main' java.lang.RuntimeException: [unresolved dependency: io.delta#x;1: not found]"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (
+            "(javax.net.ssl.SSLHandshakeException: PKIX path building failed: x)",
+            "does not trust the server's certificate",
+        ),
+        ("Host a.example not found. url=x java.net.UnknownHostException: a.example", "no network, or no such host"),
+        ("java.net.ConnectException: Connection refused", "the server does not answer"),
+        ("java.io.FileNotFoundException: x (Permission denied)", "they can't be kept"),
+        ("nothing else", "the server does not have them (Exception in thread"),
+    ],
+)
+def test_the_cause_is_said_and_not_what_follows_from_it(said: str, cause: str) -> None:
+    told = jars.cause_of(f":: problems summary ::\n{said}\n{UNRESOLVED}\nTraceback:\n{GATEWAY}\n")
+    assert cause in told
+    assert "\n" not in told
+    assert "gateway process" not in told
+
+
+def test_what_is_not_understood_is_the_last_line() -> None:
+    assert jars.cause_of(f"one\n{GATEWAY}\n\n") == GATEWAY
+    assert jars.cause_of("") == "Spark said nothing"
