@@ -68,7 +68,7 @@ class Broker:
     def open(self) -> None:
         """Take the data directory and recover its log. Raises `LogInUse`, `LogDamaged`, `OSError`."""
         directory = self.settings.storage.data_dir
-        self.log.files.make_dir(directory)
+        self.log.files.make_dirs(directory)
         tighten(directory, self.log.directory, self.sinks.staging.directory)
         self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
         self.log.open()

@@ -54,6 +54,7 @@ from lakemq.storage.segment import Frame, Segment
 from lakemq.storage.segment_index import Note, SegmentIndex, notes_of
 from lakemq.storage.segment_store import FrameLeftTorn, SegmentStore
 from lakemq.storage.topics import Queue, TopicTable
+from lakemq.storage.unflushed import bring_to_disk
 
 logger = logging.getLogger(__name__)
 
@@ -93,25 +94,25 @@ class CommitLog:
     def open(self) -> None:
         """Recover the log, or begin one. Call on the running loop; raises `LogDamaged`, `OSError`."""
         self._loop = asyncio.get_running_loop()
-        settings = self.settings
-        self.files.make_dir(self.directory)
-        recovered = recover(self.files, self.directory, settings.verify_ms)
-        self._store.segments, self.state, self.torn_bytes = recovered
+        self.files.make_dirs(self.directory)
+        found = recover(self.files, self.directory, settings.verify_ms, settings.memory_survives)
+        self._store.segments, self.state, self.torn_bytes, mark = found
         if not self.segments:
+            self.files.sync_above(self.directory)
             self.identity.begin(LogEpoch(new_log_id(), FIRST_EPOCH), 0)
             self._positions.open(self.identity.now, 0)
             self._store.begin(0, self.state, self.now_ms())
         else:
             self._store_time_ms = self.active.last_store_time_ms
-            # What a killed process wrote may still be in memory only, and is called flushed from here on.
-            self.files.sync(self.active.open())
+            bring_to_disk(self.files, self.active, mark)
             pass_over_lost_tail(self.files, self._store, self.state, settings.memory_survives, self.now_ms())
             self._positions.open(self.identity.now, self.next_position)
             self._store.set_min_offsets(self.topics)
         self.retention.open(self._store_time_ms or None)
         self._mark = FlushMark(self.files, self.directory)
-        flush_limits = settings.flush_interval_ms, settings.flush_bytes
-        self.flusher = Flusher(self._prepare_flush, *flush_limits, self.next_position)
+        self._mark.set(self.active, self.active.size)
+        limits = settings.flush_interval_ms, settings.flush_bytes
+        self.flusher = Flusher(self._prepare_flush, *limits, self.next_position)
         self._snapshot_bytes = self.active.size
         self._snapshot_ms = self._clock.now_ms()
 
@@ -428,7 +429,7 @@ class CommitLog:
 
         def flush() -> None:
             self.files.sync(descriptor)
-            self._mark.set(segment.base_position, size)
+            self._mark.set(segment, size)
             if dump is not None:
                 self._store.snapshot(segment, dump)
 

@@ -164,19 +164,18 @@ class Files:
         if durable:
             self.sync_dir(path.parent)
 
-    def make_dir(self, path: Path) -> None:
-        """Make the directory, and those above it that are missing; on disk on return, also when a process
-        that died had made some of them."""
+    def make_dirs(self, path: Path) -> None:
+        """Make the directory, and those above it that are missing. `sync_above` brings them to disk."""
         missing: list[Path] = []
         while not path.is_dir():
             missing.append(path)
             path = path.parent
-        for entry in (path, *reversed(missing)):
-            if entry is not path:
-                with suppress(FileExistsError):
-                    self.make_entry(entry)
-            try:
-                self.sync_dir(entry.parent)
-            except PermissionError:  # what is above is another's, and was there before
-                if entry is not path:
-                    raise
+        for entry in reversed(missing):
+            with suppress(FileExistsError):
+                self.make_entry(entry)
+
+    def sync_above(self, path: Path) -> None:
+        """Return when the path itself is on disk: its entry, and those of all directories that it is in."""
+        for directory in path.absolute().parents:
+            with suppress(PermissionError):  # another's: it was there before
+                self.sync_dir(directory)

@@ -15,9 +15,10 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from lakemq.storage.files import Files
+from lakemq.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
-_MARK = struct.Struct("<QQ")
+_MARK = struct.Struct("<QQ36s")
 _SUM = struct.Struct("<I")
 NAME = "FLUSHED"
 
@@ -27,11 +28,13 @@ class FlushMark:
 
     def __init__(self, files: Files, directory: Path) -> None:
         self._files = files
+        self._boot = files.boot_id().encode()
         self._descriptor = files.open_update(directory / NAME)
 
-    def set(self, base_position: int, size: int) -> None:
-        """Say that `size` bytes of the segment with that base are on disk."""
-        mark = _MARK.pack(base_position, size)
+    def set(self, segment: Segment, size: int) -> None:
+        """Say that `size` bytes of the segment are on disk: here, and in the frames to come."""
+        segment.flushed_bytes = size
+        mark = _MARK.pack(segment.base_position, size, self._boot)
         try:
             self._files.write_at(self._descriptor, mark + _SUM.pack(crc32c(mark)), 0)
         except OSError as error:
@@ -48,15 +51,21 @@ class Mark(NamedTuple):
 
     base_position: int
     size: int
+    boot: str
+    """Of the start of the machine in which that was so."""
+
+
+NO_MARK = Mark(0, 0, "")
 
 
 def read_flush_mark(files: Files, directory: Path) -> Mark:
-    """The mark as it was left; `Mark(0, 0)` when nothing is known."""
+    """The mark as it was left; `NO_MARK` when nothing is known."""
     try:
         data = files.read_whole(directory / NAME)
     except FileNotFoundError:
-        return Mark(0, 0)
+        return NO_MARK
     mark, checksum = data[: _MARK.size], data[_MARK.size :]
     if len(data) != _MARK.size + _SUM.size or _SUM.pack(crc32c(mark)) != checksum:
-        return Mark(0, 0)
-    return Mark(*_MARK.unpack(mark))
+        return NO_MARK
+    base_position, size, boot = _MARK.unpack(mark)
+    return Mark(base_position, size, boot.rstrip(b"\0").decode())

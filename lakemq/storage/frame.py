@@ -38,6 +38,7 @@ META_BYTES_MAX = 64 * 1024 * 1024
 NUMBER_MAX = 2**63 - 1
 EPOCH_MAX = 2**30 - 1
 COUNT_MAX = 2**32 - 1
+_FLUSHED_MAX = 2**32 - 1
 
 
 class FrameError(Exception):
@@ -84,6 +85,7 @@ class Meta(NamedTuple):
     frame_bytes: int
     log: LogEpoch = NO_LOG
     mask: int = 0
+    flushed_bytes: int = 0
 
 
 def encode_queue(topic: str, queue_id: int) -> bytes:
@@ -102,12 +104,14 @@ def encode(
     runs: Sequence[tuple[int, int, bytes]],
     notes: bytes,
     payload: Payload,
+    flushed_bytes: int = 0,
 ) -> tuple[bytes, Payload]:
     """A frame: everything that stands before its payload, and the payload as it is stored.
 
     `runs` are `(first queue offset, count, encode_queue(…))` in the order of the rows; `notes` are
-    ASCII. The payload's length must be a multiple of 8. Raises `ValueError` rather than make a frame
-    that `decode_meta` would refuse for its size.
+    ASCII. `flushed_bytes`, a multiple of 8: so much of the segment is on disk. The payload's length
+    must be a multiple of 8. Raises `ValueError` rather than make a frame that `decode_meta` would
+    refuse for its size.
     """
     pack = _RUN_NUMBERS.pack
     tail = b"".join([pack(offset, rows) + queue for offset, rows, queue in runs]) + notes
@@ -139,7 +143,7 @@ def encode(
         len(runs),
         mask,
         len(notes),
-        0,
+        min(flushed_bytes // ALIGNMENT, _FLUSHED_MAX),
     )
     meta = meta[12:] + tail
     return _CRC.pack(MAGIC, crc32c(meta)) + meta, payload
@@ -196,7 +200,7 @@ def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
         run_count,
         mask,
         notes_bytes,
-        _,
+        flushed,
     ) = _HEADER.unpack_from(data, at)
     if crc32c(memoryview(data)[at + 12 : end]) != crc:
         raise FrameError("the header's checksum does not match")
@@ -216,8 +220,9 @@ def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
         raise FrameError("the header's numbers are impossible")
     notes = bytes(data[cursor : cursor + notes_bytes])
     log = LogEpoch(log_id, epoch)
+    place = kind, first_position, store_time_ms, count, columns
     numbers = payload_crc, meta_bytes, frame_bytes
-    return Meta(kind, first_position, store_time_ms, count, columns, tuple(runs), notes, *numbers, log, mask)
+    return Meta(*place, tuple(runs), notes, *numbers, log, mask, flushed * ALIGNMENT)
 
 
 def _decode_runs(data: memoryview, cursor: int, run_count: int) -> tuple[list[Run], int]:

@@ -1,8 +1,10 @@
 """Opening a log: what a crash may leave is mended, what it can't leave is refused.
 
-A torn tail, the bytes after the last sound frame, is cut. A bad frame with a sound one after it,
-a segment that is missing or shorter than what was known to be on disk: these are damage, and
-raise `LogDamaged` with segment and offset. States and their letters are in docs/log_format.md.
+A torn tail, bytes that were never flushed, is cut where its first bad frame begins; when a sound one
+follows, as a power cut leaves it, the tail is kept beside. A bad frame among what was flushed, or before a
+sound one while the machine has run on, a segment that is missing or
+shorter than what was known to be on disk: these are damage, and raise `LogDamaged` with segment and
+offset. States and their letters are in docs/log_format.md.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from lakemq.storage.replay import replay
 from lakemq.storage.scan import Broken, find_frame, read_log_epoch, scan
 from lakemq.storage.segment import Segment, segment_path
 from lakemq.storage.segment_index import PREAMBLE_BYTES, BadIndex, Extent, SegmentIndex, load, load_extent
+from lakemq.storage.torn import cut_tail, flushed_by_later_frames
 
 logger = logging.getLogger(__name__)
 SUFFIX = ".log"
@@ -32,12 +35,14 @@ SUFFIX = ".log"
 class Recovered(NamedTuple):
     """A log as it was found, mended: `segments` ascending, the last one is the one to go on with.
 
-    Empty `segments`: there is no log yet.
+    Empty `segments`: there is no log yet. `mark`: what of the last one is on disk for certain; the rest
+    is for `bring_to_disk`.
     """
 
     segments: list[Segment]
     state: LogState
     torn_bytes: int
+    mark: Mark
 
 
 def list_segments(files: Files, directory: Path) -> list[Segment]:
@@ -54,11 +59,12 @@ def list_segments(files: Files, directory: Path) -> list[Segment]:
     return segments
 
 
-def recover(files: Files, directory: Path, verify_ms: int) -> Recovered:
+def recover(files: Files, directory: Path, verify_ms: int, memory_survives: bool = True) -> Recovered:
     """Open the log in `directory`; raises `LogDamaged`.
 
     What was written since the last snapshot is verified in full. Of the rest, as much as
-    `verify_ms` allows, newest first; reads verify what they read.
+    `verify_ms` allows, newest first; reads verify what they read. `memory_survives`: what was written is
+    lost in no other way than by the machine's end.
     """
     segments = list_segments(files, directory)
     mark = read_flush_mark(files, directory)
@@ -68,9 +74,10 @@ def recover(files: Files, directory: Path, verify_ms: int) -> Recovered:
         _check_sealed(files, segment, following.base_position)
     state = LogState()
     if segments:
-        torn += _open_last(files, segments[-1], state, flushed)
+        is_same_run = memory_survives and mark.boot == files.boot_id()
+        torn += _open_last(files, segments[-1], state, flushed, is_same_run)
         _verify_newest(segments, verify_ms)
-    return Recovered(segments, state, torn)
+    return Recovered(segments, state, torn, mark)
 
 
 def _drop_unborn(files: Files, segments: list[Segment], mark: Mark) -> int:
@@ -162,7 +169,7 @@ def _flushed_bytes(directory: Path, segments: list[Segment], mark: Mark) -> int:
     return mark.size if mark.base_position == last else 0
 
 
-def _open_last(files: Files, segment: Segment, state: LogState, flushed: int) -> int:
+def _open_last(files: Files, segment: Segment, state: LogState, flushed: int, is_same_run: bool) -> int:
     """Make the last segment, of which `flushed` bytes were on disk, ready to go on with; returns
     how many torn bytes were cut."""
     size = files.size(segment.open())
@@ -175,16 +182,13 @@ def _open_last(files: Files, segment: Segment, state: LogState, flushed: int) ->
     try:
         _read_frames(segment, index, state, size)
     except Broken as broken:
-        after = find_frame(segment, broken.offset + 1, size, index.end_position)
-        if after is not None or broken.newer or broken.offset < max(flushed, 1):
+        later = flushed_by_later_frames(segment, broken, size, index.end_position)
+        # Nothing but a power cut makes a sound frame follow a bad one, and leaves no bad one among what was flushed.
+        is_damage = broken.newer or (is_same_run and later is not None)
+        if is_damage or broken.offset < max(flushed, later or 0, 1):
             raise segment.damaged(broken.offset, broken.reason) from None
         torn = size - broken.offset
-        files.truncate(segment.open(), broken.offset)
-        files.sync(segment.open())
-        logger.warning(
-            "cut a torn tail of %d bytes off segment %s at offset %d (%s)",
-            torn, segment.path.name, broken.offset, broken.reason,
-        )  # fmt: skip
+        cut_tail(files, segment, broken, size, keep=later is not None)
         size = broken.offset
     segment.index = index
     segment.size = size

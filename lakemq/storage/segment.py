@@ -44,6 +44,8 @@ class Segment:
         self.base_position = base_position
         self.end_position = base_position
         self.size = 0
+        self.flushed_bytes = 0
+        """So much of it this process has brought to disk."""
         self.last_store_time_ms = 0
         self.index: SegmentIndex | None = None
         self.identity = base_position

@@ -14,6 +14,7 @@ from lakemq.storage.replay import encode_state
 from lakemq.storage.segment import Segment, segment_path
 from lakemq.storage.segment_index import SegmentIndex
 from lakemq.storage.topics import Queue, TopicTable
+from lakemq.storage.torn import drop_kept
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class SegmentStore:
         """
         encoded = [(queue.next_offset, rows, queue.encoded) for queue, rows in groups]
         place = KIND_MESSAGES, position, store_time_ms, count, columns
-        meta_part, stored = encode(log, *place, encoded, notes, payload)
+        meta_part, stored = encode(log, *place, encoded, notes, payload, self.active.flushed_bytes)
         offset = self._write(meta_part, stored)
         sizes = len(meta_part), len(meta_part) + len(payload)
         return offset, Meta(*place, make_runs(groups), notes, 0, *sizes, log)
@@ -116,7 +117,7 @@ class SegmentStore:
             segment.close()
             self._files.remove(segment.path)
             raise
-        segment.size = size
+        segment.size = segment.flushed_bytes = size
         index.add(0, Meta(KIND_STATE, base_position, store_time_ms, 0, 0, (), b"", 0, len(meta_part), size, log))
         self.segments.append(segment)
 
@@ -161,6 +162,7 @@ class SegmentStore:
         self._begin_queues(topics, following)
         del self.segments[0]
         oldest.close()
+        drop_kept(self._files, oldest)
         self._files.remove(oldest.index_path)
         self._files.remove(oldest.path)
         self._files.sync_dir(self._directory)

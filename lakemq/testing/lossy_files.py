@@ -167,6 +167,9 @@ class LossyFiles(Files):
             entry = Entry(None, other, self._disk.seen.get(path))
             self._enter("link", entry, lambda: super(LossyFiles, self)._link(path, other))
 
+    def forget_cached(self, descriptor: int) -> None:
+        """It stays in memory: a kernel need not do as it is told."""
+
     def _enter(self, name: str, entry: Entry, doing: Callable[[], None]) -> None:
         with self._lock:
             if not self._step(name):

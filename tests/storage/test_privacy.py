@@ -32,7 +32,7 @@ def test_a_directory_that_is_there_is_closed_with_the_files_in_it(tmp_path: Path
 def test_a_directory_that_is_made_is_closed_whatever_the_umask_is(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
-        Files().make_dir(tmp_path / "data")
+        Files().make_dirs(tmp_path / "data")
         descriptor = Files().open_append(tmp_path / "data" / "0.log")
         Files().replace(tmp_path / "data" / "0.idx", [b"x"])
         lock = DirectoryLock(Files(), tmp_path / "data", "a test")

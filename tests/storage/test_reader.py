@@ -194,5 +194,5 @@ def test_flush_mark_that_cannot_be_written_is_no_failed_flush(
     mark = FlushMark(harness.files, harness.directory)
     mark.close()
     with caplog.at_level(logging.WARNING):
-        mark.set(0, 100)
+        mark.set(harness.active, 100)
     assert "can't write how far the log is flushed" in caplog.text

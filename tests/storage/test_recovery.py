@@ -396,20 +396,41 @@ def _refused(harness: LogHarness, segment: Path, offset: int | None = None) -> s
     return caught.value.detail
 
 
-def test_flipped_bit_before_a_sound_frame_is_refused(harness: LogHarness) -> None:
+def test_flipped_bit_in_what_was_flushed_is_refused_as_a_later_frame_tells(harness: LogHarness) -> None:
     sizes = _write_some(harness)
+    harness.flush()
+    harness.append("a", 0, b"later")
     harness.crash()
     _without_hints(harness)
     (path,) = harness.segment_paths()
     content = path.read_bytes()
     chance = random.Random(11)
     for _ in range(20):
-        at = chance.randrange(sizes[0], sizes[-2])
+        at = chance.randrange(sizes[0], sizes[-1])
         _flip(path, at, chance.randrange(8))
         _refused(harness, path, max(end for end in sizes if end <= at))
         assert path.stat().st_size == len(content)
         path.write_bytes(content)
     harness.open()
+
+
+def test_tail_that_was_never_flushed_is_cut_at_its_first_bad_frame_and_kept_beside(harness: LogHarness) -> None:
+    (path,) = harness.segment_paths()
+    for number, bad in enumerate((4, 1), 1):
+        harness.flush()
+        before = harness.read_log()
+        sizes = [harness.active.size, *_write_some(harness, 6)]
+        harness.crash()
+        _flip(path, sizes[bad] - 20)
+        content = path.read_bytes()
+        harness.open()
+        assert harness.log.torn_bytes == len(content) - sizes[bad - 1]
+        assert (path.parent / f"{path.name}.torn-{number}").read_bytes() == content[sizes[bad - 1] :]
+        assert harness.read_log()[: len(before)] == before
+        harness.append("a", 0, b"more")
+        assert harness.read_log()[-1].body == b"more"
+    harness.close()
+    assert verify_log(harness.directory.parent).sound
 
 
 @pytest.mark.parametrize("how", ["stop", "flush"])

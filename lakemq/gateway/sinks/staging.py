@@ -147,7 +147,8 @@ class Staging:
     def load(self) -> None:
         """Find what an earlier process has staged. What it had half written goes; what can't be read now is
         `unread`, and stays. Raises `OSError`."""
-        self._files.make_dir(self.directory)
+        self._files.make_dirs(self.directory)
+        self._files.sync_dir(self.directory.parent)
         self.unread = sorted(self.directory.glob(f"*{SUFFIX}*"))
         for part in self.look_again():
             self.enter(part)

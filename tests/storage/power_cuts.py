@@ -1,0 +1,316 @@
+"""A broker whose machine loses power, or whose process is killed, in any of its mutating calls.
+
+`python -m tests.storage.power_cuts --rounds N --seed S --results FILE` runs so many lives and appends a
+line of JSON for each hundred of them; with the same file it goes on after the last seed that is in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.groups.offsets import QueueOffset
+from lakemq.model.errors import LakemqError
+from lakemq.settings import Broker as Name
+from lakemq.settings import Settings, Storage
+from lakemq.storage.rows import make_row
+from lakemq.testing import LossyFiles, ManualClock
+from tests.gateway.http import write_arrow
+from tests.storage.harness import Message, messages_of
+from tests.storage.ledger import Broken, Fate, Ledger
+
+T = TypeVar("T")
+TOPIC = "t"
+GROUP = "g"
+SINK = "s"
+LINE_ROUNDS = 100
+SPREAD = 7_919
+"""A prime, so that any some seeds are of calls far from one another, and as many seeds as calls are of all."""
+
+
+class Machine:
+    """One machine with one broker, and the clients that remember what it told them."""
+
+    def __init__(self, root: Path, seed: int) -> None:
+        self.files = LossyFiles(root, seed)
+        self.chance = random.Random(seed + 1)
+        self.clock = ManualClock()
+        self.ledger = Ledger(random.Random(seed + 2))
+        self.batch = 0
+        storage = {
+            "data_dir": root / "data",
+            "segment_bytes": 2**20,
+            "free_bytes_min": 0,
+            "flush_interval_ms": 60_000,
+            "snapshot_interval_ms": 3_600_000,
+            "verify_ms": 10_000,
+        }
+        self._settings = Settings(broker=Name(name="b"), storage=Storage.model_validate(storage))
+        self._loop: asyncio.AbstractEventLoop
+        self.broker: Broker
+        self._is_closed = False
+
+    # Lives -----------------------------------------------------------------------------------
+
+    def live(self, script: Callable[[], Awaitable[None]]) -> None:
+        """Start the broker, hold what it has against what was told, and go on with the script, until that
+        ends or the machine does. Raises `Broken`."""
+        self._loop = asyncio.new_event_loop()
+        self._is_closed = False
+        self.broker = Broker(self._settings, self.files, self.clock)
+        try:
+            self._run(self._start())
+            self._run(script())
+        except (LakemqError, OSError) as error:
+            if not self.files.dead:
+                raise Broken(f"the broker gave up: {error!r}") from error
+        finally:
+            self.files.dead = True  # nothing is written any more
+            self._abandon()
+
+    def end(self, power: bool) -> None:
+        """The machine ends, or just the process; the next life may begin."""
+        if power:
+            self.ledger.lose_power()
+            self.files.cut_power()
+        self.files.revive()
+
+    async def _start(self) -> None:
+        self.broker.open()
+        await self.broker.start()
+        while any(self.broker.sinks.state.unfinished()):
+            await asyncio.sleep(0.001)
+            if self.files.dead:
+                raise OSError("the machine is off")
+        await self.check()
+        await self.broker.log.flushed()
+
+    def _run(self, awaitable: Awaitable[T]) -> T:
+        async def waiting() -> T:
+            return await awaitable
+
+        return self._loop.run_until_complete(waiting())
+
+    def _abandon(self) -> None:
+        async def stopping() -> None:
+            tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        with suppress(LakemqError, OSError):
+            self._run(stopping())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+        if self._is_closed:
+            return
+        with suppress(AttributeError):  # it was not opened so far
+            self.broker.log.release()
+        for segment in self.broker.log.segments:
+            segment.close()
+        lock = self.broker._lock  # pyright: ignore[reportPrivateUsage]
+        if lock is not None:
+            lock.release()
+
+    # What it says ----------------------------------------------------------------------------
+
+    async def check(self) -> None:
+        """Hold what the broker says against what was told."""
+        log = self.broker.log
+        offsets = self.broker.groups.offsets.of(GROUP, TOPIC)
+        sink = self.broker.sinks.state.by_name.get(SINK)
+        batch = -1 if sink is None else sink.batch
+        self.ledger.check(self.found(), log.min_position, offsets[0].offset if offsets else None, batch)
+        self.batch = max(self.batch, batch + 1)
+
+    def found(self) -> list[Message]:
+        """All messages of the topic, as a consumer reads them."""
+        topic = self.broker.log.topics.find(TOPIC)
+        found: list[Message] = []
+        for queue in [] if topic is None else topic.queues:
+            offset = queue.min_offset
+            while offset < queue.next_offset:
+                plan = self.broker.reader.plan(queue, offset, 10_000, 2**20)
+                found += messages_of(self.broker.reader.read(plan))
+                offset = plan.end
+        return found
+
+    # What clients do -------------------------------------------------------------------------
+
+    async def mix(self) -> None:
+        """Of everything that writes, a little."""
+        await self.produce(1)
+        await self.produce(2, sync=True)
+        await asyncio.gather(self.produce(1, sync=True), self.produce(3), self.produce(1, sync=True))
+        await self.commit_batch([2, 1])
+        await self.commit_offset()
+        await self.roll()
+        await self.produce(2)
+        await self.snapshot()
+        await self.produce(1)
+        await self.roll()
+        await self.produce(1, sync=True)
+        await self.erase(2)
+        await self.commit_batch([1])
+        await self.produce(2, sync=True)
+        if len(self.broker.log.segments) > 3:
+            await self.retain()
+        await self.commit_offset()
+        await self.produce(3)
+        if self.chance.random() < 0.3:
+            await self.attempt(self.broker.close())
+            self._is_closed = True
+
+    async def attempt(self, doing: Awaitable[T]) -> T | None:
+        """What a client gets that doesn't give up; None for an error."""
+        try:
+            return await doing
+        except (LakemqError, OSError):
+            if self.files.dead:
+                raise
+            return None
+
+    async def produce(self, count: int, sync: bool = False) -> None:
+        """Send messages, as one request."""
+        messages = [self.ledger.send() for _ in range(count)]
+        topic = await self.attempt(self.broker.writable_topic(TOPIC))
+        if topic is None:
+            return
+        queues = [self.chance.choice(topic.queues[:2]) for _ in messages]
+        rows = [make_row(body=sent.body) for sent in messages]
+        stored = await self.attempt(self.broker.log.append(rows, queues, sum(len(sent.body) for sent in messages)))
+        for sent, placed in zip(messages, [None] * count if stored is None else stored.placed, strict=True):
+            sent.fate = Fate.REFUSED if placed is None else Fate.HANDED
+            sent.place = None if placed is None else (placed.queue_id, placed.queue_offset, placed.position)
+        if stored is not None and sync:
+            await self.flush()
+
+    async def flush(self) -> bool:
+        """Bring all to disk."""
+
+        async def flushing() -> bool:
+            position = self.broker.log.next_position
+            await self.broker.log.flushed()
+            self.ledger.flushed(position)
+            return True
+
+        return bool(await self.attempt(flushing()))
+
+    async def commit_offset(self) -> None:
+        """Commit the next offset of the group, and have it on disk."""
+        offset = max(self.ledger.offset, *self.ledger.tried, 0) + 1
+        queue = self.broker.log.topics.queue(TOPIC, 0)
+        if queue.next_offset < offset:
+            return
+        self.ledger.tried.add(offset)
+        offsets = self.broker.groups.offsets
+        made = await self.attempt(offsets.commit(GROUP, [QueueOffset(TOPIC, 0, offset)]))
+        if made is not None and await self.flush():
+            self.ledger.offset, self.ledger.tried = offset, set()
+
+    async def commit_batch(self, parts: list[int]) -> None:
+        """Write a batch to the sink."""
+        batch, self.batch = self.batch, self.batch + 1
+        names: list[str] = []
+        for number, count in enumerate(parts):
+            messages = [self.ledger.send(batch) for _ in range(count)]
+            content = write_arrow({"body": pa.array([sent.body for sent in messages])})
+            name = f"{len(self.ledger.sent)}-{number}"
+            part = await self.attempt(self.broker.sinks.stage(SINK, batch, name, TOPIC, None, content))
+            if part is None:
+                return
+            names.append(name)
+        if await self.attempt(self.broker.sinks.commit(SINK, batch, names, "", once=False)) is not None:
+            self.ledger.committed.add(batch)
+
+    async def snapshot(self) -> None:
+        """Flush, with a snapshot of the index."""
+        self.clock.time_ms += 3_600_000
+        await self.flush()
+
+    async def roll(self) -> None:
+        """Begin a new segment, and see the old one sealed."""
+        log = self.broker.log
+        base = log.active.base_position
+        log.begin_segment()
+        while (log.active.base_position == base or any(s.sealing for s in log.segments)) and not log.unwritable:
+            await asyncio.sleep(0.001)
+            if self.files.dead:
+                raise OSError("the machine is off")
+
+    async def erase(self, count: int) -> None:
+        """Erase some messages of those that are there."""
+        there = [sent for sent in self.ledger.sent.values() if sent.place is not None and sent.is_erased is False]
+        there = [sent for sent in there if sent.place is not None and sent.place[2] >= self.broker.log.min_position]
+        some = self.chance.sample(there, min(count, len(there)))
+        for sent in some:
+            sent.is_erased = None
+        if await self.attempt(self.broker.eraser.erase(BitMap64([s.place[2] for s in some if s.place]))) is not None:
+            for sent in some:
+                sent.is_erased = True
+
+    async def retain(self) -> None:
+        """Let the oldest segment go, as retention does."""
+        log = self.broker.log
+
+        async def removing() -> None:
+            log._store.remove_oldest(log.topics)  # pyright: ignore[reportPrivateUsage]
+
+        await self.attempt(removing())
+
+
+async def _nothing() -> None:
+    """A life without clients."""
+
+
+def run_one(root: Path, seed: int, die_at: int | None, skipped_site: str | None = None) -> LossyFiles:
+    """Some lives of one machine, of which the first ends in the mutating call `die_at` (None: it doesn't
+    end early). Raises `Broken`."""
+    machine = Machine(root, seed)
+    files, chance = machine.files, machine.chance
+    files.skipped_site = skipped_site
+    files.die_at = die_at
+    machine.live(machine.mix)
+    machine.end(power=chance.random() < 0.7)
+    for _ in range(chance.randrange(3)):  # in recovery, or soon after
+        files.die_at = files.calls + chance.randint(1, 25)
+        machine.live(machine.mix)
+        machine.end(power=chance.random() < 0.7)
+
+    async def last() -> None:
+        await machine.produce(2)
+        await machine.produce(1, sync=True)
+
+    machine.live(last)
+    machine.end(power=True)
+    machine.live(_nothing)
+    machine.end(power=True)
+    return files
+
+
+def count_calls(root: Path) -> int:
+    """How many mutating calls a first life has, about."""
+    machine = Machine(root, 0)
+    machine.live(machine.mix)
+    return machine.files.calls
+
+
+def run_seed(seed: int, calls: int, skipped_site: str | None = None) -> LossyFiles:
+    """One machine of this seed, in a folder of its own; raises `Broken`, which says the seed."""
+    root = Path(tempfile.mkdtemp(prefix="lakemq-power-"))
+    try:
+        return run_one(root, seed, seed * SPREAD % calls + 1, skipped_site)
+    except Exception as error:
+        raise Broken(f"seed {seed}, of {calls} calls: {error!r}") from error
+    finally:
+        shutil.rmtree(root)
