@@ -414,25 +414,6 @@ def test_flipped_bit_in_what_was_flushed_is_refused_as_a_later_frame_tells(harne
     harness.open()
 
 
-def test_tail_that_was_never_flushed_is_cut_at_its_first_bad_frame_and_kept_beside(harness: LogHarness) -> None:
-    (path,) = harness.segment_paths()
-    for number, bad in enumerate((4, 1), 1):
-        harness.flush()
-        before = harness.read_log()
-        sizes = [harness.active.size, *_write_some(harness, 6)]
-        harness.crash()
-        _flip(path, sizes[bad] - 20)
-        content = path.read_bytes()
-        harness.open()
-        assert harness.log.torn_bytes == len(content) - sizes[bad - 1]
-        assert (path.parent / f"{path.name}.torn-{number}").read_bytes() == content[sizes[bad - 1] :]
-        assert harness.read_log()[: len(before)] == before
-        harness.append("a", 0, b"more")
-        assert harness.read_log()[-1].body == b"more"
-    harness.close()
-    assert verify_log(harness.directory.parent).sound
-
-
 @pytest.mark.parametrize("how", ["stop", "flush"])
 def test_flipped_bit_in_the_last_frame_is_refused_when_it_was_flushed(harness: LogHarness, how: str) -> None:
     sizes = _write_some(harness)
