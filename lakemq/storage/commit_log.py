@@ -95,7 +95,8 @@ class CommitLog:
         """Recover the log, or begin one. Call on the running loop; raises `LogDamaged`, `OSError`."""
         self._loop = asyncio.get_running_loop()
         self.files.make_dirs(self.directory)
-        found = recover(self.files, self.directory, settings.verify_ms, settings.memory_survives)
+        verify_ms, memory_survives = self.settings.verify_ms, self.settings.memory_survives
+        found = recover(self.files, self.directory, verify_ms, memory_survives)
         self._store.segments, self.state, self.torn_bytes, mark = found
         if not self.segments:
             self.files.sync_above(self.directory)
@@ -105,14 +106,13 @@ class CommitLog:
         else:
             self._store_time_ms = self.active.last_store_time_ms
             bring_to_disk(self.files, self.active, mark)
-            pass_over_lost_tail(self.files, self._store, self.state, settings.memory_survives, self.now_ms())
+            pass_over_lost_tail(self.files, self._store, self.state, memory_survives, self.now_ms())
             self._positions.open(self.identity.now, self.next_position)
             self._store.set_min_offsets(self.topics)
         self.retention.open(self._store_time_ms or None)
         self._mark = FlushMark(self.files, self.directory)
         self._mark.set(self.active, self.active.size)
-        limits = settings.flush_interval_ms, settings.flush_bytes
-        self.flusher = Flusher(self._prepare_flush, *limits, self.next_position)
+        self.flusher = Flusher(self._prepare_flush, self.settings, self.next_position)
         self._snapshot_bytes = self.active.size
         self._snapshot_ms = self._clock.now_ms()
 

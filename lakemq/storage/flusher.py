@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from lakemq.model.errors import StoreUnwritable
+from lakemq.settings import Storage
 
 logger = logging.getLogger(__name__)
 
@@ -21,15 +22,15 @@ logger = logging.getLogger(__name__)
 class Flusher:
     """Knows how far the log is on disk, and brings it further in time.
 
-    A flush starts at the latest `interval_ms` after a write, or when `bytes_max` are dirty, or at
+    A flush starts at the latest `flush_interval_ms` after a write, or when `flush_bytes` are dirty, or at
     once when somebody waits for one. `sync` does it, in a thread; what it returns is called on the
     loop before the waiters are answered.
     """
 
-    def __init__(self, sync: Callable[[], Callable[[], None]], interval_ms: int, bytes_max: int, position: int) -> None:
+    def __init__(self, sync: Callable[[], Callable[[], None]], settings: Storage, position: int) -> None:
         self._prepare = sync
-        self._interval_s = interval_ms / 1000
-        self._bytes_max = bytes_max
+        self._interval_s = settings.flush_interval_ms / 1000
+        self._bytes_max = settings.flush_bytes
         self._loop = asyncio.get_running_loop()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._timer: asyncio.TimerHandle | None = None
