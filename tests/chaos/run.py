@@ -72,21 +72,31 @@ FAULTS: dict[str, Callable[[Target, random.Random], None]] = {
 class Run:
     """The load of `WORKERS` on one broker, and one fault of `kinds` after the other."""
 
-    def __init__(self, data_dir: Path, recorder: Recorder, seed: int, kinds: Sequence[str]) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        recorder: Recorder,
+        seed: int,
+        kinds: Sequence[str],
+        workers: Sequence[str] = tuple(WORKERS),
+        module: str | None = None,
+    ) -> None:
         self._chance = random.Random(seed)
         self._kinds = kinds
+        self._workers = workers
         self._over = threading.Event()
         self._recorder = recorder
-        self.target = Target(data_dir, recorder, OPTIONS)
+        self.target = Target(data_dir, recorder, OPTIONS, None, module)
         self.outcome = Outcome()
 
-    def run(self, seconds: float, faults_min: int = 1) -> Outcome:
+    def run(self, seconds: float, faults_min: int = 1, settle_s: float = SETTLE_S_MAX) -> Outcome:
         """Load and faults for so long, then the check."""
         self.target.start()
         try:
             self._make_topics()
             threads = [
-                threading.Thread(target=self._work, args=(name, self._chance.randrange(2**32))) for name in WORKERS
+                threading.Thread(target=self._work, args=(name, self._chance.randrange(2**32)))
+                for name in self._workers
             ]
             for thread in threads:
                 thread.start()
@@ -97,7 +107,7 @@ class Run:
                 self._over.set()
                 for thread in threads:
                     thread.join()
-            self._settle()
+            self._settle(settle_s)
         finally:
             self.target.end()
         self.outcome.findings += [line.strip() for line in self.target.log if "Traceback" in line]
@@ -140,14 +150,14 @@ class Run:
             done += 1
         time.sleep(self._chance.uniform(*RUNNING_S))
 
-    def _settle(self) -> None:
+    def _settle(self, settle_s: float) -> None:
         """The clock is right again; what is due by now has to come, then the log is looked at."""
         self.target.kill()
         self.target.set_clock(0)
         self.target.start()
         settled_ms = self.target.now_ms()
         caller = Caller("checker", self.target)
-        end = time.monotonic() + SETTLE_S_MAX
+        end = time.monotonic() + settle_s
         while True:
             if scan(caller, settled_ms=settled_ms):
                 findings = check(self._recorder.history())

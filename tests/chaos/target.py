@@ -19,11 +19,17 @@ class Target:
     """One broker over all its lives. `url` is None while it is down; workers ask for it each time."""
 
     def __init__(
-        self, data_dir: Path, recorder: Recorder, options: dict[str, Any], clock_file: Path | None = None
+        self,
+        data_dir: Path,
+        recorder: Recorder,
+        options: dict[str, Any],
+        clock_file: Path | None = None,
+        module: str | None = None,
     ) -> None:
         self.data_dir = data_dir
         self.recorder = recorder
         self._options = options
+        self._module = module
         self._clock_file = clock_file or data_dir.with_name(data_dir.name + ".clock")
         self._clock_file.write_text(f"{0:20}")
         self._gateway: GatewayProcess | None = None
@@ -46,7 +52,7 @@ class Target:
     def start(self) -> None:
         """The next life."""
         self.lives += 1
-        self._gateway = start_gateway(self.data_dir, self._clock_file, **self._options)
+        self._gateway = start_gateway(self.data_dir, self._clock_file, self._module, **self._options)
 
     def kill(self) -> None:
         """kill -9."""

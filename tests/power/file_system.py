@@ -25,14 +25,13 @@ PLACES = ("f_bavail", "f_bfree", "f_blocks", "f_bsize", "f_favail", "f_ffree", "
 
 
 class PowerLoss(mfusepy.Operations):
-    """The calls of the kernel, one at a time. `deaf`: syncs are answered and do nothing."""
+    """The calls of the kernel, one at a time."""
 
     use_ns = True
 
-    def __init__(self, folder: Path, seed: int, deaf: bool) -> None:
+    def __init__(self, folder: Path, seed: int) -> None:
         self._folder = folder
         self._chance = random.Random(seed)
-        self._deaf = deaf
         self._disk = Disk()
         self._open: dict[int, File] = {}
         self._settle()
@@ -100,8 +99,7 @@ class PowerLoss(mfusepy.Operations):
         return 0
 
     def fsync(self, path: str, datasync: int, fh: int) -> int:
-        if not self._deaf:
-            self._open[fh].sync()
+        self._open[fh].sync()
         return 0
 
     def flush(self, path: str, fh: int) -> int:
@@ -139,8 +137,7 @@ class PowerLoss(mfusepy.Operations):
         return 0
 
     def fsyncdir(self, path: str, datasync: int, fh: int) -> int:
-        if not self._deaf:
-            self._disk.sync_folder(Path(path))
+        self._disk.sync_folder(Path(path))
         return 0
 
     def opendir(self, path: str) -> int:
@@ -176,10 +173,10 @@ class PowerLoss(mfusepy.Operations):
 
 
 def main() -> None:
-    """`FOLDER MOUNT SEED deaf|sound`, until it is unmounted."""
-    folder, mount, seed, deaf = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4] == "deaf"
+    """`FOLDER MOUNT SEED`, until it is unmounted."""
+    folder, mount, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     os.umask(0o077)
-    served = PowerLoss(folder, seed, deaf)
+    served = PowerLoss(folder, seed)
     mfusepy.FUSE(served, mount, foreground=True, nothreads=True, fsname="lakemq-power-loss")
     if folder.with_name("CUT").exists():
         served.cut()

@@ -29,11 +29,10 @@ class Machine:
     """`data` is on the disk. Whoever writes there is killed before the power is cut: what a process does
     after that moment nobody can see."""
 
-    def __init__(self, folder: Path, deaf: bool = False) -> None:
+    def __init__(self, folder: Path) -> None:
         self.data = folder / "mount"
         self._disk = folder / "disk"
         self._cut = folder / "CUT"
-        self._deaf = deaf
         self._server: subprocess.Popen[str] | None = None
         self.data.mkdir()
         self._disk.mkdir()
@@ -41,8 +40,7 @@ class Machine:
     def start(self, seed: int) -> None:
         """Mount it; `seed` says what the next cut will leave."""
         self._cut.unlink(missing_ok=True)
-        how = "deaf" if self._deaf else "sound"
-        command = [sys.executable, "-m", "tests.power.file_system", str(self._disk), str(self.data), str(seed), how]
+        command = [sys.executable, "-m", "tests.power.file_system", str(self._disk), str(self.data), str(seed)]
         environment = os.environ | {"FUSE_LIBRARY_NAME": "fuse3"}
         self._server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         end = time.monotonic() + WAIT_S_MAX

@@ -35,11 +35,11 @@ LOAD_S = (0.1, 1.5)
 class PowerRun:
     """One log over many power cuts."""
 
-    def __init__(self, folder: Path, recorder: Recorder, seed: int, deaf: bool = False) -> None:
+    def __init__(self, folder: Path, recorder: Recorder, seed: int, module: str | None = None) -> None:
         self._chance = random.Random(seed)
         self._recorder = recorder
-        self._machine = Machine(folder, deaf)
-        self._target = Target(self._machine.data / "data", recorder, OPTIONS, folder / "clock")
+        self._machine = Machine(folder)
+        self._target = Target(self._machine.data / "data", recorder, OPTIONS, folder / "clock", module)
         self.cuts = 0
         self.counts: Counter[str] = Counter()
 
