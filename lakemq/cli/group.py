@@ -1,4 +1,4 @@
-"""`lakemq group list | show | lag | reset | redrive`."""
+"""`lakemq group list | show | lag | reset | delete | redrive`."""
 
 from __future__ import annotations
 
@@ -71,6 +71,8 @@ def show(context: typer.Context, group: Name, as_json: AsJson = False, broker: B
 def lag(context: typer.Context, group: Name, as_json: AsJson = False, broker: Broker = None) -> None:
     """Show how far a group is behind, queue by queue.
 
+    Of a group of model broadcasting that is unknown: its members keep their offsets themselves.
+
     \b
     lakemq group lag billing
     lakemq group lag billing --json | jq 'select(.lag > 1000)'
@@ -113,6 +115,27 @@ def reset(
     for queue_id, offset in offsets.items():
         made.add_row(str(queue_id), f"{offset:,}")
     stdout().print(made)
+
+
+@app.command()
+def delete(
+    context: typer.Context,
+    group: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    broker: Broker = None,
+) -> None:
+    """Delete a group that has no members, with its offsets, its retries and its dead letters.
+
+    \b
+    lakemq group delete billing
+    lakemq group delete biling --yes
+    """
+    with connect(context, broker) as client:
+        client.group(group)
+        if not yes:
+            typer.confirm(f"Delete group {group} with its offsets, retries and dead letters?", abort=True, err=True)
+        client.delete_group(group)
+    note(f"lakemq: group {group} is deleted")
 
 
 def _place(to: str) -> tuple[ResetTo, int | None]:

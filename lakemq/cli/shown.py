@@ -31,8 +31,10 @@ def name(text: str) -> Text:
     return Text(text, NAME)
 
 
-def lag(count: int) -> Text:
-    """How many messages somebody is behind."""
+def lag(count: int | None) -> Text:
+    """How many messages somebody is behind; None: nobody knows."""
+    if count is None:
+        return Text("unknown", LABEL, justify="right")
     return Text(f"{count:,}", NOWHERE if count else HERE, justify="right")
 
 

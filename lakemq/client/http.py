@@ -267,6 +267,11 @@ class HttpClient:
         """One consumer group: members, subscriptions, lag by queue. Raises `GroupNotFound`."""
         return _json(self._request("GET", f"/v1/groups/{_segment(group)}"))
 
+    def delete_group(self, group: str) -> None:
+        """Delete a consumer group with all that it has, its dead letters too. Raises `GroupNotFound`, and
+        `GroupInUse` while it has members."""
+        self._request("DELETE", f"/v1/groups/{_segment(group)}")
+
     def reset_offsets(self, group: str, topic: str, to: ResetTo, timestamp_ms: int | None = None) -> dict[int, int]:
         """Move the group's offsets of a topic; returns them by queue id."""
         content: dict[str, Any] = {"topic": topic, "to": to}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 
 from lakemq.client.routes import MessageQueue
+from lakemq.model.names import RETRY_PREFIX
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,18 +51,24 @@ class MessageView:
 
     @property
     def topic(self) -> str:
-        """The topic that it was read from: a group's own, when it comes again."""
-        return self._rows.values("topic")[self._number]
+        """The topic that it was sent to, also when it comes again out of its group's retry topic."""
+        stored = self.stored_topic
+        return (self.real_topic or stored) if stored.startswith(RETRY_PREFIX) else stored
+
+    @property
+    def stored_topic(self) -> str:
+        """The topic that it was read from: `%RETRY%{group}`, when it comes again."""
+        return self._rows.values("stored_topic")[self._number] or self._rows.values("topic")[self._number]
 
     @property
     def queue_id(self) -> int:
-        """The queue of the topic."""
+        """The queue of `stored_topic`."""
         return self._rows.values("queue_id")[self._number]
 
     @property
     def queue(self) -> MessageQueue:
         """The queue that it was read from."""
-        return MessageQueue(self.topic, self.broker, self.queue_id)
+        return MessageQueue(self.stored_topic, self.broker, self.queue_id)
 
     @property
     def queue_offset(self) -> int:
@@ -120,7 +127,7 @@ class MessageView:
 
     @property
     def real_topic(self) -> str | None:
-        """The topic it was first sent to, of one that comes again."""
+        """The topic it was first sent to, of one that comes again or is a dead letter."""
         return self._rows.values("real_topic")[self._number]
 
     @property

@@ -12,6 +12,7 @@ import orjson
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.counters import Counters
 from lakemq.gateway.decode import Limits
+from lakemq.gateway.gaps import Gaps
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.letting_go import LettingGo
 from lakemq.gateway.redrive import Redriver
@@ -52,12 +53,15 @@ class Broker:
         self.eraser = Eraser(self.log, self.reader)
         self.idempotency = IdempotencyTable(settings.idempotency.window_ms, settings.idempotency.keys_max)
         self.counters = Counters()
+        self.gaps = Gaps()
         self.in_flight_bytes = 0
         self.stopping = False
         self.router = Router(settings, self.log, self.reader, self.clock, self.system_topic, self._wait_within)
         self.router.executor.read_cold = self.cold.parts
-        self.redriver = Redriver(self.router.executor)
-        self.groups = Groups(settings.groups, self.log, self.reader, self.cold, self.system_topic, self._wait_within)
+        self.redriver = Redriver(self.router.executor, self.cold)
+        self.groups = Groups(
+            settings.groups, self.log, self.reader, self.cold, self.gaps, self.system_topic, self._wait_within
+        )
         limits, topics = self.limits, (self.system_topic, self.writable_topic)
         self.sinks = Sinks(settings, self.log, self.log.files, limits, *topics)
         self._waiting: set[asyncio.Future[None]] = set()

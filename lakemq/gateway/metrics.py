@@ -28,6 +28,8 @@ class BrokerCollector(Collector):
         yield CounterMetricFamily("lakemq_log_bytes_written", "Bytes written to the log.", log.written[1])
         read = broker.cold.messages_read
         yield CounterMetricFamily("lakemq_cold_messages", "Messages read from the lake, not the log.", read)
+        gone = broker.gaps.messages
+        yield CounterMetricFamily("lakemq_gap_messages", "Messages that groups passed over: they are gone.", gone)
         problems = CounterMetricFamily("lakemq_problems", "Errors answered, by code.", labels=["code"])
         for code, count in sorted(counters.problems.items()):
             problems.add_metric([code], count)
@@ -41,7 +43,7 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("lakemq_segments", "Segments of the log.", len(log.segments))
         yield GaugeMetricFamily("lakemq_waiting_requests", "Requests that are held.", broker.waiting)
         yield from self._routing()
-        yield GaugeMetricFamily("lakemq_groups", "Consumer groups.", len(log.state.groups))
+        yield GaugeMetricFamily("lakemq_groups", "Consumer groups.", broker.groups.count)
         yield GaugeMetricFamily("lakemq_members", "Members of all groups.", log.state.groups.member_count)
         yield GaugeMetricFamily("lakemq_locks", "Queues that are locked.", len(broker.groups.locks.renewals))
         yield GaugeMetricFamily("lakemq_dirty_bytes", "Bytes written but not on disk yet.", log.flusher.dirty_bytes)

@@ -23,6 +23,7 @@ from lakemq.gateway.asgi import (
 )
 from lakemq.gateway.broker import Broker, finish
 from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.gaps import Gap
 from lakemq.gateway.holes import Range, offsets_without, to_header
 from lakemq.gateway.problems import Answer
 from lakemq.gateway.slices import first_of
@@ -34,19 +35,21 @@ from lakemq.storage.topics import Queue
 
 OFFSET_MAX = 2**63 - 1
 SCANNED_MAX = 65_536
+GROUP_CHARACTERS_MAX = 255
 SCAN_STEP = 4_096
 _QUERY = frozenset({"offset", "max", "wait_ms", "tags", "sql", "group"})
 
 
 class Pull(NamedTuple):
     """One request: up to `messages_max` messages from `offset` on that are selected, waiting `wait_ms`
-    for the first, answered in the form `media`."""
+    for the first, answered in the form `media`, for a group or for nobody."""
 
     offset: int
     messages_max: int
     wait_ms: int
     selector: Selector
     media: bytes
+    group: str | None
 
 
 class Pulled(NamedTuple):
@@ -91,6 +94,7 @@ class Puller:
             parse_int(query, "wait_ms", 0, 0, limits.wait_ms_max),
             await Selector.soon(query.get("tags"), query.get("sql") or None),
             media,
+            query.get("group"),
         )
 
     def _queue(self, topic: str, queue_text: str) -> Queue:
@@ -107,6 +111,7 @@ class Puller:
         offset = pull.offset
         begin = queue.min_offset if offset >= queue.min_offset else await self._cold.min_offset(queue)
         if not begin <= offset <= queue.next_offset:
+            self._tell(queue, pull, begin)
             return Pulled("offset_out_of_range", min(max(offset, begin), queue.next_offset), [])
         loop = asyncio.get_running_loop()
         deadline = loop.time() + pull.wait_ms / 1000
@@ -122,6 +127,7 @@ class Puller:
                     if not gone and offset < queue.min_offset and offset >= await self._cold.min_offset(queue):
                         gone = True
                         continue
+                    self._tell(queue, pull, queue.min_offset)
                     return Pulled("offset_out_of_range", max(offset, queue.min_offset), [])
                 scanned += found.next_offset - offset
                 offset = found.next_offset
@@ -133,6 +139,11 @@ class Puller:
             if left <= 0 or self._broker.stopping or scanned >= SCANNED_MAX:
                 return Pulled("no_matched_message" if scanned else "no_new_message", offset, [])
             await self._wait(queue, arrival, left, receive)
+
+    def _tell(self, queue: Queue, pull: Pull, begin: int) -> None:
+        """The queue begins after what the pull, maybe a group's, asks for."""
+        if pull.group and len(pull.group) <= GROUP_CHARACTERS_MAX and pull.offset < begin:
+            self._broker.gaps.note(pull.group, Gap(*queue.key, pull.offset, begin), 0)
 
     async def _wait(self, queue: Queue, arrival: asyncio.Future[None], seconds: float, receive: Receive) -> None:
         """Return when something may have arrived or the time is over; raises `Disconnected`."""

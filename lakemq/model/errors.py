@@ -115,6 +115,24 @@ class GroupNotFound(LakemqError):
     code = "group_not_found"
 
 
+class GroupInUse(LakemqError):
+    """The group has members: it can't be deleted."""
+
+    code = "group_in_use"
+
+
+class GroupModelDiffers(LakemqError):
+    """The group's members consume by another model (clustering, broadcasting) than this one would."""
+
+    code = "group_model_differs"
+
+
+class OffsetBeyondEnd(LakemqError):
+    """The offset is above the one that the queue's next message gets: it can't be committed."""
+
+    code = "offset_beyond_end"
+
+
 class ReceiptExpired(LakemqError):
     """The receipt ran out, or another took its place: the message is no longer its owner's."""
 

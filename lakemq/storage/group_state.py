@@ -49,14 +49,16 @@ class Lock(NamedTuple):
 
 
 class Group:
-    """One group. `generation` moves when its members or their queues do, `resets` when its offsets
-    are reset. `offsets`: of each topic, by queue id, the next offset to consume. `kinds`: which
-    subscriptions its members have, and how many have just these."""
+    """One group. `model`: that of its members, and of those that it had last; None before the first.
+    `generation` moves when its members or their queues do, `resets` when its offsets are reset.
+    `offsets`: of each topic, by queue id, the next offset to consume. `kinds`: which subscriptions its
+    members have, and how many have just these."""
 
-    __slots__ = ("_subscribed", "generation", "kinds", "locks", "members", "name", "offsets", "resets")
+    __slots__ = ("_subscribed", "generation", "kinds", "locks", "members", "model", "name", "offsets", "resets")
 
     def __init__(self, name: str, generation: int, resets: int = 0) -> None:
         self.name = name
+        self.model: str | None = None
         self.generation = generation
         self.resets = resets
         self.members: dict[str, Member] = {}
@@ -88,8 +90,14 @@ class Group:
         """The client is a member, and it is so."""
         self.drop(client_id)
         self.members[client_id] = member
+        self.model = member.model
         self.kinds[member.subscriptions] += 1
         self._subscribed.update(subscription.topic for subscription in member.subscriptions)
+
+    def accepts(self, client_id: str, member: Member) -> bool:
+        """Whether the client may be such a member: all others consume by the same model."""
+        others = len(self.members) - (client_id in self.members)
+        return not others or member.model == self.model
 
     def drop(self, client_id: str) -> Member | None:
         """The client is no member; returns what it was."""
@@ -129,6 +137,8 @@ class GroupState:
         """The group's generation has moved."""
         self.on_member: Callable[[str, str, bool], None] = lambda group, client_id, there: None
         self.on_lock: Callable[[str, QueueKey, bool], None] = lambda group, queue, held: None
+        self.on_delete: Callable[[str], None] = lambda group: None
+        """The group was deleted; also while recovering."""
         self.on_reset: Callable[[str, str, dict[int, int]], None] = lambda group, topic, offsets: None
         """The group's offsets of a topic were reset to these, by queue id; also while recovering."""
 
@@ -157,6 +167,9 @@ class GroupState:
         if kind == "forget":
             self._forget(name)
             return
+        if kind == "delete":
+            self._delete(name)
+            return
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(name, self._generation, self._resets)
@@ -177,9 +190,24 @@ class GroupState:
     def _forget(self, name: str) -> None:
         group = self._groups.get(name)
         if group is not None and group.is_empty:
-            del self._groups[name]
-            self._generation = max(self._generation, group.generation + 1)
-            self._resets = max(self._resets, group.resets)
+            self._drop(group)
+
+    def _delete(self, name: str) -> None:
+        group = self._groups.get(name)
+        if group is not None and group.members:
+            return
+        if group is not None:
+            self.offset_count -= sum(len(offsets) for offsets in group.offsets.values())
+            for queue in group.locks:
+                self.on_lock(name, queue, False)
+            self._drop(group)
+            self.on_move(group)
+        self.on_delete(name)
+
+    def _drop(self, group: Group) -> None:
+        del self._groups[group.name]
+        self._generation = max(self._generation, group.generation + 1)
+        self._resets = max(self._resets, group.resets)
 
     def _move(self, group: Group) -> None:
         group.generation += 1
@@ -187,6 +215,8 @@ class GroupState:
 
     def _join(self, group: Group, content: dict[str, Any]) -> None:
         client_id, member = content["client_id"], _member_of(content)
+        if not group.accepts(client_id, member):
+            return
         known = group.members.get(client_id)
         if known is None:
             self.member_count += 1
@@ -296,6 +326,7 @@ def _dump_group(group: Group) -> dict[str, Any]:
     return {
         "generation": group.generation,
         "resets": group.resets,
+        "model": group.model,
         "members": {client_id: member_fields(member) for client_id, member in group.members.items()},
         "offsets": {
             topic: [pack_numbers(offsets), pack_numbers(offsets.values())] for topic, offsets in group.offsets.items()
@@ -308,6 +339,7 @@ def _restore_group(name: str, dumped: dict[str, Any]) -> Group:
     group = Group(name, dumped["generation"], dumped["resets"])
     for client_id, fields in dumped["members"].items():
         group.put(client_id, _member_of(fields))
+    group.model = dumped["model"]
     for topic, (queue_ids, offsets) in dumped["offsets"].items():
         group.offsets[topic] = dict(zip(unpack_numbers(queue_ids), unpack_numbers(offsets), strict=True))
     group.locks = {(topic, queue_id): Lock(client_id, grant) for topic, queue_id, client_id, grant in dumped["locks"]}

@@ -22,11 +22,17 @@ class LogState:
         self.groups = GroupState()
         self.sinks = SinkState()
         self.groups.on_reset = self._reset
+        self.groups.on_delete = self._delete_group
 
     def _reset(self, group: str, topic: str, offsets: dict[int, int]) -> None:
         """What a group receives goes on where its offsets were reset to; and what it nacked before it may
         nack again, as it gets it again."""
         self.routing.receipts.reset(group, topic, offsets)
+        self.routing.nacked.pop(group, None)
+
+    def _delete_group(self, group: str) -> None:
+        """Nothing is known of what the group received and nacked."""
+        self.routing.receipts.forget_group(group)
         self.routing.nacked.pop(group, None)
 
     def dump(self) -> dict[str, Any]:

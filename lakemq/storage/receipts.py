@@ -177,7 +177,6 @@ class Receipts:
                 order = subscription.order_of_retry(offset, key)
             cursor.take(offset, low if resets == cursor.resets else cursor.low)
             self._put(receipt, Out(subscription, cursor, order, offset, message, times, most, until_ms))
-            subscription.last_position = receipt
             dues.setdefault(until_ms, []).append(receipt)
             receipt += 1
         self.issued.add_range(first_position, receipt)
@@ -274,29 +273,45 @@ class Receipts:
             if waiters is not None:
                 waiters.wake()
 
+    def forget_topic(self, topic: str) -> None:
+        """The topic was deleted: nobody receives of it. (What is out of it may still be acknowledged.)"""
+        own = [each for each in self.subscriptions.values() if each.topic == topic]
+        self._forget([each for each in own if not each.receipts])
+
+    def forget_group(self, group: str) -> None:
+        """The group was deleted."""
+        self._forget([each for each in self.subscriptions.values() if each.group == group])
+
+    def _forget(self, subscriptions: list[Subscription]) -> None:
+        for subscription in subscriptions:
+            for receipt in list(subscription.receipts.values()):
+                self._take(receipt)
+            for position in [each for each, (of, _) in self.delayed.items() if of is subscription]:
+                del self.delayed[position]
+            del self.subscriptions[subscription.group, subscription.topic]
+            waiters = self._waiters.get((subscription.group, subscription.topic))
+            if waiters is not None:
+                waiters.wake()
+
     # Keeping ---------------------------------------------------------------------------------
 
     def first_receipt(self, end: int) -> int:
         """The first receipt that is out, or `end`."""
         return next(iter(self.out), end)
 
-    def pinned_position(self, end: int) -> int:
-        """The first message that is out, or `end`: it must stay in the log."""
-        return min((out.message for out in self.out.values()), default=end)
+    def pinned_position(self, begin: int, end: int) -> int:
+        """The first message that is out and at `begin` or later, or `end`: it must stay in the log."""
+        return min((out.message for out in self.out.values() if out.message >= begin), default=end)
 
     def tidy(self, min_position: int) -> None:
-        """Forget what has left the log; and groups with nothing out whose last receipt has: what they
-        had received was stored before that."""
+        """Forget what has left the log. Where groups are in their topics stays: what they have not received
+        may be in the lake."""
         self.issued.remove_range(0, min_position)
         self.acked.remove_range(0, min_position)
         self.nacked.remove_range(0, min_position)
         for key, waiters in list(self._waiters.items()):
             if not waiters.any and not waiters.ordered:
                 del self._waiters[key]
-        for key, subscription in list(self.subscriptions.items()):
-            subscription.forget_below(min_position)
-            if subscription.is_idle and subscription.last_position < min_position:
-                del self.subscriptions[key]
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, for a state frame or a snapshot."""

@@ -49,6 +49,8 @@ def apply(state: LogState, meta: Meta, batch: pa.RecordBatch) -> None:
     """Carry out what the frame's rows say, beside being messages."""
     for topic, queues in apply_records(state.topics, meta, batch):
         state.groups.topic_changed(topic, queues)
+        if not queues:
+            state.routing.receipts.forget_topic(topic)
     state.routing.apply(meta, batch)
     state.groups.apply(meta, batch)
     state.sinks.apply(meta, batch)

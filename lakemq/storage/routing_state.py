@@ -80,6 +80,8 @@ class RoutingState:
         """Positions of messages that were recalled (R), by the id that was asked for."""
         self.receipts = Receipts()
         """What is handed out."""
+        self._min_position = 0
+        """What was below, as far as is known, has left the log: copies are made from the lake."""
         self.on_delays: Callable[[list[tuple[int, int]]], None] = lambda delays: None
         self.on_decided: Callable[[list[Decision]], None] = lambda decisions: None
         self.on_check: Callable[[OpenHalf], None] = lambda half: None
@@ -213,18 +215,21 @@ class RoutingState:
     def pinned_position(self, end: int) -> int:
         """The first position that must stay in the log for what waits, or `end`. Delays don't pin:
         they are moved on (M)."""
-        first_out = self.receipts.pinned_position(end)
-        return min(self.begin_position(self.halves, end), first_out, *self.nack_targets.values(), *self.decisions)
+        begin = self._min_position
+        first_out = self.receipts.pinned_position(begin, end)
+        nacked = [target for target in self.nack_targets.values() if target >= begin]
+        return min(self.begin_position(self.halves, end), first_out, *nacked, *self.decisions)
 
     def tidy(self, min_position: int) -> None:
-        """Forget what has left the log, and decisions that are carried out."""
+        """Forget what has left the log, but for what is still to be done with it: dead letters and redrives
+        are read in the lake then. And decisions that are carried out."""
+        self._min_position = min_position
         self.transactions.forget_below(min_position)
         self.dues.tidy(self.delays)
         self.receipts.tidy(min_position)
         if len(self.delays) == len(self.decided):
             self.timers = TimerCounts()  # the due time of a message that damage took isn't known
-        for positions in (self.dead, self.redrives, self.recalled):
-            positions.remove_range(0, min_position)
+        self.recalled.remove_range(0, min_position)
         for group, positions in list(self.nacked.items()):
             positions.remove_range(0, min_position)
             if not positions:

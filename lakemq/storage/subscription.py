@@ -93,7 +93,6 @@ class Subscription:
         "group",
         "keys_out",
         "keys_waiting",
-        "last_position",
         "receipts",
         "topic",
         "waiting",
@@ -111,12 +110,6 @@ class Subscription:
         """By offset in the retry topic."""
         self.keys_waiting: dict[Order, int] = {}
         """How many messages of each order are `waiting`, or are nacked and not yet retried."""
-        self.last_position = 0
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is out and nothing waits."""
-        return not self.keys_out and not self.keys_waiting
 
     def cursor(self, source: str, queue_id: int) -> Cursor:
         """The cursor of a queue, made when missing."""
@@ -159,21 +152,18 @@ class Subscription:
 
     def forget_retries_below(self, offset: int) -> None:
         """Wait for no retry copy below an offset of the retry topic."""
-        for waited in [each for each in self.waiting if each < offset]:
-            self.wait_no_more(waited)
+        self.forget_retries_between(0, offset)
 
-    def forget_below(self, position: int) -> None:
-        """Wait for nothing that has left the log."""
-        for offset, waited in list(self.waiting.items()):
-            if waited.position < position:
-                self.wait_no_more(offset)
+    def forget_retries_between(self, begin: int, end: int) -> None:
+        """Wait for no retry copy at offsets `begin` ≤ o < `end` of the retry topic."""
+        for waited in [each for each in self.waiting if begin <= each < end]:
+            self.wait_no_more(waited)
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, but for what is out."""
         return {
             "group": self.group,
             "topic": self.topic,
-            "last_position": self.last_position,
             "cursors": [
                 [int(each.source != self.topic), each.queue_id, each.low, each.resets, pack(each.ahead)]
                 for each in self.cursors.values()
@@ -185,7 +175,6 @@ class Subscription:
     def restore(cls, dumped: dict[str, Any]) -> Subscription:
         """What `dump` said."""
         restored = cls(dumped["group"], dumped["topic"])
-        restored.last_position = dumped["last_position"]
         for is_retry, queue_id, low, resets, ahead in dumped["cursors"]:
             cursor = restored.cursor(retry_topic(restored.group) if is_retry else restored.topic, queue_id)
             cursor.low, cursor.resets, cursor.ahead = low, resets, unpack(ahead)

@@ -77,6 +77,17 @@ def test_a_group_is_listed_shown_and_reset(run: Run, shell: Shell, tmp_path: Pat
     assert run("group", "reset", "g", "t", "--to", "soon", "--yes", "--broker", shell.url).code == 2
 
 
+def test_a_group_is_deleted(run: Run, shell: Shell, tmp_path: Path) -> None:
+    fill(shell, tmp_path, "cli_delete")
+    shell("group", "reset", "cli_d", "cli_delete", "--to", "latest", "--yes")
+    kept = run("group", "delete", "cli_d", "--broker", shell.url, stdin="n\n")
+    assert (kept.code, json.loads(shell("group", "show", "cli_d", "--json"))["group"]) == (1, "cli_d")
+    shell("group", "delete", "cli_d", "--yes")
+    for _ in range(2):
+        done = run("group", "delete", "cli_d", "--yes", "--broker", shell.url)
+        assert (done.code, done.stderr.count("\n")) == (1, 1)
+
+
 def test_dead_letters_are_counted_and_sent_again(run: Run, shell: Shell) -> None:
     ids = [shell("produce", "cli_dead", body, "--tag", body).split()[0] for body in ("a", "b", "c")]
     nacks = [{"message_id": message_id, "delay_level": -1} for message_id in ids]

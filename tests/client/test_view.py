@@ -53,6 +53,16 @@ def test_a_body_is_read_as_text_or_json() -> None:
         MessageView.of({"body": "/w==", "body_encoding": "base64"}).text()
 
 
+def test_the_topic_of_a_retry_is_the_one_it_was_sent_to() -> None:
+    retry = {"message_id": "b.1", "topic": "%RETRY%g", "queue_id": 0, "real_topic": "t"}
+    received = {**retry, "topic": "t", "stored_topic": "%RETRY%g"}
+    for view in (MessageView.of(retry), MessageView.of(received)):
+        assert (view.topic, view.real_topic, view.stored_topic) == ("t", "t", "%RETRY%g")
+        assert view.queue == MessageQueue("%RETRY%g", "b", 0)
+    dead = MessageView.of({**retry, "topic": "%DLQ%g"})
+    assert (dead.topic, dead.real_topic, dead.stored_topic) == ("%DLQ%g", "t", "%DLQ%g")
+
+
 def test_maps_of_sliced_and_chunked_columns() -> None:
     maps: list[dict[str, str] | None] = [{"n": str(number)} if number % 3 else None for number in range(20)]
     kind = pa.map_(pa.string(), pa.string())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.groups import commit, heartbeat, lock, members, offsets, view
 from tests.gateway.http import connect, is_problem, produce, put_topic
+from tests.gateway.receiving import ack, bodies, receive
 from tests.gateway.routing import nack, wait_until
 
 EXPIRY_MS = 300
@@ -104,6 +106,7 @@ def test_what_changes_neither_members_nor_queues_does_not_move_the_generation(
     http: httpx.Client, topic: str, change: str
 ) -> None:
     put_topic(http, topic, 1)
+    produce(http, topic, "x")
     before = heartbeat(http, f"g-{topic}", "c", topic)
     {
         "heartbeat": lambda: heartbeat(http, f"g-{topic}", "c", topic),
@@ -187,7 +190,91 @@ def test_members_that_subscribe_otherwise_are_told_so(http: httpx.Client, topic:
     ]
     assert view(http, group)["differences"] == told["differences"]
     assert not subscribe("c3", "A||B")["subscriptions_differ"]
-    assert heartbeat(http, group, "c3", topic, model="broadcasting")["models_differ"]
+
+
+def test_members_of_another_model_are_refused(http: httpx.Client, topic: str) -> None:
+    """Regression: of a group with both the clustering members consumed for the others, in silence."""
+    group = f"g-{topic}"
+    path = f"/v1/groups/{group}/members/c2/heartbeat"
+    body = {"model": "broadcasting", "subscriptions": [{"topic": topic}]}
+    heartbeat(http, group, "c1", topic)
+    refused = http.post(path, json=body)
+    assert is_problem(refused, 409, "group_model_differs")
+    assert "clustering" in refused.json()["detail"]
+    assert "c1" in refused.json()["detail"]
+    assert heartbeat(http, group, "c1", topic, model="broadcasting")["members"] == ["c1"]
+    assert http.post(path, json=body).status_code == 200
+    assert is_problem(http.post(path, json={"model": "clustering"}), 409, "group_model_differs")
+
+
+def test_of_two_members_of_different_models_that_come_at_once_one_is_refused(gateway: GatewayProcess) -> None:
+    async def both() -> list[int]:
+        async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as http:
+            bodies = [{"model": "clustering"}, {"model": "broadcasting"}] * 5
+            posts = [
+                http.post(f"/v1/groups/at-once/members/{number}/heartbeat", json=body)
+                for number, body in enumerate(bodies)
+            ]
+            return [answer.status_code for answer in await asyncio.gather(*posts)]
+
+    assert sorted(asyncio.run(both())) == [200] * 5 + [409] * 5
+
+
+def test_the_lag_of_a_broadcasting_group_is_not_known(http: httpx.Client, topic: str) -> None:
+    group = f"g-{topic}"
+    put_topic(http, topic, 1)
+    produce(http, topic, "x")
+    heartbeat(http, group, "c1", topic, model="broadcasting", consume_from="first")
+    for _ in range(2):
+        shown = view(http, group)
+        assert (shown["model"], shown["lag_total"]) == ("broadcasting", None)
+        assert [each["lag"] for each in shown["lag"] if each["topic"] == topic] == [None] * len(shown["members"])
+        (listed,) = [each for each in http.get("/v1/groups").json()["groups"] if each["group"] == group]
+        assert (listed["model"], listed["lag_total"]) == ("broadcasting", None)
+        http.delete(f"/v1/groups/{group}/members/c1")
+
+
+def test_the_metric_counts_the_groups_that_are_listed(http: httpx.Client, topic: str) -> None:
+    (sent,) = produce(http, topic, "x")
+    nack(http, f"nacks-{topic}", {"message_id": sent["message_id"], "delay_level": -1})
+    http.post(f"/v1/groups/receives-{topic}/receive", json={"topic": topic, "wait_ms": 0})
+    commit(http, f"commits-{topic}", topic, {0: 0})
+    listed = {each["group"] for each in http.get("/v1/groups").json()["groups"]}
+    assert {f"nacks-{topic}", f"receives-{topic}", f"commits-{topic}"} <= listed
+    (counted,) = re.findall(r"^lakemq_groups (\S+)$", http.get("/metrics").text, re.MULTILINE)
+    assert float(counted) == len(listed)
+
+
+def test_a_group_is_deleted_with_all_that_it_has(tmp_path: Path) -> None:
+    """Regression: a nack by a misspelt group made one that nothing removed."""
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        put_topic(http, "t", 1)
+        (sent, *_) = produce(http, "t", "a", "b", "c")
+        nack(http, "g", {"message_id": sent["message_id"], "delay_level": -1})
+        (held,) = receive(http, "g", "t", max=1)
+        commit(http, "g", "t", {0: 2})
+        heartbeat(http, "g", "c1", "t")
+        lock(http, "g", "c1", "t", 0)
+        commit(http, "other", "t", {0: 1})
+        assert is_problem(http.delete("/v1/groups/g"), 409, "group_in_use")
+        http.delete("/v1/groups/g/members/c1")
+        assert http.delete("/v1/groups/g").json() == {"group": "g", "deleted": True}
+        is_gone(http, held)
+        gateway.kill()
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        is_gone(http, held)
+        # The name is free: who takes it begins anew.
+        assert bodies(receive(http, "g", "t")) == ["a", "b", "c"]
+
+
+def is_gone(http: httpx.Client, held: dict[str, Any]) -> None:
+    """Nothing of group `g` is left."""
+    assert is_problem(http.get("/v1/groups/g"), 404, "group_not_found")
+    assert is_problem(http.delete("/v1/groups/g"), 404, "group_not_found")
+    assert [each["group"] for each in http.get("/v1/groups").json()["groups"]] == ["other"]
+    assert is_problem(http.get("/v1/topics/%25DLQ%25g"), 404, "topic_not_found")
+    assert ack(http, "g", held) == ["receipt_expired"]
+    assert offsets(http, "g", "t") == {}
 
 
 def test_a_group_shows_members_subscriptions_and_lag_by_queue(http: httpx.Client, topic: str) -> None:
@@ -212,6 +299,7 @@ def test_a_group_shows_members_subscriptions_and_lag_by_queue(http: httpx.Client
     (client,) = shown["clients"]
     assert (client["client_id"], client["model"], client["consume_from"]) == ("c1", "clustering", "timestamp")
     short = {"group": group, "generation": shown["generation"], "member_count": 1, "topics": [topic], "lag_total": 7}
+    short["model"] = "clustering"
     (listed,) = [each for each in http.get("/v1/groups").json()["groups"] if each["group"] == group]
     assert listed == {**short, "subscriptions_differ": False}
 

@@ -68,6 +68,17 @@ def test_one_that_is_not_acknowledged_comes_again_until_it_is_a_dead_letter(
     ]
 
 
+def test_a_retry_is_of_the_topic_that_it_was_sent_to(http: httpx.Client, topic: str, group: str) -> None:
+    produce(http, topic, "x")
+    (first,) = receive(http, group, topic)
+    assert "stored_topic" not in first
+    change(http, group, first["receipt"], 0)
+    (again,) = receive(http, group, topic, wait_ms=30_000)
+    assert (again["topic"], again["real_topic"], again["stored_topic"]) == (topic, topic, f"%RETRY%{group}")
+    assert again["origin_message_id"] == first["message_id"]
+    assert ack(http, group, again) == ["ok"]
+
+
 def test_a_receive_waits_for_a_message_and_for_a_retry(http: httpx.Client, topic: str, group: str) -> None:
     put_topic(http, topic, 4)
     assert receive(http, group, topic, wait_ms=1) == []

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self, TypedDict, Unpack
 
 from lakemq.client.consume.fetch import Bounds, bounds_of, offset_at
+from lakemq.client.consume.gaps import OnGap
 from lakemq.client.consume.member import COMMIT_S, Member, MemberOptions
 from lakemq.client.consume.message_batch import MessageBatch
 from lakemq.client.consume.pull_stream import PullStream
@@ -50,6 +51,9 @@ class PullOptions(TypedDict, total=False):
     auto_commit: bool
     """Whether polls commit, every 5 s, what earlier polls have returned, and `close` what all have.
     Default True."""
+    on_gap: OnGap | None
+    """Called with queue, offset and next offset when a queue's messages between these are gone for good:
+    neither in the log nor in the lake. A warning is logged in any case."""
 
 
 class PullConsumer:
@@ -246,7 +250,9 @@ class PullConsumer:
             subscription = (self._assigned or {}).get(queue) or self._member.subscription_of(queue)
             params = {**subscription.params(), "group": self._member.group}
             begin = self._beginner(queue, shared)
-            self._streams[queue] = PullStream(self._member.cluster, queue, params, begin, self._arrived.set)
+            self._streams[queue] = PullStream(
+                self._member.cluster, queue, params, begin, self._arrived.set, self._member.gaps
+            )
 
     async def _lose(self, queues: Sequence[MessageQueue], commit: bool) -> None:
         """Read these no more."""

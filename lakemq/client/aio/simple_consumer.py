@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
+from lakemq.client.consume.gaps import Gaps, OnGap
 from lakemq.client.consume.reply import ReplyFields, reply
 from lakemq.client.errors import Closed
 from lakemq.client.routes import Cluster, RouteSource
 from lakemq.client.transport import ANSWER_TIMEOUT_S, segment
 from lakemq.client.view import MessageView, Rows
 from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
+from lakemq.model.message_queue import MessageQueue
 from lakemq.model.names import check_group, check_readable
 
 SLICE_S = 1.0
@@ -32,6 +34,9 @@ class SimpleOptions(TypedDict, total=False):
     ordered: bool
     """Of one ordering key (or queue, where there is none) nothing more is handed out to the group while
     something is out. Default False."""
+    on_gap: OnGap | None
+    """Called with queue, offset and next offset when a queue's messages between these are gone for good:
+    neither in the log nor in the lake. A warning is logged in any case."""
 
 
 class SimpleConsumer:
@@ -44,6 +49,7 @@ class SimpleConsumer:
     def __init__(self, group: str, **options: Unpack[SimpleOptions]) -> None:
         self.group = check_group(group)
         self._cluster = Cluster(options.get("brokers"), options.get("routes"))
+        self._gaps = Gaps(options.get("on_gap"))
         self._more: dict[str, Any] = {"ordered": options.get("ordered", False)}
         if options.get("max_reconsume_times") is not None:
             self._more["max_reconsume_times"] = options.get("max_reconsume_times")
@@ -144,6 +150,8 @@ class SimpleConsumer:
             {**content, "wait_ms": wait_ms},
             timeout_s=wait_s + ANSWER_TIMEOUT_S,
         )
+        for gap in answer.get("gaps", ()):
+            self._gaps.note(MessageQueue(gap["topic"], broker, gap["queue_id"]), gap["begin"], gap["end"])
         return list(Rows.of_json(answer["messages"]))
 
     async def _receive_in_turn(self, names: list[str], content: dict[str, Any], wait_s: float) -> list[MessageView]:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 
 from lakemq.client.consume.fetch import FEW, fetch_few, fetch_views
+from lakemq.client.consume.gaps import Gaps
 from lakemq.client.consume.process_queue import Limits, ProcessQueue, Work
 from lakemq.client.errors import Unreachable
 from lakemq.client.routes import Cluster
@@ -39,6 +40,7 @@ class HeldQueue:
         in_order: bool,
         ready: Callable[[HeldQueue], None],
         doubt: Callable[[], None],
+        gaps: Gaps,
     ) -> None:
         self.queue = queue
         self.in_order = in_order
@@ -50,6 +52,7 @@ class HeldQueue:
         self._params = params
         self._ready = ready
         self._doubt = doubt
+        self._gaps = gaps
         self._few = False
         self._again: deque[Work[MessageView]] = deque()
         self._suspended: set[Work[MessageView]] = set()
@@ -142,7 +145,7 @@ class HeldQueue:
         found = await pull(self._cluster, self.queue, process.next_offset, room, PULL_WAIT_S, self._params)
         self._few = len(found.messages) < FEW // 2
         if found.status == "offset_out_of_range":
-            logger.warning("%s has no offset %d: going on with %d", self.queue, process.next_offset, found.next_offset)
+            self._gaps.note(self.queue, process.next_offset, found.next_offset)
         process.put(found.messages, found.offsets, found.bytes, found.next_offset)
         if process.waiting:
             self._ready(self)

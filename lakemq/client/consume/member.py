@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from lakemq.client.consume.gaps import Gaps, OnGap
 from lakemq.client.consume.group_api import GroupApi
 from lakemq.client.consume.membership import Membership
 from lakemq.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetStore, offset_files
@@ -47,6 +48,7 @@ class MemberOptions:
     strategy: str | Strategy = "averagely"
     client_id: str | None = None
     offset_file: str | os.PathLike[str] | None = None
+    on_gap: OnGap | None = None
 
 
 class Member:
@@ -58,6 +60,7 @@ class Member:
         if options.model not in ("clustering", "broadcasting"):
             raise InvalidRequest(f"model is 'clustering' or 'broadcasting', not {options.model!r}")
         self.client_id = options.client_id or default_client_id()
+        self.gaps = Gaps(options.on_gap)
         self._consume_from: ConsumeFrom = check_consume_from(options.consume_from)
         self._model = options.model
         self.cluster = Cluster(options.brokers, options.routes)

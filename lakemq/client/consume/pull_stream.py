@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from lakemq.client.consume.fetch import Fetched, fetch
+from lakemq.client.consume.gaps import Gaps
 from lakemq.client.consume.held_queue import AGAIN_S, AGAIN_S_MAX, PULL_WAIT_S
 from lakemq.client.errors import Unreachable
 from lakemq.client.routes import Cluster
@@ -38,6 +39,7 @@ class PullStream:
         params: Mapping[str, str],
         begin: Callable[[], Awaitable[int]],
         arrived: Callable[[], None],
+        gaps: Gaps,
     ) -> None:
         self.queue = queue
         self.position: int | None = None
@@ -50,6 +52,7 @@ class PullStream:
         self._params = params
         self._begin = begin
         self._arrived = arrived
+        self._gaps = gaps
         self._found: Fetched | None = None
         self._taken = 0
         self._wanted = asyncio.Event()
@@ -141,7 +144,7 @@ class PullStream:
             self._arrived()
             return
         if found.status == "offset_out_of_range":
-            logger.warning("%s has no offset %d: going on with %d", self.queue, self.position, found.next_offset)
+            self._gaps.note(self.queue, self.position, found.next_offset)
         if self.processed == self.position:
             self.processed = found.next_offset
         self.position = found.next_offset

@@ -176,6 +176,7 @@ class PushEngine:
             self._how.orderly,
             self._workers.ready,
             self._member.rebalancer.trigger,
+            self._member.gaps,
         )
         held.start(lambda: self._begin(queue, shared))
 

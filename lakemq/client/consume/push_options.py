@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from lakemq.client.consume.gaps import OnGap
 from lakemq.client.consume.listener import Span
 from lakemq.client.consume.member import MemberOptions, Model
 from lakemq.client.consume.process_queue import Limits
@@ -57,6 +58,9 @@ class PushOptions(TypedDict, total=False):
     """Where broadcasting keeps its offsets; by default `~/.lakemq/offsets/{group}/{client_id}.json`. Without
     a `client_id` it is the first file there that no running consumer uses: one that is started again
     finds its own, of several each finds one of theirs. Of two with the same file the second isn't started."""
+    on_gap: OnGap | None
+    """Called with queue, offset and next offset when a queue's messages between these are gone for good:
+    neither in the log nor in the lake. A warning is logged in any case."""
     tracing: bool | TracerProvider
     """A span for each call of the listener, by the process's OpenTelemetry provider, or another."""
 

@@ -19,9 +19,9 @@ from lakemq.model.errors import LakeUnreadable
 from lakemq.settings import Settings
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.lake.bounds import Between
-from lakemq.storage.lake.cold_rows import ColdSlice, as_parts, as_slice
+from lakemq.storage.lake.cold_rows import ColdSlice, as_parts, as_slice, as_slices
 from lakemq.storage.lake.history import History, Wanted
-from lakemq.storage.reader import Reader
+from lakemq.storage.reader import Reader, Slice
 from lakemq.storage.row_reader import FrameRows
 from lakemq.storage.segment_index import QueueKey
 from lakemq.storage.topics import Queue
@@ -169,6 +169,16 @@ class ColdReader:
             return None
         self.messages_read += done[0]
         return done[1]
+
+    async def slices(
+        self, queue: Queue, offset: int, messages_max: int, bytes_max: int
+    ) -> tuple[list[Slice], int] | None:
+        """`pull`, for who reads the log's messages: as slices of frames, which are dense."""
+
+        def finish(parts: list[ColdSlice], reached: int) -> tuple[list[Slice], int]:
+            return [one for part in parts for one in as_slices(part)], reached
+
+        return await self.pull(queue, offset, messages_max, bytes_max, finish)
 
     async def messages(self, positions: Sequence[int]) -> pa.RecordBatch | None:
         """The messages at these positions, which have left the log, ascending and not none, as

@@ -12,17 +12,26 @@ from lakemq.storage.group_state import Group, Member
 from lakemq.storage.reader import Reader
 from lakemq.storage.topics import Queue
 
+BROADCASTING = "broadcasting"
+
 
 class QueueLag(NamedTuple):
     """How far a group is behind in one queue. `offset`: the committed one, or of what it receives the
-    first that is not finished; None when there is neither."""
+    first that is not finished; None when there is neither. `lag` None: not known, as the members of a
+    group of model broadcasting keep their offsets themselves."""
 
     topic: str
     queue_id: int
     offset: int | None
     min_offset: int
     max_offset: int
-    lag: int
+    lag: int | None
+
+
+def total(group: Group, lags: list[QueueLag]) -> int | None:
+    """All together, as far as they are known; None when none is."""
+    known = [each.lag for each in lags if each.lag is not None]
+    return sum(known) if known or group.model != BROADCASTING else None
 
 
 class Lags:
@@ -55,9 +64,8 @@ class Lags:
             received, first = self._received(group, queue), self._cold.known_min_offset(queue)
             offset = group.find_offset(queue.topic, queue.queue_id) if received is None else received
             begin = self._beginning(group, queue, first) if offset is None else offset
-            # What is received and acknowledged comes out of the log, and is passed over when it has left.
-            readable = first if received is None else queue.min_offset
-            lag = queue.count_from(max(begin, readable))
+            known = received is not None or group.model != BROADCASTING
+            lag = queue.count_from(max(begin, first)) if known else None
             found.append(QueueLag(name, queue.queue_id, offset, first, queue.next_offset, lag))
         return found
 

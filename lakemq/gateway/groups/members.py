@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -13,7 +14,7 @@ from lakemq.gateway.groups.differences import differences
 from lakemq.gateway.groups.notices import Notices
 from lakemq.gateway.groups.records import Records
 from lakemq.gateway.groups.renewals import Renewals
-from lakemq.model.errors import FlowControl, GroupNotFound
+from lakemq.model.errors import FlowControl, GroupModelDiffers, GroupNotFound
 from lakemq.settings import Groups as Limits
 from lakemq.storage.group_state import Group, GroupState, Member, member_fields, size_of
 
@@ -32,6 +33,7 @@ class Members:
         self._wait = wait
         self._notices = Notices()
         self.renewals = Renewals[tuple[str, str]](limits.member_expiry_ms, self._expire)
+        self._joining: Counter[str] = Counter()
         self._answers: dict[str, tuple[int, bytes]] = {}
         self._answers_bytes = 0
 
@@ -65,7 +67,8 @@ class Members:
     # Coming and going ------------------------------------------------------------------------
 
     async def heartbeat(self, name: str, client_id: str, member: Member) -> Group:
-        """The client is a member; on return the log has it. Raises `FlowControl`, `StoreUnwritable`."""
+        """The client is a member; on return the log has it. Raises `GroupModelDiffers` when the others
+        consume by another model, `FlowControl`, `StoreUnwritable`."""
         group, key = self._state.find(name), (name, client_id)
         known = None if group is None else group.members.get(client_id)
         # One that is leaving or has expired comes anew: the record of its going is on its way.
@@ -74,10 +77,31 @@ class Members:
             if known == member:
                 assert group is not None
                 return group
+        self._check_model(name, client_id, member)
         before = 0 if known is None else size_of(client_id, known)
         self._check_room(known is None, size_of(client_id, member) - before)
-        await self._records.append([(name, "join", {"client_id": client_id, **member_fields(member)})])
+        self._joining[name] += 1
+        try:
+            await self._records.append([(name, "join", {"client_id": client_id, **member_fields(member)})])
+        finally:
+            self._joining[name] -= 1
+            if not self._joining[name]:
+                del self._joining[name]
+        self._check_model(name, client_id, member)  # of two that come at once the first counts
         return self._find(name)
+
+    def is_joined(self, name: str) -> bool:
+        """Whether a record that says that the group has a member is on its way to the log."""
+        return name in self._joining
+
+    def _check_model(self, name: str, client_id: str, member: Member) -> None:
+        group = self._state.find(name)
+        if group is not None and not group.accepts(client_id, member):
+            other = next(each for each in sorted(group.members) if each != client_id)
+            raise GroupModelDiffers(
+                f"group {name!r} is of model {group.model}, by its member {other!r}; a member of model {member.model}"
+                " would get other messages than it expects"
+            )
 
     def _check_room(self, new: bool, characters: int) -> None:
         state, limits = self._state, self._limits

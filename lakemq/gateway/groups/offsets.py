@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.groups.records import Records
-from lakemq.model.errors import FlowControl
+from lakemq.model.errors import FlowControl, OffsetBeyondEnd
 from lakemq.model.names import check_readable
 from lakemq.settings import Groups as Limits
 from lakemq.storage.commit_log import CommitLog
@@ -52,11 +52,13 @@ class Offsets:
         then. `if_absent`: only of queues that have none. `resets`: none when the group's offsets were
         reset more often than that.
 
-        Raises `TopicNotFound` or `QueueNotFound` with nothing stored, `FlowControl`,
+        Raises `TopicNotFound`, `QueueNotFound` or `OffsetBeyondEnd` with nothing stored, `FlowControl`,
         `StoreUnwritable`.
         """
-        for topic, queue_id, _ in offsets:
-            self._log.topics.queue(check_readable(topic), queue_id)
+        for topic, queue_id, offset in offsets:
+            queue = self._log.topics.queue(check_readable(topic), queue_id)
+            if offset > queue.next_offset:
+                raise OffsetBeyondEnd(f"{topic} queue {queue_id} ends at offset {queue.next_offset}, not {offset}")
         wanted = dict.fromkeys((topic, queue_id) for topic, queue_id, _ in offsets)
         if offsets:
             self._check_room(name, list(wanted))

@@ -12,7 +12,7 @@ from lakemq.model.names import GROUP_TOPIC
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.group_state import GroupState
 from lakemq.storage.rows import Row, make_row
-from lakemq.storage.topics import Topic
+from lakemq.storage.topics import TOPICS_TOPIC, Topic, TopicRecord
 
 EnsureTopic = Callable[[str], Awaitable[Topic]]
 Change = tuple[str, str, dict[str, Any]]
@@ -45,6 +45,17 @@ class Records:
             rows.append(make_row(body=orjson.dumps(content), tag=kind, group=group))
         if rows:
             await self._log.append(rows, [queue] * len(rows), sum([len(row[1]) for row in rows]))
+
+    async def delete(self, group: str, topics: Iterable[str]) -> None:
+        """Store that the group, unless it has members, and these topics are deleted: all in one frame.
+        Raises `StoreUnwritable` with nothing stored."""
+        queue = (await self._ensure_topic(GROUP_TOPIC)).queues[0]
+        table = self._log.topics
+        records = [TopicRecord(op="delete", topic=each, queues=1, permission="r") for each in topics]
+        rows = [make_row(body=orjson.dumps(each)) for each in records]
+        queues = [table.queue(TOPICS_TOPIC, 0)] * len(rows)
+        rows.append(make_row(body=b"{}", tag="delete", group=group))
+        await self._log.append(rows, [*queues, queue], sum([len(row[1]) for row in rows]))
 
     def _forgettable(self) -> str:
         for group in self.state:

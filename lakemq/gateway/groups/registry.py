@@ -6,13 +6,14 @@ import asyncio
 from typing import Any
 
 from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.gaps import Gaps
 from lakemq.gateway.groups.differences import differences, subscriptions_of
-from lakemq.gateway.groups.lag import Lags
+from lakemq.gateway.groups.lag import Lags, total
 from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.members import Members, Wait
 from lakemq.gateway.groups.offsets import Offsets
 from lakemq.gateway.groups.records import EnsureTopic, Records
-from lakemq.model.errors import GroupNotFound
+from lakemq.model.errors import GroupInUse, GroupNotFound
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
 from lakemq.settings import Groups as Limits
 from lakemq.storage.commit_log import CommitLog
@@ -32,12 +33,14 @@ class Groups:
         log: CommitLog,
         reader: Reader,
         cold: ColdReader,
+        gaps: Gaps,
         ensure_topic: EnsureTopic,
         wait: Wait,
     ) -> None:
         self._log = log
         self._records = Records(log, ensure_topic, limits.groups_max)
         self._lags = Lags(log, reader, cold)
+        self._gaps = gaps
         self.members = Members(self._records, limits, wait)
         self.offsets = Offsets(self._records, limits, log, cold)
         self.locks = Locks(self._records, limits)
@@ -72,6 +75,7 @@ class Groups:
         different = differences(group)
         return {
             "group": name,
+            "model": group.model,
             "generation": group.generation,
             "resets": group.resets,
             "members": sorted(group.members),
@@ -87,7 +91,8 @@ class Groups:
             "subscriptions_differ": bool(different),
             "differences": different,
             "lag": [each._asdict() for each in lags],
-            "lag_total": sum(each.lag for each in lags),
+            "lag_total": total(group, lags),
+            "gaps": [each._asdict() for each in self._gaps.of(name)],
             "locks": [
                 {"topic": topic, "queue_id": queue_id, "client_id": lock.client_id}
                 for (topic, queue_id), lock in sorted(group.locks.items())
@@ -98,15 +103,33 @@ class Groups:
         """All groups in short, sorted by name."""
         received = self._lags.received()
         found: list[dict[str, Any]] = []
-        for number, name in enumerate(sorted(self._names() | received.keys())):
+        for number, name in enumerate(sorted(self._names())):
             if number % AT_ONCE_MAX == AT_ONCE_MAX - 1:
                 await asyncio.sleep(0)
             group = self._records.state.find(name) or Group(name, 0)
             found.append(self._describe_short(group, received.get(name, set())))
         return found
 
+    @property
+    def count(self) -> int:
+        """How many groups `list` lists."""
+        return len(self._names())
+
+    async def delete(self, name: str) -> None:
+        """Delete the group with all that it has: offsets, locks, how far it has received, its retries and
+        its dead letters. All of that is one frame: after a crash all of it is gone, or nothing.
+
+        Raises `GroupNotFound`, `GroupInUse` while it has members, `StoreUnwritable`.
+        """
+        group = self.find(name)
+        if group.members or self.members.is_joined(name):
+            raise GroupInUse(f"group {name!r} has members, {min(group.members, default='one that comes')!r} for one")
+        topics = [each for each in (retry_topic(name), dead_letter_topic(name)) if self._log.topics.find(each)]
+        await self._records.delete(name, topics)
+        self._gaps.forget(name)
+
     def _names(self) -> set[str]:
-        names = {group.name for group in self._records.state}
+        names = {group.name for group in self._records.state} | self._lags.received().keys()
         for topic in self._log.topics:
             for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
                 if topic.name.startswith(prefix):
@@ -120,5 +143,6 @@ class Groups:
             "member_count": len(group.members),
             "topics": sorted({*group.topics, *group.offsets, *received} - {retry_topic(group.name)}),
             "subscriptions_differ": bool(differences(group)),
-            "lag_total": sum(each.lag for each in self._lags.of(group, received)),
+            "model": group.model,
+            "lag_total": total(group, self._lags.of(group, received)),
         }

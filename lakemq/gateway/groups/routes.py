@@ -141,6 +141,12 @@ def make_router(broker: Broker) -> APIRouter:
     async def get_group(group: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         return groups.describe(check_group(group))
 
+    @router.delete("/groups/{group}", summary="Delete a group with all that it has")
+    async def delete_group(group: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        await groups.delete(check_group(group))
+        await broker.keep_promise()
+        return {"group": group, "deleted": True}
+
     return router
 
 

@@ -38,7 +38,7 @@ class Receiver:
         self._broker = broker
         self._log = broker.log
         self._limits = broker.settings.receive
-        self._selection = Selection(broker.reader)
+        self._selection = Selection(broker.reader, broker.cold, broker.gaps)
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._bells: dict[tuple[str, str, str, bool], Bell] = {}
         self._storing = 0
@@ -47,8 +47,8 @@ class Receiver:
     async def receive(self, wanted: Wanted, wait_ms: int, watch: Callable[[], asyncio.Future[None]]) -> Given | None:
         """Hand messages out, waiting so long for the first; None when there were none.
 
-        Raises `TopicNotFound`, `Forbidden`, `FlowControl`, `Busy`, `StoreUnwritable`, `LogDamaged`.
-        `watch` gives what is done when nobody waits for the answer any more; it is called once there
+        Raises `TopicNotFound`, `Forbidden`, `FlowControl`, `Busy`, `StoreUnwritable`, `LogDamaged`,
+        `LakeUnreadable`. `watch` gives what is done when nobody waits for the answer any more; it is called once there
         is something to wait for.
         """
         loop = asyncio.get_running_loop()
@@ -154,20 +154,23 @@ class Receiver:
         lock.release()
 
     def _may_have_some(self, wanted: Wanted) -> bool:
-        return any(self._begin(wanted, queue) < queue.next_offset for queue in self._sources(wanted))
+        places = [(queue, self._place(wanted, queue)) for queue in self._sources(wanted)]
+        return any((queue.floor if place is None else place) < queue.next_offset for queue, place in places)
 
-    def _begin(self, wanted: Wanted, queue: Queue) -> int:
-        """The queue's first offset that may be new to the group."""
+    def _place(self, wanted: Wanted, queue: Queue) -> int | None:
+        """Where the group goes on in the queue; None: at its first message."""
         subscription = self._log.routing.receipts.find(wanted.group, wanted.topic)
         cursor = None if subscription is None else subscription.cursors.get(queue.key)
         if cursor is not None:
-            return max(cursor.low, queue.min_offset)
-        return max(self._committed(wanted.group, queue), queue.min_offset)
-
-    def _committed(self, group: str, queue: Queue) -> int:
-        found = self._log.state.groups.find(group)
+            return max(cursor.low, queue.floor)
+        found = self._log.state.groups.find(wanted.group)
         offset = None if found is None else found.find_offset(queue.topic, queue.queue_id)
-        return 0 if offset is None else offset
+        return None if offset is None else max(offset, queue.floor)
+
+    async def _begin(self, wanted: Wanted, queue: Queue) -> int:
+        """The queue's first offset that may be new to the group, in the log or the lake."""
+        place = self._place(wanted, queue)
+        return await self._broker.cold.min_offset(queue) if place is None else place
 
     async def _choose(self, wanted: Wanted) -> tuple[list[Chosen], bool]:
         budget = Budget(self._room(wanted), self._broker.settings.gateway.pull_bytes_max)
@@ -177,8 +180,10 @@ class Receiver:
         chosen: list[Chosen] = []
         is_all = True
         for queue in self._sources(wanted):
-            begin = self._begin(wanted, queue)
-            if budget.is_spent or begin >= queue.next_offset:
+            if budget.is_spent:
+                break
+            begin = await self._begin(wanted, queue)
+            if begin >= queue.next_offset:
                 continue
             some, all_of_it = await self._selection.choose(wanted, queue, begin, subscription, taken, budget)
             is_all = is_all and all_of_it

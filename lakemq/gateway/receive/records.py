@@ -48,7 +48,7 @@ def _numbers(pieces: list[tuple[Chosen, Slice]], times: list[int], most: int, un
     count, width = len(times), len(_FIELDS)
     numbers = array("q", bytes(BODY_BYTES * count))
     at = 0
-    for (queue, _, low, resets), part in pieces:
+    for (queue, _, low, resets, _), part in pieces:
         rows = part.count
         end = (at + rows) * width
         offset, position = part.first_queue_offset, part.first_position

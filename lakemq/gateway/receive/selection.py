@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from pyroaring import BitMap64
 
+from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.gaps import Gap, Gaps
 from lakemq.gateway.receive.backlog import Backlog, Backlogs, Key
 from lakemq.gateway.receive.wanted import Chosen, Wanted, values
 from lakemq.gateway.slices import first_of, stretches
@@ -49,8 +51,10 @@ class Selection:
     """Chooses messages by what was handed out before. It chooses, and changes nothing: only a record
     in the log does."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, cold: ColdReader, gaps: Gaps) -> None:
         self._reader = reader
+        self._cold = cold
+        self._gaps = gaps
         # By queue: how far nothing was found from a cursor's place on.
         self._places: OrderedDict[Key, tuple[Place, int]] = OrderedDict()
         self._backlogs = Backlogs()
@@ -67,7 +71,7 @@ class Selection:
         """What there is in the queue from `begin` on, its first offset that may be new; and whether
         it was all looked at. `taken`: the orders that this receive has taken a message of.
 
-        Raises `LogDamaged`, `PositionGone`.
+        Raises `LogDamaged`, `PositionGone`, `LakeUnreadable`.
         """
         cursor = None if subscription is None else subscription.cursors.get(queue.key)
         resets = 0 if cursor is None else cursor.resets
@@ -94,7 +98,7 @@ class Selection:
         parts: list[Slice] = []
         scanned = 0
         while offset < queue.next_offset and not budget.is_spent and scanned < SCANNED_MAX:
-            slices, reached = await self._read(queue, offset, max(step, budget.messages_left), budget.bytes_left)
+            slices, reached = await self._read(view, offset, max(step, budget.messages_left), budget.bytes_left)
             found = slices if matches is None else [match for part in slices for match in matches(part)]
             some, end = first_of(found, budget.messages_left, reached)
             parts += some
@@ -105,7 +109,7 @@ class Selection:
                 await asyncio.sleep(0)  # looking through much takes a while: others go on
         if not parts and offset > view.begin:
             self._remember(view, offset)
-        return Chosen(queue, parts, offset, view.resets), offset >= queue.next_offset or bool(parts)
+        return Chosen(queue, parts, offset, view.resets, view.gaps), offset >= queue.next_offset or bool(parts)
 
     def _place(self, view: _View) -> int:
         place = self._places.get(view.key)
@@ -128,13 +132,13 @@ class Selection:
                 break
             offset = self._next_held(view, backlog, order)
             if offset is not None:
-                slices, _ = await self._read(queue, offset, 1, budget.bytes_left)
+                slices, _ = await self._read(view, offset, 1, budget.bytes_left)
                 parts += slices
                 budget.spend(slices)
         scanned = 0
         matches = _matcher(view.wanted, queue)
         while backlog.place < queue.next_offset and not (budget.is_spent or backlog.is_full or scanned >= SCANNED_MAX):
-            slices, reached = await self._read(queue, backlog.place, IN_ORDER_STEP, budget.bytes_left)
+            slices, reached = await self._read(view, backlog.place, IN_ORDER_STEP, budget.bytes_left)
             found = slices if matches is None else [match for part in slices for match in matches(part)]
             for part in found:
                 _sort_out(view, part, backlog, parts, budget)
@@ -146,7 +150,7 @@ class Selection:
             await asyncio.sleep(0)
         self._backlogs.tidy()
         is_all = backlog.place >= queue.next_offset or backlog.is_full or bool(parts)
-        return Chosen(queue, parts, backlog.low, view.resets), is_all
+        return Chosen(queue, parts, backlog.low, view.resets, view.gaps), is_all
 
     def _next_held(self, view: _View, backlog: Backlog, order: Order) -> int | None:
         """The first message of the order that was left behind, if it may be handed out now."""
@@ -166,7 +170,7 @@ class Selection:
         picker, queue = _Picker(view), view.queue
         start = offset = self._place(view)
         while offset < queue.next_offset and not budget.is_spent and offset - start < SCANNED_MAX:
-            slices, reached = await self._read(queue, offset, SCAN_STEP, budget.bytes_left)
+            slices, reached = await self._read(view, offset, SCAN_STEP, budget.bytes_left)
             for part in slices:
                 picker.look_at(part, budget)
                 if budget.is_spent:
@@ -177,14 +181,38 @@ class Selection:
             picker.reached = offset
         if picker.found_nothing and offset > view.begin:
             self._remember(view, offset)
-        chosen = Chosen(queue, picker.parts, picker.low, view.resets)
+        chosen = Chosen(queue, picker.parts, picker.low, view.resets, view.gaps)
         return chosen, offset >= queue.next_offset or not picker.found_nothing
 
-    async def _read(self, queue: Queue, offset: int, messages_max: int, bytes_max: int) -> tuple[list[Slice], int]:
-        plan = self._reader.plan(queue, offset, messages_max, bytes_max)
+    async def _read(self, view: _View, offset: int, messages_max: int, bytes_max: int) -> tuple[list[Slice], int]:
+        """Messages of the queue from `offset` on, and where to go on."""
+        if offset < view.queue.min_offset:
+            return await self._read_cold(view, offset, messages_max, bytes_max)
+        plan = self._reader.plan(view.queue, offset, messages_max, bytes_max)
         if self._reader.cached(plan):
             return self._reader.read_up_to(plan, bytes_max)
         return await asyncio.to_thread(self._reader.read_up_to, plan, bytes_max)
+
+    async def _read_cold(self, view: _View, offset: int, messages_max: int, bytes_max: int) -> tuple[list[Slice], int]:
+        """`_read` of what has left the log. What is not in the lake either is a gap."""
+        end = view.queue.min_offset
+        found = await self._cold.slices(view.queue, offset, messages_max, bytes_max)
+        slices, reached = ([], end) if found is None else found
+        begin = offset
+        for part in slices:
+            self._pass_over(view, begin, part.first_queue_offset)
+            begin = part.end_queue_offset
+        self._pass_over(view, begin, reached)
+        return slices, reached
+
+    def _pass_over(self, view: _View, begin: int, end: int) -> None:
+        queue = view.queue
+        # What was never given to a message is no gap.
+        if queue.count_from(begin) > queue.count_from(end):
+            gap = Gap(*queue.key, begin, end)
+            view.gaps.append(gap)
+            view.forget_retries(begin, end)
+            self._gaps.note(view.wanted.group, gap, view.resets)
 
 
 class _View:
@@ -207,6 +235,7 @@ class _View:
         self.is_retry = queue.topic == wanted.retry_topic
         self.ahead = BitMap64() if cursor is None else cursor.ahead
         self.taken = taken
+        self.gaps: list[Gap] = []
         self._subscription = subscription or Subscription(wanted.group, wanted.topic)
 
     @property
@@ -222,6 +251,11 @@ class _View:
     def was_handed_out(self, offset: int) -> bool:
         """Whether somebody has or had the message."""
         return offset < self.begin or offset in self.ahead
+
+    def forget_retries(self, begin: int, end: int) -> None:
+        """Nothing waits for the retries at these offsets: they are gone."""
+        if self.is_retry:
+            self._subscription.forget_retries_between(begin, end)
 
     def order_of(self, offset: int, key: str | None) -> Order:
         """What order the message keeps."""

@@ -85,7 +85,8 @@ class Server:
         if given is None:
             return {"messages": []}
         await self._broker.keep_promise()
-        return {"messages": self._to_messages(given)}
+        gaps = [gap._asdict() for some in given.chosen for gap in some.gaps]
+        return {"messages": self._to_messages(given, wanted.retry_topic)} | ({"gaps": gaps} if gaps else {})
 
     async def _wanted(self, group: str, body: ReceiveBody) -> Wanted:
         limits = self._limits
@@ -104,12 +105,14 @@ class Server:
             repr((body.tags, body.sql)),
         )
 
-    def _to_messages(self, given: Given) -> list[dict[str, Any]]:
+    def _to_messages(self, given: Given, retries: str) -> list[dict[str, Any]]:
         name, counters = self._broker.name, self._broker.counters
         messages = [message for some in given.chosen for part in some.parts for message in to_dicts(part, name)]
         for receipt, message in enumerate(messages, given.first_receipt):
             message["receipt"] = f"{name}.{receipt}"
             message["invisible_until_ms"] = given.until_ms
+            if message["topic"] == retries:
+                message["stored_topic"], message["topic"] = retries, message["real_topic"]
         counters.messages_out += len(messages)
         return messages
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.gaps import Gap
 from lakemq.model.names import retry_topic
 from lakemq.storage.reader import Slice
 from lakemq.storage.topics import Queue
@@ -32,12 +33,13 @@ class Wanted(NamedTuple):
 
 class Chosen(NamedTuple):
     """What was chosen of one queue; the group goes on at offset `low`, unless its place in the queue was
-    reset once more than `resets` times meanwhile."""
+    reset once more than `resets` times meanwhile. `gaps`: what was gone."""
 
     queue: Queue
     parts: list[Slice]
     low: int
     resets: int
+    gaps: list[Gap]
 
     @property
     def count_rows(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute
 from pyroaring import BitMap64
 
+from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.filter import Filter
 from lakemq.gateway.redrive.columns import to_rows
 from lakemq.gateway.routing.executor import Executor
@@ -20,30 +22,41 @@ from lakemq.storage.topics import Queue
 
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
 
+logger = logging.getLogger(__name__)
+
 PAGE_BYTES = 4 * 1024 * 1024
 PAGE_MESSAGES = 16_384
 
 T = TypeVar("T")
 
 
-async def find_dead_letters(executor: Executor, group: str, condition: Filter | None) -> BitMap64:
-    """The positions of the group's dead letters that wait (Q) and satisfy the condition; None: all.
+async def find_dead_letters(
+    executor: Executor, cold: ColdReader, group: str, condition: Filter | None
+) -> tuple[BitMap64, int]:
+    """The positions of the group's dead letters that wait (Q), in the lake or the log, and satisfy the
+    condition (None: all); and how many letters are in neither any more.
 
-    Raises `InvalidFilter` for what only values can tell, `LogDamaged`.
+    Raises `InvalidFilter` for what only values can tell, `LogDamaged`, `LakeUnreadable`.
     """
-    found = BitMap64()
+    found, seen = BitMap64(), 0
     topic = executor.log.topics.find(dead_letter_topic(group))
     if topic is None:
-        return found
+        return found, 0
 
-    def choose(slices: list[Slice]) -> list[BitMap64]:
-        return [_matching(part, executor.name, condition) for part in slices]
+    def choose(slices: list[Slice]) -> tuple[list[BitMap64], int]:
+        return [_matching(part, executor.name, condition) for part in slices], sum([part.count for part in slices])
 
-    async for pages in _pages(executor, topic.queues[0], topic.queues[0].min_offset, choose):
+    queue = topic.queues[0]
+    given = queue.count_from(queue.floor)
+    async for pages, count in _pages(executor, cold, queue, queue.floor, choose):
+        seen += count
         for page in pages:
             found |= page & executor.state.dead
+    gone = max(given - seen, 0)
+    if gone:
+        logger.warning("%d dead letters of group %s are neither in the log nor in the lake", gone, group)
     # A page's letters may have been redriven while later pages were read.
-    return found & executor.state.dead
+    return found & executor.state.dead, gone
 
 
 def _matching(part: Slice, broker: str, condition: Filter | None) -> BitMap64:
@@ -54,15 +67,15 @@ def _matching(part: Slice, broker: str, condition: Filter | None) -> BitMap64:
     return BitMap64(pc.add(pc.indices_nonzero(mask), pa.scalar(first, pa.uint64())).to_pylist())
 
 
-async def find_copies(executor: Executor, group: str, causes: BitMap64, since: int) -> dict[int, int]:
+async def find_copies(executor: Executor, cold: ColdReader, group: str, causes: BitMap64, since: int) -> dict[int, int]:
     """By position of a dead letter the position of its copy in `%RETRY%{group}`, for those of
-    `causes` that have one in the log at `since` or later. Raises `LogDamaged`."""
+    `causes` that have one at `since` or later. Raises `LogDamaged`, `LakeUnreadable`."""
     copies: dict[int, int] = {}
     topic = executor.log.topics.find(retry_topic(group))
     if topic is None or not causes:
         return copies
     queue = topic.queues[0]
-    begin = executor.reader.offset_at_position(queue, max(since, executor.log.min_position))
+    begin = await _offset_at(executor, cold, queue, since)
 
     def choose(slices: list[Slice]) -> dict[int, int]:
         return {
@@ -72,13 +85,13 @@ async def find_copies(executor: Executor, group: str, causes: BitMap64, since: i
             if cause is not None and cause in causes
         }
 
-    async for page in _pages(executor, queue, begin, choose):
+    async for page in _pages(executor, cold, queue, begin, choose):
         copies |= page
     return copies
 
 
-async def find_record(executor: Executor, queue: Queue, cause: int) -> int | None:
-    """The position of the record in `queue` whose cause that is. Raises `LogDamaged`."""
+async def find_record(executor: Executor, cold: ColdReader, queue: Queue, cause: int) -> int | None:
+    """The position of the record in `queue` whose cause that is. Raises `LogDamaged`, `LakeUnreadable`."""
 
     def choose(slices: list[Slice]) -> int | None:
         for part in slices:
@@ -87,7 +100,7 @@ async def find_record(executor: Executor, queue: Queue, cause: int) -> int | Non
                     return part.first_position + number
         return None
 
-    async for position in _pages(executor, queue, executor.reader.offset_at_position(queue, cause), choose):
+    async for position in _pages(executor, cold, queue, await _offset_at(executor, cold, queue, cause), choose):
         if position is not None:
             return position
     return None
@@ -100,10 +113,24 @@ def _causes(part: Slice) -> list[int | None]:
     return batch.column("cause").slice(part.row, part.count).to_pylist()
 
 
-async def _pages(executor: Executor, queue: Queue, begin: int, choose: Callable[[list[Slice]], T]) -> AsyncIterator[T]:
-    """What `choose` makes of each page of the queue, from the offset to the queue's end of now."""
+async def _offset_at(executor: Executor, cold: ColdReader, queue: Queue, position: int) -> int:
+    """The queue's first offset at that position or later; of what has left the log, the first of all."""
+    if position < executor.log.min_position:
+        return await cold.min_offset(queue)
+    return executor.reader.offset_at_position(queue, position)
+
+
+async def _pages(
+    executor: Executor, cold: ColdReader, queue: Queue, begin: int, choose: Callable[[list[Slice]], T]
+) -> AsyncIterator[T]:
+    """What `choose` makes of each page of the queue, from the offset to the queue's end of now. What is
+    neither in the log nor in the lake is passed over."""
     offset, end = begin, queue.next_offset
     while offset < end:
+        if offset < queue.min_offset:
+            made, offset = await _cold_page(cold, queue, offset, choose)
+            yield made
+            continue
         plan = executor.reader.plan(queue, offset, min(PAGE_MESSAGES, end - offset), PAGE_BYTES)
 
         def carry_out(plan: QueuePlan = plan) -> tuple[T, int]:
@@ -113,7 +140,12 @@ async def _pages(executor: Executor, queue: Queue, begin: int, choose: Callable[
         try:
             made, offset = await asyncio.to_thread(carry_out)
         except PositionGone:
-            # Retention was faster: go on with what is left.
-            offset = max(offset, queue.min_offset)
-            continue
+            continue  # retention was faster: it is in the lake
         yield made
+
+
+async def _cold_page(cold: ColdReader, queue: Queue, offset: int, choose: Callable[[list[Slice]], T]) -> tuple[T, int]:
+    end = queue.min_offset
+    found = await cold.slices(queue, offset, PAGE_MESSAGES, PAGE_BYTES)
+    slices, reached = ([], end) if found is None else found
+    return await cold.run(lambda: choose(slices)), reached

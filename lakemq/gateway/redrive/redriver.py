@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
+from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.filter import Filter, compile_filter
 from lakemq.gateway.redrive.columns import COLUMNS
 from lakemq.gateway.redrive.dead_letters import find_dead_letters, find_record
@@ -37,8 +38,9 @@ SEARCHES_MAX = 2
 class Redriver:
     """Begins redrives, carries them through, and says how they are. `start` once the log is open."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, cold: ColdReader) -> None:
         self._executor = executor
+        self._cold = cold
         self._runs: dict[int, Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._beginning = 0
@@ -56,12 +58,13 @@ class Redriver:
 
     # Beginning -------------------------------------------------------------------------------
 
-    async def begin(self, group: str, where: str | None, rate_per_s: float, dry_run: bool) -> tuple[str, int]:
-        """Redrive the group's dead letters that satisfy `where`; returns the redrive's id, and how
-        many they are. On return it is on disk that they will be. A dry run only says which.
+    async def begin(self, group: str, where: str | None, rate_per_s: float, dry_run: bool) -> tuple[str, int, int]:
+        """Redrive the group's dead letters that satisfy `where`; returns the redrive's id, how many they
+        are, and how many letters of the group are neither in the log nor in the lake any more. On return it
+        is on disk that they will be redriven. A dry run only says which.
 
         Raises `InvalidFilter`, `InvalidRequest`, `FlowControl`, `Busy`, `StoreUnwritable`,
-        `LogDamaged`.
+        `LogDamaged`, `LakeUnreadable`.
         """
         if self._beginning >= SEARCHES_MAX:
             raise Busy(f"{SEARCHES_MAX} redrives are looking for dead letters already")
@@ -71,7 +74,7 @@ class Redriver:
         try:
             condition = None if where is None else await asyncio.to_thread(_compile, where)
             since = self._executor.log.next_position
-            matched = await find_dead_letters(self._executor, group, condition)
+            matched, gone = await find_dead_letters(self._executor, self._cold, group, condition)
             if len(matched) > MATCHED_MAX:
                 raise InvalidRequest(
                     f"{len(matched)} dead letters match, more than {MATCHED_MAX} at a time; narrow the predicate,"
@@ -84,7 +87,7 @@ class Redriver:
         if not dry_run:
             self._spawn(position, redrive)
         await self._executor.log.flushed()
-        return self._executor.message_id(position), len(matched)
+        return self._executor.message_id(position), len(matched), gone
 
     async def _record(self, redrive: Redrive) -> int:
         topic = await self._executor.ensure_topic(REDRIVE_TOPIC)
@@ -101,7 +104,7 @@ class Redriver:
         try:
             if redrive is None:
                 redrive = await self._read(position)
-            run = self._runs[position] = Run(self._executor, position, Progress(redrive))
+            run = self._runs[position] = Run(self._executor, self._cold, position, Progress(redrive))
             await run.run()
         except RedriveNotFound:
             logger.error("the redrive at %d was lost to damage of the log; its dead letters wait", position)  # noqa: TRY400
@@ -141,7 +144,7 @@ class Redriver:
         if position in self._executor.state.redrives:
             return Progress(redrive), "running"
         queue = self._executor.log.topics.queue(REDRIVE_TOPIC, 0)
-        done = await find_record(self._executor, queue, position)
+        done = await find_record(self._executor, self._cold, queue, position)
         row = None if done is None else await self._row(done)
         if row is None:
             raise RedriveNotFound(f"what came of the redrive at {position} was lost to damage of the log")

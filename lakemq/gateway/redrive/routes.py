@@ -30,8 +30,8 @@ def make_router(redriver: Redriver) -> APIRouter:
 
     @router.post("/groups/{group}/dead-letters/redrive", status_code=202, summary="Redrive dead letters")
     async def begin(group: str, body: RedriveBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        redrive_id, matched = await redriver.begin(check_group(group), body.where, body.rate_per_s, body.dry_run)
-        return {"redrive_id": redrive_id, "matched": matched}
+        redrive_id, matched, gone = await redriver.begin(check_group(group), body.where, body.rate_per_s, body.dry_run)
+        return {"redrive_id": redrive_id, "matched": matched} | ({"gone": gone} if gone else {})
 
     @router.get("/redrives/{redrive_id}", summary="How a redrive is")
     async def describe(  # pyright: ignore[reportUnusedFunction]

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.redrive.dead_letters import find_copies
 from lakemq.gateway.redrive.progress import Progress
 from lakemq.gateway.redrive.records import FAILED, done_row
@@ -41,8 +42,9 @@ class _Copies(NamedTuple):
 class Run:
     """Redrives what the record at `position` asks for."""
 
-    def __init__(self, executor: Executor, position: int, progress: Progress) -> None:
+    def __init__(self, executor: Executor, cold: ColdReader, position: int, progress: Progress) -> None:
         self._executor = executor
+        self._cold = cold
         self._position = position
         self._left = progress.redrive.matched.copy()
         self.progress = progress
@@ -74,7 +76,7 @@ class Run:
         """Learn what was redriven before this process began, or by another redrive."""
         redrive = self.progress.redrive
         before = redrive.matched - self._executor.state.dead
-        copies = await find_copies(self._executor, redrive.group, before, redrive.since)
+        copies = await find_copies(self._executor, self._cold, redrive.group, before, redrive.since)
         self.progress.settle(copies, copies.values())
         self._left -= before
 
@@ -85,7 +87,7 @@ class Run:
         chosen = list(islice(self._left, wanted))
         causes = executor.claim(chosen)
         if len(causes) < len(chosen):
-            # What isn't pending has a copy by another redrive, or has left the log: `_finish` tells.
+            # What isn't pending has a copy by another redrive: `_finish` tells.
             self._left &= executor.state.dead
         if not causes:
             await executor.settled(chosen)
@@ -115,7 +117,7 @@ class Run:
     async def _finish(self) -> None:
         redrive, executor = self.progress.redrive, self._executor
         unsettled = await asyncio.to_thread(self.progress.unsettled)
-        copies = await find_copies(executor, redrive.group, unsettled, redrive.since)
+        copies = await find_copies(executor, self._cold, redrive.group, unsettled, redrive.since)
         self.progress.settle(copies, copies.values())
         unsettled.difference_update(BitMap64(list(copies)))
         self.progress.settle(unsettled, [FAILED] * len(unsettled))

@@ -9,6 +9,7 @@ import pyarrow.compute
 
 from lakemq.model.columns import COMPUTED, MESSAGE, STORED
 from lakemq.storage.frame import KIND_MESSAGES, Meta, Run
+from lakemq.storage.reader import Slice
 from lakemq.storage.row_reader import FrameRows
 from lakemq.storage.segment import Frame
 
@@ -85,6 +86,30 @@ def as_parts(batch: pa.RecordBatch) -> list[FrameRows]:
         there = [field.name for field in STORED if stored.column(field.name).null_count == 0]
         parts.append(FrameRows(Frame(meta, stored.select(there)), [0]))
     return parts
+
+
+def as_slices(part: ColdSlice) -> list[Slice]:
+    """The rows as slices of frames, for who reads messages of the log: each is a stretch that is dense in
+    offset and in position and was stored at one time."""
+    batch = part.batch
+    rows = batch.select([field.name for field in COMPUTED]).to_pylist()
+    stored = batch.select([field.name for field in STORED if batch.column(field.name).null_count < batch.num_rows])
+    slices: list[Slice] = []
+    begin = 0
+    for end in range(1, len(rows) + 1):
+        if end < len(rows) and _follows(rows[end - 1], rows[end]):
+            continue
+        first, count = rows[begin], end - begin
+        run = Run(first["topic"], first["queue_id"], first["queue_offset"], count, 0)
+        meta = Meta(KIND_MESSAGES, first["position"], first["store_time_ms"], count, 0, (run,), b"", 0, 0, 0)
+        slices.append(Slice(Frame(meta, stored.slice(begin, count)), run, 0, count))
+        begin = end
+    return slices
+
+
+def _follows(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    dense = all(after[name] == before[name] + 1 for name in ("queue_offset", "position"))
+    return dense and after["store_time_ms"] == before["store_time_ms"]
 
 
 def message_columns(part: ColdSlice, schema: pa.Schema = MESSAGE) -> pa.RecordBatch:
