@@ -11,12 +11,6 @@ class BrokerUnavailable(LakemqError):
     code = "broker_unavailable"
 
 
-class PositionGone(LakemqError):
-    """The log no longer holds positions that were asked for, or never came so far."""
-
-    code = "position_gone"
-
-
 class InvalidOption(LakemqError):
     """An option of `format("lakemq")` is unknown or malformed. The detail names it."""
 

@@ -13,8 +13,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import pyarrow as pa
 
-from lakemq.jobs.errors import BrokerUnavailable, PositionGone
-from lakemq.model.errors import LakemqError
+from lakemq.jobs.errors import BrokerUnavailable
+from lakemq.model.errors import LakemqError, PositionGone
 
 JSON = "application/json"
 PAGE_BYTES_MAX = 16 * 1024 * 1024

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lakemq.jobs.errors import InvalidOption, PositionGone
+from lakemq.jobs.errors import InvalidOption
 from lakemq.jobs.log_client import LogClient, LogEnd
 from lakemq.jobs.sink import BatchSink, StreamSink
 from lakemq.jobs.sink_options import check_columns, parse_sink_options
@@ -31,6 +31,7 @@ from lakemq.jobs.source_columns import arrow_schema_of, log_columns, schema_of, 
 from lakemq.jobs.source_options import SourceOptions, parse_options
 from lakemq.jobs.source_plan import LogPartition, QueueBounds, StreamOffset, share, split
 from lakemq.jobs.source_wait import EndWatch
+from lakemq.model.errors import PositionGone
 
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
 _QUEUE_COLUMNS = ("topic", "queue_id", "queue_offset")

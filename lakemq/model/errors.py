@@ -205,6 +205,7 @@ class LogVersion(LakemqError):
     """The log was written in a version of its format that this lakemq can't read."""
 
     code = "log_version"
+    lasting = True
 
 
 class LakeUnreadable(LakemqError):
@@ -226,6 +227,6 @@ class LogInUse(LakemqError):
 
 
 class PositionGone(LakemqError):
-    """The log no longer holds that position: retention has taken it."""
+    """The log no longer holds that position, as retention has taken it; or it never came so far."""
 
     code = "position_gone"
