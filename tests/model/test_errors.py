@@ -20,9 +20,9 @@ def codes() -> dict[str, list[str]]:
     room has been imported must not decide."""
     found: dict[str, list[str]] = {}
     for file in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            for code in code_of(node) if isinstance(node, ast.ClassDef) else []:
-                found.setdefault(code, []).append(f"{file.relative_to(SOURCE)}: {node.name}")
+        for made in (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ClassDef)):
+            for code in code_of(made):
+                found.setdefault(code, []).append(f"{file.relative_to(SOURCE)}: {made.name}")
     return found
 
 
