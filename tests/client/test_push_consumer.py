@@ -254,9 +254,15 @@ def test_the_listener_of_the_asyncio_face_is_awaited(gateway: GatewayProcess, to
     assert Counter(seen.texts) == Counter(batches.texts) == Counter(numbered(200))
 
 
-def test_broadcasting_gives_all_to_each_and_keeps_its_offsets_in_a_file(
-    gateway: GatewayProcess, topic: str, group: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_broadcasting_gives_all_to_each_and_keeps_its_offsets_in_a_file_of_each(
+    gateway: GatewayProcess,
+    topic: str,
+    group: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     put(gateway.url, topic, numbered(50))
     one, two, again = Seen(), Seen(), Seen()
 
@@ -264,13 +270,10 @@ def test_broadcasting_gives_all_to_each_and_keeps_its_offsets_in_a_file(
         two.add(message)
         raise RuntimeError("broadcasting retries none")
 
-    def options(name: str) -> dict[str, Any]:
-        file = tmp_path / "offsets" / f"{name}.json"
-        return {"brokers": gateway.url, "model": "broadcasting", "consume_from": "first", "offset_file": file}
-
+    options: dict[str, Any] = {"brokers": gateway.url, "model": "broadcasting", "consume_from": "first"}
     with (
-        PushConsumer(group, one.add, **options("one")) as first,
-        PushConsumer(group, listener, **options("two")) as second,
+        PushConsumer(group, one.add, **options) as first,
+        PushConsumer(group, listener, **options) as second,
     ):
         first.subscribe(topic)
         second.subscribe(topic)
@@ -279,7 +282,7 @@ def test_broadcasting_gives_all_to_each_and_keeps_its_offsets_in_a_file(
     assert Counter(one.texts) == Counter(two.texts) == Counter(numbered(50))
     assert "broadcasting retries none" in caplog.text
     put(gateway.url, topic, ["more"])
-    with PushConsumer(group, again.add, **options("one")) as first:
+    with PushConsumer(group, again.add, **options) as first:
         first.subscribe(topic)
         again.wait(["more"])
     assert again.texts == ["more"]
