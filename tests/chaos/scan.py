@@ -16,11 +16,12 @@ COPIES = ("%DLQ%", "%RETRY%")
 
 def scan(caller: Caller, **request: Any) -> bool:
     """Record a `scan` of all that the log has; the system's own topics are only counted."""
-    number = caller.recorder.invoke(caller.name, "scan", begin=0, **request)
+    number = caller.recorder.invoke(caller.name, "scan", **request)
     response = caller.ask(number, "GET", "/v1/log/end")
     if response is None:
         return False
-    at, end = 0, response.json()["end_position"]
+    begin, end = response.json()["begin_position"], response.json()["end_position"]
+    at = begin
     rows: list[list[Any]] = []
     others: list[list[int]] = []
     holes: list[list[int]] = []
@@ -34,7 +35,7 @@ def scan(caller: Caller, **request: Any) -> bool:
             first, last = each.split("-")
             holes.append([int(first), int(last) + 1])
         at = int(response.headers["Lakemq-Next-Position"])
-    caller.recorder.ok(number, rows=rows, others=others, holes=holes, begin=0, end=end)
+    caller.recorder.ok(number, rows=rows, others=others, holes=holes, begin=begin, end=end)
     return True
 
 

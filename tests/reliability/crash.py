@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
+from tests.power import lake_run
 from tests.power.machine import why_not
 from tests.power.run import cut
 from tests.reliability.parts import Done, Part, main
-from tests.storage import kill_run
+from tests.storage import kill_run, power_cuts
 
 LOG_CUTS = 10
+SEED_STEP = 1_000_000
+LAKE_CUT_S = 30
 
 
 def kills(seed: int, seconds: float) -> Done:
@@ -20,6 +26,19 @@ def kills(seed: int, seconds: float) -> Done:
     with tempfile.TemporaryDirectory(prefix="lakemq-kill-") as folder:
         done = kill_run.run(Path(folder), seconds, seed)
     return Done({"kills": done.rounds, "requests": done.ledger.requests, "messages": len(done.ledger.promised)})
+
+
+def calls(seed: int, seconds: float) -> Done:
+    """A death in a mutating call of the log, of power or of the process, in-process: any some seeds die in calls
+    far from one another, and as many as there are calls in all of them."""
+    with tempfile.TemporaryDirectory(prefix="lakemq-calls-") as folder:
+        count = power_cuts.count_calls(Path(folder))
+    end = time.monotonic() + seconds
+    rounds = 0
+    while rounds == 0 or time.monotonic() < end:
+        power_cuts.run_seed(seed * SEED_STEP + rounds, count)
+        rounds += 1
+    return Done({"rounds": rounds})
 
 
 def power(seed: int, seconds: float) -> Done:
@@ -37,9 +56,27 @@ def power(seed: int, seconds: float) -> Done:
     return Done(dict(counts), findings)
 
 
+def lake_power(seed: int, seconds: float) -> Done:
+    """Power cuts under gateway, jobs and lake together; a cut takes about half a minute."""
+    counts, findings = lake_run.cut(seed, max(1, round(seconds / LAKE_CUT_S)))
+    return Done(dict(counts), findings)
+
+
+def drivers(seed: int, seconds: float) -> Done:
+    """kill -9 of the lake's driver amid everything, by the test of it."""
+    kills = max(2, round(seconds / LAKE_CUT_S))
+    environment = os.environ | {"LAKEMQ_TEST_KILLS": str(kills), "LAKEMQ_TEST_SEED": str(seed)}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "tests/jobs/test_lake_kill.py"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return Done({"kills": kills}, [done.stdout[-2000:]] if done.returncode else [])
+
+
 PARTS = {
     "kills": Part("kills of the gateway", kills, "kills", 1_900),
+    "calls": Part("deaths in a call of the log", calls, "rounds", 10_000),
+    "drivers": Part("kills of the driver", drivers, "kills", 100),
     "power": Part("power cuts of the log", power, "cuts", 1_000, why_not),
+    "lake": Part("power cuts of log and lake", lake_power, "cuts", 100, why_not),
 }
 
 if __name__ == "__main__":

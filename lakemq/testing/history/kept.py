@@ -14,7 +14,7 @@ POWER_CUT = "power cut"
 
 
 def find_lost(sightings: Sightings) -> Iterator[Finding]:
-    """Messages that were promised and are not in the last scan, each with where it stood.
+    """Messages that were promised and are neither in the last scan nor in the lake, each with where it stood.
 
     `ack` none promises nothing. `async` promises to outlive the process; a power cut that comes after it
     was asked for excuses it, unless somebody synced after it and was answered before the cut.
@@ -22,8 +22,10 @@ def find_lost(sightings: Sightings) -> Iterator[Finding]:
     scan = sightings.last_scan
     if scan is None:
         return
-    there = {row.payload: row for row in scan.rows}
-    positions = sorted(row.position for row in scan.rows)
+    lake = sightings.last_lake
+    rows = scan.rows if lake is None else scan.rows + lake.rows
+    there = {row.payload for row in rows}
+    positions = sorted(row.position for row in rows)
     synced = _Synced(sightings)
     for payload, every in sightings.sent.items():
         sent = next((each for each in every if each.operation.kind == "produce" and each.operation.ok), None)

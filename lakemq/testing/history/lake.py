@@ -12,7 +12,7 @@ from lakemq.testing.history.sightings import Sightings
 def find_lake_differences(sightings: Sightings) -> Iterator[Finding]:
     """`lake` returns the rows of the table `messages` and `end`: it has every position below. Rows of the
     last scan are looked for in it."""
-    lake = max(sightings.history.done("lake"), key=lambda operation: operation.begun, default=None)
+    lake = sightings.last_lake
     if lake is None:
         return
     scan = sightings.last_scan

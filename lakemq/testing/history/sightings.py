@@ -41,6 +41,7 @@ class Sightings:
         for operation in history.done(*READS):
             self._enter_seen(operation)
         self.last_scan = max(history.done("scan"), key=lambda scan: scan.begun, default=None)
+        self.last_lake = max(history.done("lake"), key=lambda lake: lake.begun, default=None)
 
     def _enter_sent(self, operation: Operation) -> None:
         rows: list[Row | None] = [*operation.rows] if operation.ok else []

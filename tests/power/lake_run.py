@@ -1,0 +1,178 @@
+"""Power cuts under a gateway, its jobs (Spark) and their lake: `python -m tests.power.lake_run --cuts 3 --seed 7`.
+
+Log and lake are on one machine, which loses power at a random time while the jobs write; the log lets go of
+what the lake holds as early as it may. In the end each message that was promised is in log or lake, once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+from lakemq.storage.lake.progress import read_progress
+from lakemq.testing.history import Finding, Recorder, check, name_of_payload
+from tests.chaos.caller import Caller
+from tests.chaos.scan import scan
+from tests.chaos.target import Target
+from tests.chaos.workers import QUEUES, TOPIC, Producer
+from tests.power.machine import Machine, why_not
+
+WAIT_S_MAX = 300.0
+LOAD_S = (0.0, 10.0)
+OPTIONS: dict[str, Any] = {
+    "storage__memory_survives": "false",
+    "storage__segment_bytes": 1024 * 1024,
+    "storage__flush_interval_ms": 20,
+    "storage__retention_ms": 1_000,
+}
+BROKER = "broker-a"
+COLUMNS = ["topic", "queue_id", "queue_offset", "position", "body"]
+
+
+class LakeRun:
+    """One broker and one lake over some power cuts."""
+
+    def __init__(self, folder: Path, recorder: Recorder, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._recorder = recorder
+        self._machine = Machine(folder)
+        self._lake = self._machine.data / "lake"
+        self._jobs_log = folder / "jobs.log"
+        options = OPTIONS | {"lake__dir": self._lake}
+        self._target = Target(self._machine.data / "data", recorder, options, folder / "clock")
+        self._cuts = 0
+        self.counts: Counter[str] = Counter()
+
+    def run(self, cuts: int) -> list[Finding | str]:
+        """So many cuts, and the check."""
+        try:
+            with self._machine:
+                for _ in range(cuts):
+                    self._one_life()
+                    self._recorder.note("machine", "fault", fault="power cut")
+                    self._machine.cut_power()
+                    self._cuts += 1
+                self._last_life()
+        except RuntimeError as error:
+            return [str(error)[-2000:]]
+        history = self._recorder.history()
+        self.counts["cuts"] = self._cuts
+        self.counts["messages"] = sum(len(each.request["payloads"]) for each in history.of("produce"))
+        return [*check(history)]
+
+    def _one_life(self) -> None:
+        self._machine.start(self._chance.randrange(2**32))
+        self._target.start()
+        over = threading.Event()
+        producer = threading.Thread(target=self._produce, args=(over, self._chance.randrange(2**32)))
+        producer.start()
+        try:
+            with self._jobs() as jobs:
+                self._wait_until(lambda: b"lake query: ready" in self._jobs_log.read_bytes(), jobs)
+                time.sleep(self._chance.uniform(*LOAD_S))
+                self._target.running.kill()
+        finally:
+            over.set()
+            producer.join()
+            self._target.kill()
+
+    def _last_life(self) -> None:
+        self._machine.start(0)
+        self._target.start()
+        caller = Caller("checker", self._target)
+        try:
+            with self._jobs() as jobs:
+                end = self._end(caller)
+                self._wait_until(lambda: self._held() >= end, jobs)
+            self._record_lake(end)
+            if not scan(caller):
+                raise RuntimeError("the log can't be read")
+        finally:
+            caller.close()
+            self._target.kill()
+
+    def _end(self, caller: Caller) -> int:
+        answer = caller.ask(self._recorder.invoke(caller.name, "broker"), "GET", "/v1/broker")
+        if answer is None:
+            raise RuntimeError("the broker does not answer")
+        return answer.json()["max_position"]
+
+    def _held(self) -> int:
+        tables = [self._lake / name for name in ("messages", "consume_queue", "message_index")]
+        return min(read_progress(table).held.get(BROKER, -1) for table in tables)
+
+    def _record_lake(self, end: int) -> None:
+        from deltalake import DeltaTable
+
+        number = self._recorder.invoke("checker", "lake")
+        table = DeltaTable(str(self._lake / "messages")).to_pyarrow_table(columns=COLUMNS)
+        found = [row for row in table.to_pylist() if row["topic"] == TOPIC]
+        rows = [[*(row[name] for name in COLUMNS[:4]), name_of_payload(row["body"])] for row in found]
+        self._recorder.ok(number, rows=rows, end=end)
+
+    def _produce(self, over: threading.Event, seed: int) -> None:
+        caller = Caller(f"producer.{self._cuts}", self._target)
+        caller.ask(self._recorder.invoke("maker", "topic"), "PUT", f"/v1/topics/{TOPIC}", json={"queues": QUEUES})
+        worker = Producer(caller, random.Random(seed))
+        while not over.wait(0.03):
+            worker.step()
+        worker.close()
+
+    @contextlib.contextmanager
+    def _jobs(self) -> Generator[subprocess.Popen[bytes]]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
+        environment |= {"LAKEMQ_LAKE__TRIGGER_MS": "0", "LAKEMQ_SPARK__DRIVER_MEMORY": "1g"}
+        environment |= {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1", "LAKEMQ_SQL__PORT": "0"}
+        command = [sys.executable, "-m", "lakemq", "jobs", "lake", "--broker", str(self._target.url)]
+        command += ["--lake", str(self._lake)]
+        with self._jobs_log.open("wb") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+            try:
+                yield process
+            finally:
+                process.kill()
+                process.wait()
+
+    def _wait_until(self, done: Any, jobs: subprocess.Popen[bytes]) -> None:
+        end = time.monotonic() + WAIT_S_MAX
+        while not done():
+            if jobs.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"the jobs ended or did not go on: {self._jobs_log.read_text()[-2000:]}")
+            time.sleep(0.1)
+
+
+def cut(seed: int, cuts: int) -> tuple[Counter[str], list[Finding | str]]:
+    """So many cuts of a broker and a lake of their own."""
+    with tempfile.TemporaryDirectory(prefix="lakemq-lake-power-") as folder, Recorder() as recorder:
+        run = LakeRun(Path(folder), recorder, seed)
+        findings = run.run(cuts)
+    return run.counts, findings
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.power.lake_run", description=__doc__)
+    parser.add_argument("--cuts", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    arguments = parser.parse_args()
+    if (why := why_not()) is not None:
+        sys.stdout.write(f"no power cuts of whole processes: {why}\n")
+        return 0
+    counts, findings = cut(arguments.seed, arguments.cuts)
+    sys.stdout.write(f"seed {arguments.seed}: {dict(counts)}\n" + "".join(f"  {each}\n" for each in findings[:10]))
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
