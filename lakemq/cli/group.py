@@ -128,7 +128,7 @@ def delete(
 
     \b
     lakemq group delete billing
-    lakemq group delete biling --yes
+    lakemq group delete billing --yes
     """
     with connect(context, broker) as client:
         client.group(group)

@@ -28,7 +28,7 @@ from lakemq.client import (
     Unreachable,
     aio,
 )
-from lakemq.model.errors import InvalidFilter, InvalidRequest, InvalidTopic
+from lakemq.model.errors import GroupModelDiffers, InvalidFilter, InvalidRequest, InvalidTopic
 from lakemq.testing import GatewayProcess
 from tests.client.consuming import Seen, make_topic, numbered, offsets, put, view, wait_until
 from tests.client.producing import DEAD, stored
@@ -120,6 +120,19 @@ def test_only_what_is_subscribed_to_comes(gateway: GatewayProcess, topic: str, g
     assert len(by_sql.texts) == 20
 
 
+def test_a_member_of_another_model_than_the_others_is_refused(
+    gateway: GatewayProcess, topic: str, group: str, tmp_path: Path
+) -> None:
+    make_topic(gateway.url, topic, 1)
+    with PushConsumer(group, Seen().add, brokers=gateway.url) as consumer:
+        consumer.subscribe(topic)
+        options: dict[str, Any] = {"brokers": gateway.url, "model": "broadcasting", "offset_file": tmp_path / "offsets"}
+        other = PushConsumer(group, Seen().add, **options)
+        other.subscribe(topic)
+        with pytest.raises(GroupModelDiffers, match=consumer.client_id):
+            other.start()
+
+
 def test_a_bad_filter_is_refused_with_its_place(gateway: GatewayProcess, topic: str, group: str) -> None:
     consumer = PushConsumer(group, Seen().add, brokers=gateway.url)
     consumer.subscribe(topic, sql="price >< 3")
@@ -140,10 +153,10 @@ def stored_topic(url: str, topic: str) -> bool:
 def test_a_message_that_fails_comes_again_and_then_goes_to_the_dead_letters(
     brisk: GatewayProcess, topic: str, group: str
 ) -> None:
-    attempts: list[tuple[str, int, str | None]] = []
+    attempts: list[tuple[str, int, str]] = []
 
     def listener(message: MessageView) -> ConsumeResult:
-        attempts.append((message.text(), message.reconsume_times, message.real_topic))
+        attempts.append((message.text(), message.reconsume_times, message.topic))
         if message.text() == "raises":
             raise RuntimeError("no")
         if message.text() == "dead at once":
@@ -158,7 +171,7 @@ def test_a_message_that_fails_comes_again_and_then_goes_to_the_dead_letters(
         wait_until(lambda: stored_topic(brisk.url, dead) and len(stored(brisk.url, dead)) == 3)
     for text in ("raises", "later"):
         assert [times for each, times, _ in attempts if each == text] == [0, 1, 2]
-    assert {first for _, times, first in attempts if times} == {topic}
+    assert {each for *_, each in attempts} == {topic}, "a retry is of the topic that it was sent to"
     assert [each for each, *_ in attempts].count("dead at once") == 1
     assert [each for each, *_ in attempts].count("good") == 1
     assert sorted(message.body for message in stored(brisk.url, dead)) == [b"dead at once", b"later", b"raises"]
