@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from functools import partial
 from threading import Event, Lock
 from typing import Protocol
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lakemq.jobs.broker_watch import BrokerWatch, Told
 from lakemq.jobs.errors import BrokerUnavailable
-from lakemq.jobs.log_client import LogClient
 from lakemq.model.errors import LakemqError
 
 FAILURES_MAX = 5
@@ -24,7 +25,7 @@ _PAUSE_S_MAX = 30.0
 logger = logging.getLogger(__name__)
 
 
-class Query(Protocol):
+class Query(Told, Protocol):
     """One run of a query."""
 
     batches: int
@@ -43,23 +44,35 @@ class Query(Protocol):
 
 
 def keep_running(
-    name: str, new_run: Callable[[], Query], broker_url: str, stop: Event, turn: Lock, *, batches_until_ready: int = 0
+    name: str,
+    new_run: Callable[[str], Query],
+    watch: BrokerWatch,
+    stop: Event,
+    turn: Lock,
+    *,
+    batches_until_ready: int = 0,
 ) -> None:
     """Runs to the next `stop`; says when the query is ready: after so many batches, which say
     nothing yet of whether it works. Until then it has the `turn`, as one of the queries.
 
-    A broker that is away is waited for. Raises `LakemqError` when the query keeps failing, and
-    what a new run can't mend.
+    `new_run` is given the addresses of the brokers that answer, with commas: at least one is waited for.
+    When one of them dies, or another is there again, a new run begins with those that answer then. Raises
+    `LakemqError` when the query keeps failing, and what a new run can't mend.
     """
     failures = 0
-    while _broker_answers(broker_url, stop):
-        query = new_run()
+    while addresses := watch.wait():
+        query = new_run(",".join(addresses))
         try:
-            error = _run_once(name, query, stop, turn, batches_until_ready)
+            with watch.telling(name, query):
+                has_changed = partial(watch.has_changed, addresses)
+                error = _run_once(name, query, has_changed, stop, turn, batches_until_ready)
         finally:
             query.stop()
-        if error is None:
+        if stop.is_set() and error is None:
             return
+        if error is None:
+            logger.warning("%s query: other brokers answer than before; starting again", name)
+            continue
         failures = 1 if query.batches > batches_until_ready else failures + 1
         if failures >= FAILURES_MAX:
             raise LakemqError(f"the {name} query keeps failing: {_one_line(error)}")
@@ -73,8 +86,11 @@ def say(line: str) -> None:
     sys.stderr.flush()
 
 
-def _run_once(name: str, query: Query, stop: Event, turn: Lock, batches_until_ready: int) -> Exception | None:
-    """One run to its end: None when it was asked to stop. Raises what a new run can't mend."""
+def _run_once(
+    name: str, query: Query, has_changed: Callable[[], bool], stop: Event, turn: Lock, batches_until_ready: int
+) -> Exception | None:
+    """One run to its end: None when it was asked to stop, or the brokers have changed. Raises what a new
+    run can't mend."""
     with turn:  # Spark gives up when a process of Python takes 10 s to start, as one of many may
         if stop.is_set():
             return None
@@ -83,32 +99,14 @@ def _run_once(name: str, query: Query, stop: Event, turn: Lock, batches_until_re
         except (BrokerUnavailable, PySparkException) as error:
             return error
         while query.batches < batches_until_ready and stream.isActive and not stop.wait(_LOOK_S):
-            pass
+            if has_changed():
+                return None
     if stream.isActive and not stop.is_set():
         say(f"{name} query: ready")
-    while not stop.wait(_LOOK_S):
+    while not stop.wait(_LOOK_S) and not has_changed():
         if not stream.isActive:
             return query.failure() or stream.exception() or LakemqError("the stream has ended")
     return None
-
-
-def _broker_answers(broker_url: str, stop: Event) -> bool:
-    """Waits until every broker answers; False when asked to stop before."""
-    for address in broker_url.split(","):
-        client = LogClient(address, retry_s=0)
-        said = False
-        while True:
-            try:
-                client.end()
-                break
-            except BrokerUnavailable as error:
-                if not said:
-                    logger.warning("%s; waiting for it", error.detail)
-                    said = True
-            if stop.wait(1.0):
-                return False
-        client.close()
-    return not stop.is_set()
 
 
 def _one_line(error: Exception) -> str:

@@ -64,6 +64,9 @@ class LakeQuery:
         self._threads = ThreadPoolExecutor(len(TABLES), "lake")
         self._query: StreamingQuery | None = None
         self._failure: Exception | None = None
+        self.topics = ()
+        self.reached: StreamOffset | None = None
+        """How far every table holds each broker's log."""
         self.batches = 0
 
     def start(self) -> StreamingQuery:
@@ -84,6 +87,7 @@ class LakeQuery:
         self._interests = {table.name: self._interest(table) for table in TABLES}
         self._held = {table.name: self._begin_of_table(table) for table in TABLES}
         self._positions = {broker: min(held[broker] for held in self._held.values()) for broker in self._clients}
+        self.reached = StreamOffset(self._positions, 0)
         if self._views is not None:
             self._views.register()
         self._put_compacted()
@@ -155,7 +159,7 @@ class LakeQuery:
         )
 
         def write(frame: DataFrame, epoch: int) -> None:
-            self._gate.run(lambda: self._write_batch(frame, epoch, _end_of_batch(checkpoint, epoch)))
+            self._gate.run(lambda: self._write_batch(frame, epoch, end_of_batch(checkpoint, epoch)))
 
         writer = reader.load().writeStream.queryName("lake").foreachBatch(write)
         writer = writer.trigger(processingTime=f"{lake.trigger_ms} milliseconds")
@@ -169,6 +173,7 @@ class LakeQuery:
             self._failure = failures[0] if isinstance(failures[0], Exception) else None
             raise failures[0]
         self._positions = dict(end.positions)
+        self.reached = end
         self.batches += 1
         self._refresh_views()  # before the broker may let go of what an older view reads from its log
         try:
@@ -250,7 +255,7 @@ def _new_checkpoint(lake: Path) -> Path:
     return checkpoint
 
 
-def _end_of_batch(checkpoint: Path, epoch: int) -> StreamOffset:
+def end_of_batch(checkpoint: Path, epoch: int) -> StreamOffset:
     """The offset that Spark planned the batch to; its begin is the end of the batch before."""
     lines = (checkpoint / "offsets" / str(epoch)).read_text(encoding="utf-8").splitlines()
     content: dict[str, Any] = json.loads(lines[-1])

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakemq.jobs.catalog import lacks_tables, register_catalog, register_live_views
 from lakemq.jobs.discovery import Server, announce
+from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.lake_table import LakeTable
 from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.log_client import LogClient
@@ -33,6 +34,8 @@ _PARTITIONS = 4
 _RETRY_S = 5
 _LOOK_RETRY_S = 1.0
 _TO_THE_END = 2**62
+_UNKNOWN = ""
+"""The name of a broker that has not answered yet, so that nothing is known of its log."""
 
 
 class LiveViews:
@@ -48,13 +51,16 @@ class LiveViews:
         self._lake = lake
         self._options = SourceOptions(brokers=tuple(brokers.split(",")), retry_s=_RETRY_S)
         self._addresses: dict[str, str] = {}
+        self._known: dict[str, tuple[int, int]] = {}
+        self._unreached: list[str] = []
         self._versions: dict[str, int] = {}
         self._lock = Lock()
 
     def register(self) -> None:
         """Makes the catalog anew, and all views over what the tables hold now.
 
-        Raises `BrokerUnavailable` when a broker does not answer.
+        Raises `BrokerUnavailable` when no broker answers. While one does not, a query of the views fails: what
+        it has and the tables lack can't be read.
         """
         register_catalog(self._session, self._lake)
         with self._lock:
@@ -97,15 +103,23 @@ class LiveViews:
             register_live_views(self._session)
 
     def _ends(self) -> dict[str, tuple[int, int]]:
-        """Where each broker's log begins and ends now."""
-        ends: dict[str, tuple[int, int]] = {}
+        """Where each broker's log begins and ends now; of one that is away, as it was when it last answered."""
+        away: dict[str, BrokerUnavailable] = {}
         for address in self._options.brokers:
             client = LogClient(address, _LOOK_RETRY_S)
-            end = client.end()
-            client.close()
+            try:
+                end = client.end()
+            except BrokerUnavailable as error:
+                away[address] = error
+                continue
+            finally:
+                client.close()
             self._addresses[end.broker] = address
-            ends[end.broker] = end.begin_position, end.end_position
-        return ends
+            self._known[end.broker] = end.begin_position, end.end_position
+        if len(away) == len(self._options.brokers):
+            raise next(iter(away.values()))
+        self._unreached = [address for address in away if address not in self._addresses.values()]
+        return dict(self._known)
 
     def _replace(self, table: LakeTable, progress: Progress, ends: Mapping[str, tuple[int, int]]) -> None:
         reader = self._session.read.format("delta").option("versionAsOf", progress.version)
@@ -115,6 +129,7 @@ class LiveViews:
             for broker, (begin, end) in ends.items()
             for low, high in _parts(progress.held.get(broker, begin), end)
         ]
+        partitions += [LogPartition(_UNKNOWN, address, 0, 0, 0, {}, {}) for address in self._unreached]
         tail = table.rows(read_tail(self._session, partitions, table.log_columns, self._options))
         names = list(table.columns)
         history.select(*names).unionAll(tail.select(*names)).createOrReplaceGlobalTempView(table.name)
@@ -146,6 +161,8 @@ def read_tail(
 
 
 def _read_to_end(partition: LogPartition, options: SourceOptions, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    if partition.broker == _UNKNOWN:
+        raise BrokerUnavailable(f"the broker at {partition.address} has not answered since the views were made")
     client = LogClient(partition.address, options.retry_s)
     end = client.end().end_position
     client.close()

@@ -59,8 +59,9 @@ class LogClient:
     idempotent. Picklable until first used.
     """
 
-    def __init__(self, address: str, retry_s: float = 30.0) -> None:
+    def __init__(self, address: str, retry_s: float = 30.0, timeout_s: float = _ANSWER_WAIT_S_MAX) -> None:
         self.address = address
+        self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._connection: http.client.HTTPConnection | None = None
 
@@ -132,6 +133,11 @@ class LogClient:
         answer = self._json("GET", "/v1/broker")
         return int(answer.get("positions", answer)["max_position"])
 
+    def put_jobs(self, beats: Sequence[dict[str, Any]]) -> str:
+        """Tells the broker which jobs are alive; its name."""
+        answer = self._ask("PUT", "/v1/jobs", json.dumps({"jobs": list(beats)}).encode())[1]
+        return str(json.loads(answer)["broker"])
+
     def put_compacted(self, position: int) -> None:
         """Tells the broker that every table holds all below `position`."""
         body = json.dumps({"compacted_position": position}).encode()
@@ -185,17 +191,17 @@ class LogClient:
 
     def _ask_once(self, method: str, path: str, body: bytes | None, kind: str) -> tuple[int, Any, bytes]:
         if self._connection is None:
-            self._connection = _connect(self.address)
+            self._connection = _connect(self.address, self._timeout_s)
         headers = {"Content-Type": kind} if body is not None else {}
         self._connection.request(method, path, body, headers)
         response = self._connection.getresponse()
         return response.status, response.headers, response.read()
 
 
-def _connect(address: str) -> http.client.HTTPConnection:
+def _connect(address: str, timeout_s: float) -> http.client.HTTPConnection:
     parts = urlsplit(address if "://" in address else f"http://{address}")
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    return kind(parts.hostname or "", parts.port, timeout=_ANSWER_WAIT_S_MAX)
+    return kind(parts.hostname or "", parts.port, timeout=timeout_s)
 
 
 def _problem(address: str, status: int, payload: bytes) -> LakemqError:

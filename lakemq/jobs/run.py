@@ -13,6 +13,7 @@ from threading import Event, Lock, Thread
 
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.broker_watch import BrokerWatch
 from lakemq.jobs.connect import server_of
 from lakemq.jobs.discovery import withdraw
 from lakemq.jobs.java import check_java
@@ -50,9 +51,9 @@ logger = logging.getLogger(__name__)
 def run_jobs(settings: Settings, broker_url: str, names: list[str]) -> None:
     """Runs the named jobs, or all, until SIGINT or SIGTERM; `broker_url` may be a list of them.
 
-    A broker that is away is waited for. Raises `LakemqError` for an unknown name, for a lake and
-    a log that do not fit together, and when a query keeps failing. To be called once, in the
-    main thread of a process of its own.
+    A broker that is away is left out until it answers; one at least is waited for. Raises `LakemqError` for
+    an unknown name, for a lake and a log that do not fit together, and when a query keeps failing. To be
+    called once, in the main thread of a process of its own.
     """
     unknown = sorted(set(names) - set(JOBS))
     if unknown:
@@ -67,9 +68,12 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str]) -> None:
     _on_signals(stop)  # Spark has put its own handler for SIGINT there
     try:
         turn = Lock()
-        jobs = _routing_jobs(session, settings, broker_url, chosen, stop, turn)
+        watch = BrokerWatch(broker_url, stop)
+        watch.start()
+        jobs = _routing_jobs(session, settings, watch, chosen, stop, turn)
         if chosen & {LAKE, MAINTENANCE}:
-            jobs.append(_Job(LAKE, partial(_write_lake, session, settings, broker_url, chosen, stop, turn), stop))
+            work = partial(_write_lake, session, settings, broker_url, watch, chosen, stop, turn)
+            jobs.append(_Job(LAKE, work, stop))
         _run_to_end(jobs, stop)
     finally:
         session.stop()
@@ -105,7 +109,7 @@ def _run_to_end(jobs: list[_Job], stop: Event) -> None:
 
 
 def _routing_jobs(
-    session: SparkSession, settings: Settings, broker_url: str, chosen: set[str], stop: Event, turn: Lock
+    session: SparkSession, settings: Settings, watch: BrokerWatch, chosen: set[str], stop: Event, turn: Lock
 ) -> list[_Job]:
     rules = [rule for name, rules in ROUTING.items() if name in chosen for rule in rules]
     if not rules:
@@ -114,14 +118,20 @@ def _routing_jobs(
 
     def keep(rule: Rule) -> None:
         # The first batch is one without messages: its code is warm then.
-        new_run = partial(RoutingQuery, own, settings, broker_url, rule)
-        keep_running(rule.name, new_run, broker_url, stop, turn, batches_until_ready=1)
+        new_run = partial(RoutingQuery, own, settings, rule)
+        keep_running(rule.name, new_run, watch, stop, turn, batches_until_ready=1)
 
     return [_Job(rule.name, partial(keep, rule), stop) for rule in rules]
 
 
 def _write_lake(
-    session: SparkSession, settings: Settings, broker_url: str, chosen: set[str], stop: Event, turn: Lock
+    session: SparkSession,
+    settings: Settings,
+    broker_url: str,
+    watch: BrokerWatch,
+    chosen: set[str],
+    stop: Event,
+    turn: Lock,
 ) -> None:
     """The jobs that write the lake: one process at a time runs them."""
     lock = LakeLock(session, settings.lake.dir)
@@ -136,11 +146,12 @@ def _write_lake(
         if LAKE not in chosen:
             heal(settings.lake.dir)
         maintenance.start()  # who holds the lock also does what other processes ask for
-        if LAKE in chosen:
-            keep_running(LAKE, partial(LakeQuery, session, settings, broker_url, views), broker_url, stop, turn)
-        else:
-            say("maintenance: ready")
-            stop.wait()
+        with watch.telling(MAINTENANCE) if MAINTENANCE in chosen else nullcontext():
+            if LAKE in chosen:
+                keep_running(LAKE, partial(LakeQuery, session, settings, views=views), watch, stop, turn)
+            else:
+                say("maintenance: ready")
+                stop.wait()
     finally:
         maintenance.stop()
         withdraw(settings.lake.dir)

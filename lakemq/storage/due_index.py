@@ -18,6 +18,7 @@ from lakemq.model.wheel import FANOUT, WIDTHS_MS, Slot, slot_of
 from lakemq.storage.bitmaps import pack, unpack
 
 SECOND_MS = WIDTHS_MS[0]
+OVER_MAX = 1_000
 SLACK = 10_000
 """So many that wait no more may be left in it, beside as many as wait."""
 
@@ -37,16 +38,18 @@ class DueIndex:
 
     @property
     def slots(self) -> int:
-        """How many slots there are: a few hundred at most, and as many seconds as are overdue."""
+        """How many slots there are: some hundreds, and of what is overdue at most `OVER_MAX` after a `merge`."""
         return len(self._slots)
 
     def add(self, first: int, dues_ms: Sequence[int], now_ms: int) -> None:
         """The positions from `first` on are due then, seen from `now_ms`."""
+        by_second: dict[int, BitMap64] = {}  # what comes together is mostly due together
         for position, due_ms in enumerate(dues_ms, first):
-            slot = _slot(due_ms, now_ms)
-            positions = self._slots.get(slot)
+            second = due_ms // SECOND_MS
+            positions = by_second.get(second)
             if positions is None:
-                positions = self._slots[slot] = BitMap64()
+                # A second lies in one slot: whatever its milliseconds, as all widths are whole seconds.
+                positions = by_second[second] = self._slots.setdefault(_slot(second * SECOND_MS, now_ms), BitMap64())
             positions.add(position)
 
     def over(self, at_ms: int) -> list[Slot]:
@@ -99,6 +102,14 @@ class DueIndex:
             held -= positions
             if not held:
                 del self._slots[slot]
+
+    def merge(self, at_ms: int) -> None:
+        """Make one slot of those that are over at that time, once they are many: what nobody decides
+        would else take a slot a second."""
+        over = self.over(at_ms)
+        if len(over) > OVER_MAX:
+            merged = BitMap64.union(*(self._slots.pop(slot) for slot in over))
+            self._slots.setdefault(Slot(SECOND_MS, at_ms // SECOND_MS - 1), BitMap64()).update(merged)
 
     def tidy(self, waiting: BitMap64) -> None:
         """Forget what waits no more, once that is much."""

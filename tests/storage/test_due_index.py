@@ -64,6 +64,19 @@ def test_what_can_not_be_done_now_is_looked_at_later() -> None:
     assert index.count(NOW + 61_000, waiting, BitMap64([8])) == 1
 
 
+def test_what_nobody_decides_takes_no_slot_a_second_for_ever() -> None:
+    index, count = DueIndex(), 5_000
+    dues = {number: NOW + 1_000 * number for number in range(count)}
+    for number, due_ms in dues.items():
+        index.add(number, [due_ms], due_ms)
+    index.add(count, [NOW + DAY], NOW)
+    waiting = BitMap64(range(count + 1))
+    index.merge(NOW + 1_000 * (count - 10))
+    assert index.slots < 20
+    assert index.count(NOW + 1_000 * (count - 10), waiting, NOTHING) == count - 10
+    assert index.count(NOW + 1_000 * count, waiting, NOTHING) == count
+
+
 def test_its_size_follows_what_waits_whatever_has_been() -> None:
     index, waiting = DueIndex(), BitMap64()
     for first in range(0, 200_000, 1_000):

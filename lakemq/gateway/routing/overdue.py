@@ -93,6 +93,7 @@ class Overdue:
         if self._executor.log.unwritable is not None:
             return False
         at_ms = now_ms - self._grace_ms
+        self._executor.state.dues.merge(at_ms)
         more = await self._sort_out(at_ms)
         if not self._decides or now_ms < self._begin_ms:
             return more

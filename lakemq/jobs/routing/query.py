@@ -16,11 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.batch_gate import BatchGate
-from lakemq.jobs.lake_query import CHECKPOINTS
+from lakemq.jobs.lake_query import CHECKPOINTS, end_of_batch
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.routing.sender import Decision, DecisionSender
 from lakemq.jobs.routing.stream import POOL
 from lakemq.jobs.routing.terms import BrokerRouting, Kind, RoutingTerms
+from lakemq.jobs.source_plan import StreamOffset
 from lakemq.settings import Settings
 
 MESSAGES_PER_TRIGGER_MAX = 200_000
@@ -77,7 +78,7 @@ class RoutingQuery:
     is done already, and changes nothing. So two processes may run the same query.
     """
 
-    def __init__(self, session: SparkSession, settings: Settings, address: str, rule: Rule) -> None:
+    def __init__(self, session: SparkSession, settings: Settings, rule: Rule, address: str) -> None:
         self._session = session
         self._settings = settings
         self._address = address
@@ -87,6 +88,9 @@ class RoutingQuery:
         self._failure: Exception | None = None
         self._gate = BatchGate()
         self._checkpoint: Path | None = None
+        self.topics = rule.topics
+        self.reached: StreamOffset | None = None
+        """How far it has decided."""
         self.batches = 0
 
     def start(self) -> StreamingQuery:
@@ -98,8 +102,12 @@ class RoutingQuery:
         rows = self._rule.rows(self._log(brokers), brokers.terms)
         sender = self._sender
 
-        def decide(frame: DataFrame, _epoch: int) -> None:
+        checkpoint = self._checkpoint
+        self.reached = StreamOffset(brokers.begins, 0)
+
+        def decide(frame: DataFrame, epoch: int) -> None:
             self._gate.run(lambda: self._send(sender, frame, brokers.terms))
+            self.reached = end_of_batch(checkpoint, epoch)
 
         writer = rows.writeStream.queryName(self._rule.name).foreachBatch(decide)
         writer = writer.trigger(processingTime=f"{self._trigger_ms(brokers.terms)} milliseconds")

@@ -26,7 +26,7 @@ def running(spark: SparkSession, url: str, lake: Path, *names: str) -> Generator
     in a process of its own."""
     settings = Settings(lake=Lake(dir=lake), routing=Routing(tick_ms=100))
     rules = [rule for name in names for rule in ROUTING[name]]
-    queries = [RoutingQuery(routing_session(spark), settings, url, rule) for rule in rules]
+    queries = [RoutingQuery(routing_session(spark), settings, rule, url) for rule in rules]
     try:
         for query in queries:
             stream = query.start()
