@@ -165,7 +165,7 @@ class Receiver(Worker):
         answer = self.caller.ask(number, "POST", f"/v1/groups/{GROUP}/receive", json=content)
         if answer is not None:
             messages: list[dict[str, Any]] = answer.json()["messages"]
-            self.recorder.ok(number, rows=[row_of(each) for each in messages])
+            self.recorder.ok(number, rows=[_received(each) for each in messages])
             for message in messages:
                 self._settle(message)
 
@@ -178,11 +178,23 @@ class Receiver(Worker):
             if answer is not None:
                 done = answer.json()["receipts"][0]["status"] == "ok"
                 self.recorder.end(number, "ok" if done else "failed")
+        elif self.chance.random() < 0.5:
+            number = self.invoke("nack", group=GROUP, payloads=[payload])
+            nacked = {"receipt": message["receipt"], "delay_level": 1, "max_reconsume_times": ATTEMPTS_MAX}
+            content = {"client_id": self.caller.name, "messages": [nacked]}
+            if self.caller.ask(number, "POST", f"/v1/groups/{GROUP}/nacks", json=content) is not None:
+                self.recorder.ok(number)
         else:
             number = self.invoke("nack", group=GROUP, payloads=[payload])
             content = {"receipt": message["receipt"], "invisible_ms": 0}
             if self.caller.ask(number, "POST", f"/v1/groups/{GROUP}/invisibility", json=content) is not None:
                 self.recorder.ok(number)
+
+
+def _received(message: dict[str, Any]) -> list[Any]:
+    """A message that was received: a retry names its real topic, and its place in the retry topic."""
+    again = message["reconsume_times"] > 0
+    return row_of(message | {"topic": f"%RETRY%{GROUP}"} if again else message)
 
 
 class Consumer(Worker):
