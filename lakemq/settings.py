@@ -51,6 +51,10 @@ class Broker(_Section):
 class Gateway(_Section):
     """Where the gateway listens, and how much it takes on at once.
 
+    A head must be whole within `head_ms_max`; of a body, and of an answer, `stall_bytes_min` must get through in
+    each `stall_ms_max`; a connection without a request is closed after `idle_ms_max`. `answer_bytes_max`: of answers
+    that clients have not taken yet, all together.
+
     `hosts`: other names that a request's `Host` may have, with or without a port. `origins`: other pages
     that may use the gateway, as a browser's `Origin` names them.
     """
@@ -63,6 +67,12 @@ class Gateway(_Section):
     request_bytes_max: int = Field(default=64 * MIB, ge=1, le=GIB)
     request_bytes_in_flight_max: int = Field(default=256 * MIB, ge=1)
     connections_max: int = Field(default=20_000, ge=1)
+    connections_per_client_max: int = Field(default=15_000, ge=1)
+    head_ms_max: int = Field(default=10_000, ge=10, le=HOUR_MS)
+    idle_ms_max: int = Field(default=75_000, ge=10, le=HOUR_MS)
+    stall_ms_max: int = Field(default=10_000, ge=10, le=HOUR_MS)
+    stall_bytes_min: int = Field(default=10 * KIB, ge=1)
+    answer_bytes_max: int = Field(default=64 * MIB, ge=1)
     waiters_max: int = Field(default=20_000, ge=1)
     messages_per_pull_max: int = Field(default=10_000, ge=1, le=100_000)
     pull_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=GIB)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 
 from lakemq.gateway.decode.media_type import check_utf8, media_type
 from lakemq.gateway.problems import Answer
-from lakemq.model.errors import Busy, InvalidRequest, MessageTooLarge, UnsupportedMediaType
+from lakemq.model.errors import InvalidRequest, MessageTooLarge, UnsupportedMediaType
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -28,15 +28,9 @@ class Disconnected(Exception):
     """The client went away before its request was whole."""
 
 
-class InFlight(Protocol):
-    """Counts the bytes of the requests that are under way."""
-
-    in_flight_bytes: int
-
-
-async def read_body(receive: Receive, bytes_max: int, meter: InFlight, in_flight_max: int) -> bytes:
-    """The request's body. Raises `MessageTooLarge` as soon as it is, `Busy` when all bodies that are
-    being read are too large together, and `Disconnected`."""
+async def read_body(receive: Receive, bytes_max: int) -> bytes:
+    """The request's body. Raises `MessageTooLarge` as soon as it is, and `Disconnected`. That all bodies which are
+    being read aren't too large together is the connections' matter (`watch.Uploads`)."""
     message = await receive()
     if message["type"] == "http.disconnect":
         raise Disconnected
@@ -45,32 +39,25 @@ async def read_body(receive: Receive, bytes_max: int, meter: InFlight, in_flight
         if len(body) > bytes_max:
             raise _too_large(bytes_max)
         return body
-    return await _read_pieces(receive, body, bytes_max, meter, in_flight_max)
+    return await _read_pieces(receive, body, bytes_max)
 
 
-async def _read_pieces(receive: Receive, first: bytes, bytes_max: int, meter: InFlight, in_flight_max: int) -> bytes:
+async def _read_pieces(receive: Receive, first: bytes, bytes_max: int) -> bytes:
     pieces = [first]
     size = len(first)
-    meter.in_flight_bytes += size
-    try:
-        more = True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            piece, more = message["body"], message["more_body"]
-            pieces.append(piece)
-            size += len(piece)
-            meter.in_flight_bytes += len(piece)
-            if size > bytes_max:
-                pieces.clear()
-                await drain(receive, more)
-                raise _too_large(bytes_max)
-            if meter.in_flight_bytes > in_flight_max:
-                raise Busy("the requests under way have too many bytes together")
-        return b"".join(pieces)
-    finally:
-        meter.in_flight_bytes -= size
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        piece, more = message["body"], message["more_body"]
+        pieces.append(piece)
+        size += len(piece)
+        if size > bytes_max:
+            pieces.clear()
+            await drain(receive, more)
+            raise _too_large(bytes_max)
+    return b"".join(pieces)
 
 
 async def drain(receive: Receive, more: bool) -> None:

@@ -18,6 +18,7 @@ from lakemq.gateway.letting_go import LettingGo
 from lakemq.gateway.redrive import Redriver
 from lakemq.gateway.routing.router import Router
 from lakemq.gateway.sinks.committer import Sinks
+from lakemq.gateway.workshop import Workshop
 from lakemq.model.errors import Busy, InvalidRequest, LakemqError, ReadOnlyTopic
 from lakemq.model.names import SYSTEM_PREFIXES, check_writable
 from lakemq.settings import Settings
@@ -54,7 +55,9 @@ class Broker:
         self.idempotency = IdempotencyTable(settings.idempotency.window_ms, settings.idempotency.keys_max)
         self.counters = Counters()
         self.gaps = Gaps()
-        self.in_flight_bytes = 0
+        in_work = max(settings.gateway.request_bytes_in_flight_max // 2, settings.gateway.request_bytes_max)
+        self.decoding = Workshop("decode", in_work)
+        self.answering = Workshop("answer", in_work)
         self.stopping = False
         self.router = Router(settings, self.log, self.reader, self.clock, self.system_topic, self._wait_within)
         self.router.executor.read_cold = self.cold.parts
@@ -106,6 +109,8 @@ class Broker:
         await self.sinks.close()
         await self.router.close()
         self.cold.close()
+        self.decoding.close()
+        self.answering.close()
         await self.log.close()
         if self._lock is not None:
             self._lock.release()

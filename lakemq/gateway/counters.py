@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class Counters:
-    """Totals since the process began. Bytes are of bodies in requests, of answers in pulls."""
+    """Totals since the process began. Bytes are of bodies in requests, of answers in pulls. `cut`: connections
+    that were closed on a client that was too slow. `unsent_bytes()`: of answers that clients have not taken yet."""
 
     messages_in: int = 0
     bytes_in: int = 0
     messages_out: int = 0
     bytes_out: int = 0
+    cut: int = 0
+    unsent_bytes: Callable[[], int] = int
     problems: dict[str, int] = field(default_factory=dict[str, int])
 
     def problem(self, code: str) -> None:

@@ -94,7 +94,7 @@ def make_router(broker: Broker) -> APIRouter:
         topics: str | None = None,
         pattern: str | None = None,
         columns: str | None = None,
-        bytes_max: Annotated[int, Query(ge=1, le=256 * MIB)] = 16 * MIB,
+        bytes_max: Annotated[int, Query(ge=1, le=32 * MIB)] = 16 * MIB,
     ) -> Response:
         if begin < log.min_position:
             raise PositionGone(f"the log begins with position {log.min_position}; {begin} is gone")
@@ -107,7 +107,7 @@ def make_router(broker: Broker) -> APIRouter:
             holes = positions_without(slices, begin, reached) if wanted is None else []
             return to_arrow(slices, broker.name, schema), reached, holes
 
-        body, reached, holes = await asyncio.to_thread(carry_out)
+        body, reached, holes = await broker.answering.run(carry_out)
         headers = {"lakemq-next-position": str(max(reached, begin))}
         if holes:
             headers["lakemq-holes"] = to_header(holes).decode()

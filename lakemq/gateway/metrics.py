@@ -39,6 +39,9 @@ class BrokerCollector(Collector):
             positions.add_metric([kind.removesuffix("_position")], position)
         yield positions
         yield from self._room()
+        yield CounterMetricFamily("lakemq_connections_cut", "Closed on clients that were too slow.", counters.cut)
+        unsent = counters.unsent_bytes()
+        yield GaugeMetricFamily("lakemq_unsent_bytes", "Bytes of large answers that clients haven't taken.", unsent)
         yield GaugeMetricFamily("lakemq_topics", "Topics.", len(log.topics))
         yield GaugeMetricFamily("lakemq_segments", "Segments of the log.", len(log.segments))
         yield GaugeMetricFamily("lakemq_waiting_requests", "Requests that are held.", broker.waiting)

@@ -36,6 +36,7 @@ STATUS: dict[str, int] = {
     "already_delivered": 409,
     "receipt_expired": 409,
     "position_gone": 410,
+    "request_too_slow": 408,
     "message_too_large": 413,
     "unsupported_media_type": 415,
     "wrong_host": 421,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from lakemq.gateway.asgi import Receive, Scope, Send, check_names, parse_query, read_body, send_answer
 from lakemq.gateway.asides import Asides
 from lakemq.gateway.broker import Broker
-from lakemq.gateway.decode import ArrowRows, decode, inflate
+from lakemq.gateway.decode import ArrowRows, Limits, decode, inflate
 from lakemq.gateway.decode.raw_form import CURLS_OWN
 from lakemq.gateway.placement import Batch
 from lakemq.gateway.problems import Answer
-from lakemq.model.errors import Busy, InvalidRequest
+from lakemq.model.errors import InvalidRequest
 from lakemq.model.message import Draft
 from lakemq.model.names import check_group
 from lakemq.storage.appends import Key, Stored
@@ -67,6 +67,24 @@ def plain_properties(headers: list[tuple[bytes, bytes]]) -> dict[str, str] | Non
     return _raw_properties(content_type or _OCTETS)
 
 
+def _decode_whole(headers: dict[str, str], body: bytes, scope: str, limits: Limits) -> _Decoded:
+    """The messages of a request as it came, and its idempotency key if it has one."""
+    encoding = headers.get("content-encoding", "")
+    plain = inflate(encoding, body, limits.request_bytes_max) if encoding else body
+    rows = decode(headers.get("content-type", ""), headers, plain, limits)
+    text = headers.get("idempotency-key")
+    if text is None:
+        return _Decoded(rows, None)
+    if not 1 <= len(text) <= 256:
+        raise InvalidRequest("an Idempotency-Key has 1 to 256 characters")
+    return _Decoded(rows, make_key(scope, text, _payload_headers(headers), plain))
+
+
+class _Decoded(NamedTuple):
+    rows: list[Draft] | ArrowRows
+    key: Key | None
+
+
 class Producer:
     """Serves produce requests of one broker."""
 
@@ -75,7 +93,6 @@ class Producer:
         self._log = broker.log
         self._id_prefix = broker.name.encode() + b"."
         self._default_ack = "sync" if broker.settings.storage.flush == "sync" else "async"
-        self._in_flight_max = broker.settings.gateway.request_bytes_in_flight_max
         self.small_bytes = min(SMALL_BYTES, broker.limits.message_bytes_max)
         # Bounded by topics.topics_max: a topic that isn't open any more is looked up again.
         self.open_topics: dict[str, Topic] = {}
@@ -88,9 +105,7 @@ class Producer:
         query_string = scope["query_string"]
         ack = self._ack(query_string) if query_string else self._default_ack
         properties = plain_properties(scope["headers"])
-        if broker.in_flight_bytes > self._in_flight_max:
-            raise Busy("the requests under way have too many bytes together")
-        body = await read_body(receive, broker.limits.request_bytes_max, broker, self._in_flight_max)
+        body = await read_body(receive, broker.limits.request_bytes_max)
         size = len(body)
         if properties is not None and size <= self.small_bytes and ack != "none":
             await self._store_raw(name, body, properties, ack, send)
@@ -108,19 +123,14 @@ class Producer:
         ack = self._ack_of(query)
         if ack == "none":
             raise InvalidRequest("ack=none has no result, and a transaction needs its id")
-        if broker.in_flight_bytes > self._in_flight_max:
-            raise Busy("the requests under way have too many bytes together")
-        body = await read_body(receive, broker.limits.request_bytes_max, broker, self._in_flight_max)
+        body = await read_body(receive, broker.limits.request_bytes_max)
         await self._serve_decoded(scope, send, name, body, ack, group)
 
     async def _serve_decoded(
         self, scope: Scope, send: Send, name: str, body: bytes, ack: str, group: str | None
     ) -> None:
-        self._broker.in_flight_bytes += len(body)
-        try:
+        with self._broker.decoding.holding(len(body)):
             answer = await self._store_decoded(scope, name, body, ack, group)
-        finally:
-            self._broker.in_flight_bytes -= len(body)
         await send_answer(send, answer)
 
     async def _store_raw(self, name: str, body: bytes, properties: dict[str, str], ack: str, send: Send) -> None:
@@ -160,15 +170,14 @@ class Producer:
 
     async def _store_decoded(self, scope: Scope, name: str, body: bytes, ack: str, group: str | None) -> Answer:
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
-        encoding = headers.get("content-encoding", "")
-        plain = inflate(encoding, body, self._broker.limits.request_bytes_max) if encoding else body
-        content_type = headers.get("content-type", "")
-        rows = await self._decode(content_type, headers, plain)
+        if "idempotency-key" in headers and ack == "none":
+            raise InvalidRequest("ack=none has no result to repeat: it takes no Idempotency-Key")
+        scope_of_key = name if group is None else f"{name}/{group}"  # a slash is in no name
+        rows, key = await self._decode(headers, body, scope_of_key)
+        del body
         topic = self.open_topics[name] = await self._broker.writable_topic(name)
-        if "idempotency-key" in headers:
-            if ack == "none":
-                raise InvalidRequest("ack=none has no result to repeat: it takes no Idempotency-Key")
-            return await self._store_once(topic, rows, headers, plain, ack, group)
+        if key is not None:
+            return await self._store_once(topic, rows, key, ack, group)
         storing = await self._append(topic, rows, None, group)
         if ack == "none":
             storing.add_done_callback(_forget)
@@ -179,27 +188,17 @@ class Producer:
         await self._keep_promise(ack)
         return self._answer(stored, rows, group)
 
-    async def _decode(self, content_type: str, headers: dict[str, str], body: bytes) -> list[Draft] | ArrowRows:
+    async def _decode(self, headers: dict[str, str], body: bytes, scope: str) -> _Decoded:
         """The request's messages; in a thread when that takes long enough for others to notice."""
-        if len(body) <= (LARGE_ARROW_BYTES if content_type == ARROW_TYPE else LARGE_BYTES):
-            return decode(content_type, headers, body, self._broker.limits)
-        return await asyncio.to_thread(decode, content_type, headers, body, self._broker.limits)
+        large = LARGE_ARROW_BYTES if headers.get("content-type") == ARROW_TYPE else LARGE_BYTES
+        if len(body) <= large and "content-encoding" not in headers:
+            return _decode_whole(headers, body, scope, self._broker.limits)
+        return await self._broker.decoding.run(_decode_whole, headers, body, scope, self._broker.limits)
 
     async def _store_once(
-        self,
-        topic: Topic,
-        rows: list[Draft] | ArrowRows,
-        headers: dict[str, str],
-        body: bytes,
-        ack: str,
-        group: str | None,
+        self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key, ack: str, group: str | None
     ) -> Answer:
         """Store the request unless one with its key was stored in the window."""
-        text = headers["idempotency-key"]
-        if not 1 <= len(text) <= 256:
-            raise InvalidRequest("an Idempotency-Key has 1 to 256 characters")
-        scope = topic.name if group is None else f"{topic.name}/{group}"  # a slash is in no name
-        key = make_key(scope, text, _payload_headers(headers), body)
         while (other := self._storing.get(key.key)) is not None:
             await asyncio.wait([other])
         table, reader = self._broker.idempotency, self._broker.reader

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lakemq.gateway.asgi import App, Receive, Scope, Send, send_answer
+from lakemq.gateway.counters import Counters
 from lakemq.gateway.guard import Guard
 from lakemq.gateway.problems import Answer, make_problem, to_bytes
 from lakemq.gateway.quick import Quick
+from lakemq.gateway.watch import Phase, Unsent, Uploads
+from lakemq.settings import Gateway
 
 HEAD_BYTES_MAX = 64 * 1024
 """Of a request line and its headers, of a chunk's extensions, of trailers: what is no body."""
-
-
-async def _refuse_for_now(scope: Scope, receive: Receive, send: Send) -> None:
-    close = [(b"connection", b"close")]
-    await send_answer(send, make_problem("busy", "the gateway has as many connections as it may", close))
 
 
 def _refuse(answer: Answer) -> App:
@@ -27,6 +26,10 @@ def _refuse(answer: Answer) -> App:
         await send_answer(send, answer)
 
     return app
+
+
+def _too_many(whose: str) -> Answer:
+    return make_problem("busy", f"{whose} as many connections as it may", [(b"connection", b"close")])
 
 
 class _NoEvent:
@@ -65,7 +68,7 @@ class QuickCycle:
 class Connection(HttpToolsProtocol):
     """One connection. `make_connection_class` says how many there may be."""
 
-    connections_max: int
+    rules: ConnectionRules
     quick: Quick
     guard: Guard
 
@@ -76,15 +79,39 @@ class Connection(HttpToolsProtocol):
         self._upgrading = False
         self._running: Any = None
         self._held: list[bytes] | None = None
+        self._refused = False
+        self._number = 0
+        self._phase = Phase.IDLE
+        self.received_bytes = 0
+        self.seen: tuple[int, Phase] = (0, Phase.IDLE)
+        self.seen_s = self.unsent_s = self.loop.time()
+        self.seen_bytes = self.unsent_bytes = 0
+
+    # Life ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.connections_max:
-            self.app = _refuse_for_now  # pyright: ignore[reportAttributeAccessIssue]
+        rules, peer = self.rules, self._peer
+        rules.of_client[peer] = count = rules.of_client.get(peer, 0) + 1
+        if len(self.connections) > rules.connections_max:
+            self._refuse_all(_too_many("the gateway has"))
+        elif count > rules.connections_per_client_max:
+            self._refuse_all(_too_many("this client has"))
+
+    @property
+    def _peer(self) -> str | None:
+        return self.client[0] if self.client else None
+
+    def _refuse_all(self, answer: Answer) -> None:
+        self._refused = True
+        self.app = _refuse(answer)  # pyright: ignore[reportAttributeAccessIssue]
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
-        self._bytes_since_body += len(data)
+        size = len(data)
+        self.received_bytes += size
+        self._bytes_since_body += size
+        if self._phase is not Phase.BODY:
+            self._phase = Phase.HEAD
         try:
             self._feed(data)
         except httptools.HttpParserError:
@@ -117,6 +144,8 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._bytes_since_body = 0
+        self._number += 1
+        self._phase = Phase.BODY
         if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
             self._upgrading = True
             return
@@ -153,7 +182,7 @@ class Connection(HttpToolsProtocol):
             and parser.get_http_version() == "1.1"
             and not self.flow.write_paused
             and not self.expect_100_continue
-            and self.app is not _refuse_for_now
+            and not self._refused
         )
 
     def _go_the_long_way(self) -> None:
@@ -162,9 +191,10 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
         self._begun = True
         for piece in held or ():
-            super().on_body(piece)
+            self._take(piece)
 
     def on_message_complete(self) -> None:
+        self._phase = Phase.SERVED
         held = self._held
         if held is not None:
             body = held[0] if len(held) == 1 else b"".join(held)
@@ -177,14 +207,31 @@ class Connection(HttpToolsProtocol):
                 return
             self._go_the_long_way()
         if not self._upgrading:
+            self.rules.uploads.remove(self)
             super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
         self._bytes_since_body = 0
         if self._held is not None:
             self._held.append(body)
+        else:
+            self._take(body)
+
+    def _take(self, body: bytes) -> None:
+        if self._upgrading or self.cycle.response_complete or self.rules.uploads.add(self, len(body)):
+            super().on_body(body)
+        else:
+            self._give_up("busy", "the bodies that are on their way have too many bytes together")
+
+    def on_response_complete(self) -> None:
+        """Go on with what has come meanwhile. How long a connection may be idle is the watch's matter."""
+        self.server_state.total_requests += 1
+        self.rules.uploads.remove(self)
+        if self.transport.is_closing():
             return
-        super().on_body(body)
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
 
     def send_400_response(self, msg: str) -> None:
         cycle = self.cycle
@@ -199,7 +246,65 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        rules, peer = self.rules, self._peer
+        rules.unsent.remove(self)
+        rules.uploads.remove(self)
+        rules.of_client[peer] -= 1
+        if not rules.of_client[peer]:
+            del rules.of_client[peer]
         self._leave()
+
+    # As it is watched ------------------------------------------------------------------------
+
+    @property
+    def at(self) -> tuple[int, Phase]:
+        phase = self._phase
+        if phase is Phase.SERVED and not self.pipeline and (not self.cycle or self.cycle.response_complete):
+            phase = Phase.IDLE
+        return self._number, phase
+
+    @property
+    def held_up(self) -> bool:
+        return self.flow.read_paused
+
+    def unsent(self) -> int:
+        return self.transport.get_write_buffer_size() if self.flow.write_paused else 0
+
+    def close_idle(self) -> None:
+        self.transport.close()
+
+    def time_out(self, detail: str) -> None:
+        self._give_up("request_too_slow", detail)
+
+    def cut(self) -> None:
+        self.rules.counters.cut += 1
+        self.rules.unsent.remove(self)
+        self.transport.abort()
+        self._leave()
+
+    def _give_up(self, code: str, detail: str) -> None:
+        """Answer the request that is still coming, if it is its turn, and close."""
+        cycle = self.cycle
+        within = self._phase is Phase.BODY
+        unanswered = not cycle.response_started if within else not cycle or cycle.response_complete
+        if unanswered and not self.pipeline:
+            self.transport.write(to_bytes(make_problem(code, detail), close=True))
+        if cycle:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.rules.counters.problem(code)
+        self.rules.counters.cut += 1
+        self.rules.uploads.remove(self)
+        self.transport.close()
+        self._leave()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.rules.unsent.add(self, self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.rules.unsent.remove(self)
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._running = cycle
@@ -213,8 +318,21 @@ class Connection(HttpToolsProtocol):
             self._running.message_event.set()
 
 
-def make_connection_class(connections_max: int, quick: Quick, guard: Guard) -> type[Connection]:
-    """The protocol of a gateway that serves at most so many connections at once."""
-    return type(
-        "BoundedConnection", (Connection,), {"connections_max": connections_max, "quick": quick, "guard": guard}
-    )
+class ConnectionRules:
+    """What the connections of one gateway may take, and what they have taken."""
+
+    def __init__(self, gateway: Gateway, counters: Counters) -> None:
+        self.counters = counters
+        self.connections_max = gateway.connections_max
+        self.connections_per_client_max = gateway.connections_per_client_max
+        self.of_client: dict[str | None, int] = {}
+        self.unsent = unsent = Unsent(gateway.answer_bytes_max)
+        counters.unsent_bytes = lambda: unsent.bytes
+        # The other half is for those that are whole, and being worked on.
+        bytes_max = max(gateway.request_bytes_in_flight_max // 2, gateway.request_bytes_max)
+        self.uploads = Uploads(bytes_max, gateway.request_bytes_max, time.monotonic)
+
+
+def make_connection_class(rules: ConnectionRules, quick: Quick, guard: Guard) -> type[Connection]:
+    """The protocol of one gateway."""
+    return type("RuledConnection", (Connection,), {"rules": rules, "quick": quick, "guard": guard})

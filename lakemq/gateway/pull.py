@@ -39,6 +39,15 @@ GROUP_CHARACTERS_MAX = 255
 SCAN_STEP = 4_096
 _QUERY = frozenset({"offset", "max", "wait_ms", "tags", "sql", "group"})
 
+LIGHT_ROWS = 200
+LIGHT_BYTES = 64 * 1024
+"""Of an answer as JSON: that is a matter of milliseconds."""
+ROW_BYTES = 64
+LIGHT_WORK = 2_000_000
+"""Bytes times characters of the condition: so much takes the slowest of patterns 20 ms."""
+SCAN_S_MAX = 1.0
+"""So long a request selects. Then it is answered with how far it has come."""
+
 
 class Pull(NamedTuple):
     """One request: up to `messages_max` messages from `offset` on that are selected, waiting `wait_ms`
@@ -115,11 +124,12 @@ class Puller:
             return Pulled("offset_out_of_range", min(max(offset, begin), queue.next_offset), [])
         loop = asyncio.get_running_loop()
         deadline = loop.time() + pull.wait_ms / 1000
-        scanned, gone = 0, False
+        scanned, spent_s, gone = 0, 0.0, False
         while True:
             arrival: asyncio.Future[None] = loop.create_future()
             offset = queue.after_gap(offset)
             if offset < queue.next_offset:
+                begun = loop.time()
                 try:
                     found = await self._scan(queue, offset, pull)
                 except PositionGone:
@@ -133,8 +143,10 @@ class Puller:
                 offset = found.next_offset
                 if found.slices or found.answer:
                     return found
-                if scanned < SCANNED_MAX:
+                spent_s += loop.time() - begun
+                if scanned < SCANNED_MAX and spent_s < SCAN_S_MAX:
                     continue
+                scanned = SCANNED_MAX
             left = deadline - loop.time()
             if left <= 0 or self._broker.stopping or scanned >= SCANNED_MAX:
                 return Pulled("no_matched_message" if scanned else "no_new_message", offset, [])
@@ -169,12 +181,21 @@ class Puller:
         plan = self._reader.plan(queue, offset, step, bytes_max)
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
-        else:
-            slices, reached = await asyncio.to_thread(self._reader.read_up_to, plan, bytes_max)
-        if not pull.selector.everything:
-            matches = [match for part in slices for match in pull.selector.matches(part)]
-            slices, reached = first_of(matches, wanted, reached)
-        return Pulled("found", reached, slices)
+            if self._is_light(slices, pull):
+                slices, reached = _select(slices, pull, reached)
+                return Pulled("found", reached, slices)
+
+        # What is read is answered in the same thread at once: else what all clients have read would be in memory
+        # before the first is answered.
+        begin = self._cold.known_min_offset(queue)
+
+        def carry_out() -> Pulled:
+            found, end = self._reader.read_up_to(plan, bytes_max)
+            slices, reached = _select(found, pull, end)
+            answer = self._write(queue, begin, "found", reached, slices, pull) if slices else None
+            return Pulled("found", reached, [], answer)
+
+        return await self._broker.answering.run(carry_out)
 
     async def _scan_cold(self, queue: Queue, offset: int, pull: Pull, step: int) -> Pulled:
         """`_scan` of what has left the log. What is read is answered in the same thread at once: else what
@@ -193,6 +214,16 @@ class Puller:
         if found is None:
             raise PositionGone(f"the log begins with offset {queue.min_offset} of the queue, and there is no lake")
         return found
+
+    def _is_light(self, slices: list[Slice], pull: Pull) -> bool:
+        """Whether nobody notices when the loop selects of the slices and writes the answer."""
+        rows = sum([part.count for part in slices])
+        if pull.selector.everything and (pull.media == ARROW or rows <= 1):
+            return True
+        size = sum([part.frame.batch.nbytes * part.count // part.frame.batch.num_rows for part in slices])
+        if pull.media != ARROW and (rows > LIGHT_ROWS or size > LIGHT_BYTES):
+            return False
+        return (size + ROW_BYTES * rows) * pull.selector.characters <= LIGHT_WORK
 
     def _answer(self, queue: Queue, begin: int, pulled: Pulled, pull: Pull) -> tuple[Answer, int]:
         return self._write(queue, begin, pulled.status, pulled.next_offset, pulled.slices, pull)
@@ -227,3 +258,11 @@ class Puller:
         if holes:
             headers.append((b"lakemq-holes", to_header(holes)))
         return Answer(200, headers, body), count
+
+
+def _select(slices: list[Slice], pull: Pull, reached: int) -> tuple[list[Slice], int]:
+    """What is wanted of the slices, and the offset to go on with."""
+    if pull.selector.everything:
+        return slices, reached
+    matches = [match for part in slices for match in pull.selector.matches(part)]
+    return first_of(matches, pull.messages_max, reached)

@@ -110,11 +110,9 @@ class Quick:
     """Serves such requests of one broker."""
 
     def __init__(self, broker: Broker, producer: Producer) -> None:
-        self._broker = broker
         self._log = broker.log
         self._open_topics = producer.open_topics
         self._bytes_max = producer.small_bytes
-        self._in_flight_max = broker.settings.gateway.request_bytes_in_flight_max
         self._sync = broker.settings.storage.flush == "sync"
         self._name = broker.name.encode()
         self.id_prefix = self._name + b"."
@@ -123,8 +121,7 @@ class Quick:
 
     def serve(self, connection: Answering, url: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
         """Take a POST; False when it has to go the long way, and nothing has happened."""
-        broker = self._broker
-        if self._sync or self._log.backlogged or broker.in_flight_bytes > self._in_flight_max:
+        if self._sync or self._log.backlogged:
             return False
         size = len(body)
         if size > self._bytes_max:

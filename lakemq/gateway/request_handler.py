@@ -19,11 +19,10 @@ from lakemq.gateway.asgi import (
     until_gone,
 )
 from lakemq.gateway.broker import Broker
-from lakemq.gateway.decode import decode_one, inflate
+from lakemq.gateway.decode import Limits, decode_one, inflate
 from lakemq.gateway.problems import Answer
 from lakemq.gateway.produce import JSON_HEADER, LARGE_BYTES
 from lakemq.gateway.requests import Requests
-from lakemq.model.errors import Busy
 from lakemq.model.message import Draft
 from lakemq.model.names import check_writable
 
@@ -69,17 +68,16 @@ class RequestHandler:
         await send_answer(send, Answer(200, [JSON_HEADER], orjson.dumps(message)))
 
     async def _decode(self, scope: Scope, receive: Receive) -> Draft:
-        broker, in_flight_max = self._broker, self._broker.settings.gateway.request_bytes_in_flight_max
-        if broker.in_flight_bytes > in_flight_max:
-            raise Busy("the requests under way have too many bytes together")
-        body = await read_body(receive, broker.limits.request_bytes_max, broker, in_flight_max)
-        broker.in_flight_bytes += len(body)
-        try:
-            headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
-            encoding, content_type = headers.get("content-encoding", ""), headers.get("content-type", "")
-            plain = inflate(encoding, body, broker.limits.request_bytes_max) if encoding else body
-            if len(plain) <= LARGE_BYTES:
-                return decode_one(content_type, headers, plain, broker.limits)
-            return await asyncio.to_thread(decode_one, content_type, headers, plain, broker.limits)
-        finally:
-            broker.in_flight_bytes -= len(body)
+        broker = self._broker
+        body = await read_body(receive, broker.limits.request_bytes_max)
+        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+        with broker.decoding.holding(len(body)):
+            if len(body) <= LARGE_BYTES and "content-encoding" not in headers:
+                return _decode_whole(headers, body, broker.limits)
+            return await broker.decoding.run(_decode_whole, headers, body, broker.limits)
+
+
+def _decode_whole(headers: dict[str, str], body: bytes, limits: Limits) -> Draft:
+    encoding = headers.get("content-encoding", "")
+    plain = inflate(encoding, body, limits.request_bytes_max) if encoding else body
+    return decode_one(headers.get("content-type", ""), headers, plain, limits)

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Generator
+from typing import cast
 
 import uvicorn
 import uvloop
@@ -17,8 +18,9 @@ import uvloop
 from lakemq.gateway.app import make_app
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.guard import Guard
-from lakemq.gateway.protocol import make_connection_class
+from lakemq.gateway.protocol import Connection, ConnectionRules, make_connection_class
 from lakemq.gateway.quick import Quick
+from lakemq.gateway.watch import Watch
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
 from lakemq.storage.clock import Clock
@@ -85,7 +87,7 @@ def _config(settings: Settings, broker: Broker, port: int) -> uvicorn.Config:
     quick, guard = Quick(broker, front.producer), Guard(settings.gateway, port)
     return uvicorn.Config(
         front,
-        http=make_connection_class(settings.gateway.connections_max, quick, guard),
+        http=make_connection_class(ConnectionRules(settings.gateway, broker.counters), quick, guard),
         proxy_headers=False,
         ws="none",
         lifespan="off",
@@ -94,7 +96,6 @@ def _config(settings: Settings, broker: Broker, port: int) -> uvicorn.Config:
         log_config=None,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=75,
         timeout_graceful_shutdown=max(settings.gateway.stop_grace_ms // 1000, 1),
     )
 
@@ -113,9 +114,13 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None], clock: Clo
         # Before anybody hears that it is ready: a signal that came in between would kill it.
         server.listen_to_signals()
         on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+        connections = cast("set[Connection]", server.server_state.connections)
+        watch = Watch(settings.gateway, connections)
+        watch.start()
         try:
             await server.serve(sockets=[listener])
         finally:
+            watch.stop()
             await broker.close()
     finally:
         listener.close()

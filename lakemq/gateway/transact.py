@@ -62,8 +62,7 @@ class Transactor:
         if ack not in _ACKS:
             raise InvalidRequest(f"ack is one of {', '.join(_ACKS)}, not {ack[:100]!r}")
         broker = self._broker
-        in_flight_max = broker.settings.gateway.request_bytes_in_flight_max
-        body = await read_body(receive, BODY_BYTES_MAX, broker, in_flight_max)
+        body = await read_body(receive, BODY_BYTES_MAX)
         group, resolution = parse_resolution(body)
         await self._transactions.resolve(transaction_id, group, resolution)
         await broker.keep_promise(sync=ack == "sync")

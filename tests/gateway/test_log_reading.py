@@ -56,7 +56,7 @@ def read(http: httpx.Client, begin: int, to: int, **query: Any) -> tuple[list[di
 
 def test_the_pages_together_are_every_message_once_in_order(log: httpx.Client) -> None:
     bounds = end(log)
-    whole, _, _ = read(log, 0, bounds["end_position"], bytes_max=256 * 1024 * 1024)
+    whole, _, _ = read(log, 0, bounds["end_position"], bytes_max=32 * 1024 * 1024)
     assert [row["position"] for row in whole] == list(range(bounds["end_position"]))
     for bytes_max in (1, 15_000, 300_000):
         rows, reached, pages = read(log, 0, bounds["end_position"], bytes_max=bytes_max)

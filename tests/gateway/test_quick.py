@@ -111,7 +111,7 @@ def test_a_half_and_its_commit(gateway: GatewayProcess, http: httpx.Client, topi
             done: list[Answer] = [begun]
             for resolution in ("commit", "commit", "rollback"):
                 body = json.dumps({"producer_group": "pg", "resolution": resolution}).encode()
-                send(build(f"/v1/transactions/{name}", body))
+                send(build(f"/v1/transactions/{name}", body, "Content-Type: application/json"))
                 done.append(client.answer())
             answers.append(done)
         assert [alike(each) for each in answers[0]] == [alike(each) for each in answers[1]]

@@ -12,7 +12,7 @@ class Limits(NamedTuple):
     request_bytes_max: int
 
 
-DRAFTS_MAX = 200_000
+DRAFTS_MAX = 20_000
 """Messages a request in the forms that are decoded one by one: that blocks the event loop."""
 ROWS_MAX = 1_000_000
 """Messages a request as Arrow."""
@@ -20,7 +20,7 @@ BATCHES_MAX = 1_024
 """Record batches a request as Arrow: each costs Python's time, however small it is."""
 METADATA_BYTES_MAX = 4_194_304
 """Of all messages of an Arrow stream together: what Python has to look at."""
-JSON_VALUES_MAX = 4_000_000
+JSON_VALUES_MAX = 1_000_000
 """Values in a JSON document: each takes up to 64 bytes of memory, however short its text."""
 
 TAG_BYTES_MAX = 1_024

@@ -21,7 +21,7 @@ CACHED_CHARACTERS_MAX = 128 * 1024
 
 
 class Selector:
-    """A choice of messages. `everything`: it chooses all of them."""
+    """A choice of messages. `everything`: it chooses all of them. `characters`: of its condition."""
 
     _cached: ClassVar[OrderedDict[tuple[str | None, str | None], Selector]] = OrderedDict()
     _cached_characters: ClassVar[int] = 0
@@ -31,6 +31,7 @@ class Selector:
         self.everything = tags is None and condition is None
         self._tags = None if tags is None else pa.array(sorted(tags), type=pa.string())
         self._condition = condition
+        self.characters = 0 if condition is None else len(condition.text)
 
     @classmethod
     def of(cls, tags: str | None, sql: str | None = None) -> Selector:

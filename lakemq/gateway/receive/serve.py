@@ -56,8 +56,7 @@ class Server:
         """Answer one request; raises `LakemqError` or `Disconnected`."""
         check_names(parse_query(scope["query_string"]), frozenset())
         check_json(scope["headers"])
-        broker = self._broker
-        body = await read_body(receive, BODY_BYTES_MAX, broker, broker.settings.gateway.request_bytes_in_flight_max)
+        body = await read_body(receive, BODY_BYTES_MAX)
         check_group(group)
         if kind == RECEIVE:
             content = await self._receive(group, parse(ReceiveBody, body), receive)

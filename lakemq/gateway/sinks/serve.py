@@ -11,7 +11,7 @@ from lakemq.gateway.broker import Broker
 from lakemq.gateway.decode import inflate
 from lakemq.gateway.problems import Answer
 from lakemq.gateway.produce import ARROW_TYPE, JSON_HEADER
-from lakemq.model.errors import Busy, InvalidRequest, UnsupportedMediaType
+from lakemq.model.errors import InvalidRequest, UnsupportedMediaType
 
 _PREFIX = "/v1/sinks/"
 _PARTS = 5
@@ -35,7 +35,6 @@ class Stager:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._in_flight_max = broker.settings.gateway.request_bytes_in_flight_max
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
         """Answer one part; raises `LakemqError` or `Disconnected`."""
@@ -53,19 +52,17 @@ class Stager:
             raise UnsupportedMediaType(f"a part is {ARROW_TYPE}")
         body = await self._body(receive, headers.get("content-encoding", ""))
         broker = self._broker
-        broker.in_flight_bytes += len(body)
-        try:
+        with broker.decoding.holding(len(body)):
             group = query.get("group")
             part = await broker.sinks.stage(sink, int(batch), name, query["topic"], group, body)
-        finally:
-            broker.in_flight_bytes -= len(body)
         answer = {"staged": part is not None, "messages": 0 if part is None else part.messages}
         await send_answer(send, Answer(200, [JSON_HEADER], orjson.dumps(answer)))
 
     async def _body(self, receive: Receive, encoding: str) -> bytes:
         broker = self._broker
-        if broker.in_flight_bytes > self._in_flight_max:
-            raise Busy("the requests under way have too many bytes together")
         bytes_max = broker.limits.request_bytes_max
-        body = await read_body(receive, bytes_max, broker, self._in_flight_max)
-        return inflate(encoding, body, bytes_max) if encoding else body
+        body = await read_body(receive, bytes_max)
+        if not encoding:
+            return body
+        with broker.decoding.holding(len(body)):
+            return await broker.decoding.run(inflate, encoding, body, bytes_max)
