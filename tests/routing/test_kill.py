@@ -59,7 +59,7 @@ class Killed:
         self.process = self._start(0)
 
     def _start(self, offset_ms: int) -> GatewayProcess:
-        lead = {"routing__lead_ms": next(self._leads_ms)}
+        lead: dict[str, Any] = {"routing__lead_ms": next(self._leads_ms)}
         return start_gateway(self._data_dir, clock_offset_ms=offset_ms, **self._options, **lead)
 
     def kill(self, offset_ms: int = 0) -> None:

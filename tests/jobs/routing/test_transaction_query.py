@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -15,7 +16,11 @@ from tests.gateway.http import connect, pull_all
 from tests.gateway.routing import begin, checks, resolve
 from tests.jobs.routing.conftest import bodies, running, wait_until
 
-SETTINGS = {"transactions__timeout_ms": 1_000, "transactions__check_interval_ms": 1_500, "transactions__check_max": 2}
+SETTINGS: dict[str, Any] = {
+    "transactions__timeout_ms": 1_000,
+    "transactions__check_interval_ms": 1_500,
+    "transactions__check_max": 2,
+}
 
 
 @pytest.fixture(scope="module")
