@@ -43,7 +43,7 @@ def fill(shell: Shell, folder: Path, topic: str, count: int = 10) -> None:
 
 def test_a_group_goes_on_where_it_ended(run: Run, shell: Shell, tmp_path: Path) -> None:
     fill(shell, tmp_path, "cli_consume")
-    options = ["cli_consume", "--group", "cli_g", "--from", "first"]
+    options = ["cli_consume", "--group", "cli_g"]  # a group that is new begins with the first message
     shown = lines(shell("consume", *options, "--max", "4", "--json"))
     assert [message["body"] for message in shown] == ["0", "1", "2", "3"]
     assert shown[0]["properties"] == {"amount": "0"}
