@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -23,14 +21,13 @@ from lakemq.gateway import (
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.front import Front
 from lakemq.gateway.groups import routes as group_routes
-from lakemq.gateway.problems import Answer, make_problem, problem_of
+from lakemq.gateway.problems import Answer, make_problem, problem_of, unforeseen
 from lakemq.gateway.receive import routes as receive_routes
 from lakemq.gateway.redrive import routes as redrive_routes
 from lakemq.gateway.sinks import routes as sink_routes
 from lakemq.gateway.strict import Strictness
 from lakemq.model.errors import LakemqError
 
-logger = logging.getLogger(__name__)
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "message_too_large"}
 
 DESCRIPTION = """A message queue with Apache RocketMQ's model on a lakehouse.
@@ -103,8 +100,8 @@ def _add_error_handlers(app: FastAPI, broker: Broker) -> None:
         return problem(make_problem(code, detail, headers), code)
 
     async def unexpected(_: Request, error: Exception) -> Response:
-        logger.error("a request failed", exc_info=error)
-        return problem(make_problem("internal", "an unexpected error; the gateway's log has more"), "internal")
+        answer = unforeseen(error)
+        return problem(answer, "busy" if answer.status == 503 else "internal")
 
     app.add_exception_handler(LakemqError, known)
     app.add_exception_handler(RequestValidationError, invalid)

@@ -7,12 +7,11 @@ FastAPI's.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable
 
 from lakemq.gateway.asgi import App, Disconnected, Receive, Scope, Send, bounded, check_headers, send_answer
 from lakemq.gateway.broker import Broker
-from lakemq.gateway.problems import make_problem, problem_of
+from lakemq.gateway.problems import make_problem, problem_of, unforeseen
 from lakemq.gateway.produce import Producer
 from lakemq.gateway.pull import Puller
 from lakemq.gateway.receive import serve
@@ -21,7 +20,6 @@ from lakemq.gateway.sinks.serve import Stager, is_part
 from lakemq.gateway.transact import Transactor, is_transact
 from lakemq.model.errors import InvalidRequest, LakemqError
 
-logger = logging.getLogger(__name__)
 _PREFIX = "/v1/topics/"
 _SUFFIX = "/messages"
 
@@ -118,8 +116,7 @@ class Front:
             self.broker.counters.problem(error.code)
             await send_answer(send, problem_of(error))
             return
-        logger.error("a request failed", exc_info=error)
-        await send_answer(send, make_problem("internal", "an unexpected error; the gateway's log has more"))
+        await send_answer(send, unforeseen(error))
 
 
 def _split(middle: str) -> tuple[str, bool, str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import logging
+import os
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -9,6 +12,9 @@ import orjson
 
 from lakemq.model.errors import LakemqError
 
+logger = logging.getLogger(__name__)
+
+_SHORT_OF = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS}
 STATUS: dict[str, int] = {
     "invalid_request": 400,
     "invalid_topic": 400,
@@ -98,3 +104,13 @@ def to_bytes(answer: Answer, close: bool = False) -> bytes:
 def problem_of(error: LakemqError) -> Answer:
     """The answer for an error."""
     return make_problem(error.code, error.detail)
+
+
+def unforeseen(error: Exception) -> Answer:
+    """The answer for an error that is none of ours, which is said in the log. What the machine is short of for a
+    moment, as descriptors when a file of the log is opened, is no fault of the gateway's: that is `busy`."""
+    if isinstance(error, OSError) and error.errno in _SHORT_OF:
+        logger.warning("a request was refused: %s", error)
+        return make_problem("busy", f"the machine is short of something: {os.strerror(error.errno or 0)}")
+    logger.error("a request failed", exc_info=error)
+    return make_problem("internal", "an unexpected error; the gateway's log has more")
