@@ -22,7 +22,7 @@ from benchmarks.drain import check_once, drain
 from benchmarks.options import sizes
 from benchmarks.results import emit, latencies, say
 from benchmarks.routing import DEFAULT_LEAD_MS, routed, wait_routed, waiting
-from benchmarks.wire import ARROW, Connection, ask, build
+from benchmarks.wire import ARROW, Connection, build
 
 BATCH = 100
 BODY_BYTES = 1024
@@ -36,7 +36,6 @@ PRODUCED = 5000
 def _produce(url: str, count: int) -> list[str]:
     """Make messages; their ids."""
     make_topic(url, "nacked", 4)
-    prefix = ask(url, "GET", "/v1/routing")["broker"]
     connection = Connection(url)
     ids: list[str] = []
     while len(ids) < count:
@@ -45,7 +44,7 @@ def _produce(url: str, count: int) -> list[str]:
         answer = connection.exchange(build("POST", "/v1/topics/nacked/messages", content, content_type=ARROW))
         stored = orjson.loads(answer.body)
         first = stored["first_position"]
-        ids += [f"{prefix}.{position}" for position in range(first, first + stored["count"])]
+        ids += [f"{stored['message_id_prefix']}{position}" for position in range(first, first + stored["count"])]
     connection.close()
     return ids
 

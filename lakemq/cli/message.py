@@ -29,7 +29,7 @@ def get(
     """Show one message by its id.
 
     \b
-    lakemq message get broker-a.0
+    lakemq message get broker-a.5b1f3c6e0d0a-1.0
     """
     with connect(context, broker) as client:
         content = encode_message(client.message(message_id))
@@ -88,7 +88,7 @@ def recall(context: typer.Context, message_id: Id, as_json: AsJson = False, brok
     """Take a scheduled message back before it is due: it is never delivered.
 
     \b
-    lakemq message recall broker-a.42
+    lakemq message recall broker-a.5b1f3c6e0d0a-1.42
     """
     with connect(context, broker) as client:
         client.recall(message_id)

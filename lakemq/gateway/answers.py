@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakemq.model.columns import MESSAGE, STORED
 from lakemq.storage.lake.cold_rows import ColdSlice, message_columns
+from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.reader import Slice
 
 JSON = b"application/json"
@@ -45,18 +46,18 @@ _OPTIONAL = (
 # Arrow ---------------------------------------------------------------------------------------
 
 
-def to_batch(part: Slice | ColdSlice, broker: str, schema: pa.Schema = MESSAGE) -> pa.RecordBatch:
+def to_batch(part: Slice | ColdSlice, ids: MessageIds, schema: pa.Schema = MESSAGE) -> pa.RecordBatch:
     """The slice's messages with the columns of `schema`, some of `MESSAGE`; bodies aren't copied."""
     if isinstance(part, ColdSlice):
         return message_columns(part, schema)
-    return pa.RecordBatch.from_arrays([_column(field, part, broker) for field in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([_column(field, part, ids) for field in schema], schema=schema)
 
 
-def _column(field: pa.Field, part: Slice, broker: str) -> pa.Array:
+def _column(field: pa.Field, part: Slice, ids: MessageIds) -> pa.Array:
     name, count = field.name, part.count
     make = _COMPUTED.get(name)
     if make is not None:
-        return make(part, broker)
+        return make(part, ids)
     batch = part.frame.batch
     if name in batch.schema.names:
         column = batch.column(name).slice(part.row, count)
@@ -72,17 +73,16 @@ def _column(field: pa.Field, part: Slice, broker: str) -> pa.Array:
     return pa.nulls(count, field.type)
 
 
-def _positions(part: Slice, _: str = "") -> pa.Array:
+def _positions(part: Slice, _: MessageIds | None = None) -> pa.Array:
     return pa.arange(part.first_position, part.first_position + part.count)
 
 
-def _offsets(part: Slice, _: str) -> pa.Array:
+def _offsets(part: Slice, _: MessageIds) -> pa.Array:
     return pa.arange(part.first_queue_offset, part.first_queue_offset + part.count)
 
 
-def _message_ids(part: Slice, broker: str) -> pa.Array:
-    positions = _positions(part).cast(pa.string())
-    return pc.call_function("binary_join_element_wise", [pa.scalar(broker + "."), positions, pa.scalar("")])
+def _message_ids(part: Slice, ids: MessageIds) -> pa.Array:
+    return ids.column(_positions(part))
 
 
 _COMPUTED = {
@@ -95,9 +95,9 @@ _COMPUTED = {
 }
 
 
-def to_arrow(slices: Iterable[Slice | ColdSlice], broker: str, schema: pa.Schema = MESSAGE) -> memoryview:
+def to_arrow(slices: Iterable[Slice | ColdSlice], ids: MessageIds, schema: pa.Schema = MESSAGE) -> memoryview:
     """An Arrow IPC stream of the messages. Runs of small slices are put together to one batch."""
-    batches = list(_merge_small(to_batch(part, broker, schema) for part in slices))
+    batches = list(_merge_small(to_batch(part, ids, schema) for part in slices))
     # The size is known, so nothing is copied while the buffer grows: a quarter of the cost.
     size = schema.serialize().size + sum(map(pa.ipc.get_record_batch_size, batches)) + END_BYTES
     buffer = pa.allocate_buffer(size)
@@ -131,13 +131,13 @@ def _merged(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 # JSON ----------------------------------------------------------------------------------------
 
 
-def to_dicts(part: Slice | ColdSlice, broker: str) -> list[dict[str, Any]]:
+def to_dicts(part: Slice | ColdSlice, ids: MessageIds) -> list[dict[str, Any]]:
     """The slice's messages as the contract's JSON."""
     columns = _columns_of_cold(part) if isinstance(part, ColdSlice) else _columns_of_hot(part)
-    count = part.count
+    count, message_id = part.count, ids.of
     messages: list[dict[str, Any]] = [
         {
-            "message_id": f"{broker}.{position}",
+            "message_id": message_id(position),
             "topic": topic,
             "queue_id": queue_id,
             "queue_offset": queue_offset,
@@ -201,15 +201,15 @@ def _encode_body(body: bytes) -> dict[str, str]:
         return {"body": base64.b64encode(body).decode(), "body_encoding": "base64"}
 
 
-def to_ndjson(slices: Iterable[Slice | ColdSlice], broker: str) -> bytes:
+def to_ndjson(slices: Iterable[Slice | ColdSlice], ids: MessageIds) -> bytes:
     """One message a line."""
-    lines = [orjson.dumps(message) for part in slices for message in to_dicts(part, broker)]
+    lines = [orjson.dumps(message) for part in slices for message in to_dicts(part, ids)]
     return b"".join([line + b"\n" for line in lines])
 
 
-def to_json_list(slices: Iterable[Slice | ColdSlice], broker: str) -> list[dict[str, Any]]:
+def to_json_list(slices: Iterable[Slice | ColdSlice], ids: MessageIds) -> list[dict[str, Any]]:
     """All messages of the slices."""
-    return [message for part in slices for message in to_dicts(part, broker)]
+    return [message for part in slices for message in to_dicts(part, ids)]
 
 
 def choose_media(accept: bytes | None) -> bytes:

@@ -28,6 +28,7 @@ from lakemq.storage.erasure import Eraser, remove_scratch
 from lakemq.storage.files import Files
 from lakemq.storage.idempotency import IdempotencyTable
 from lakemq.storage.lock import DirectoryLock
+from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.privacy import tighten
 from lakemq.storage.row_reader import RowReader
 from lakemq.storage.rows import make_row
@@ -49,7 +50,8 @@ class Broker:
         self.limits = Limits(settings.gateway.message_bytes_max, settings.gateway.request_bytes_max)
         self.log = CommitLog(settings.storage, files or Files(), self.clock)
         self.reader = RowReader(self.log)
-        self.cold = ColdReader(settings, self.log, self.reader)
+        self.ids = MessageIds(self.name)
+        self.cold = ColdReader(settings, self.log, self.reader, self.ids)
         self.letting_go = LettingGo(settings, self.log, self.cold.run)
         self.eraser = Eraser(self.log, self.reader)
         self.idempotency = IdempotencyTable(settings.idempotency.window_ms, settings.idempotency.keys_max)
@@ -59,7 +61,9 @@ class Broker:
         self.decoding = Workshop("decode", in_work)
         self.answering = Workshop("answer", in_work)
         self.stopping = False
-        self.router = Router(settings, self.log, self.reader, self.clock, self.system_topic, self._wait_within)
+        self.router = Router(
+            settings, self.log, self.reader, self.ids, self.clock, self.system_topic, self._wait_within
+        )
         self.router.executor.read_cold = self.cold.parts
         self.redriver = Redriver(self.router.executor, self.cold)
         self.groups = Groups(
@@ -79,6 +83,7 @@ class Broker:
         tighten(directory, self.log.directory, self.sinks.staging.directory)
         self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
         self.log.open()
+        self.ids.open(self.log.identity)
         remove_scratch(self.log.files, self.log.directory)
         self.log.on_notes = self.idempotency.add
         self.idempotency.load(self.reader, self.clock.now_ms())

@@ -105,7 +105,7 @@ def make_router(broker: Broker) -> APIRouter:
         def carry_out() -> tuple[memoryview, int, list[Range]]:
             slices, reached = reader.read_positions_up_to(plan, wanted, bytes_max)
             holes = positions_without(slices, begin, reached) if wanted is None else []
-            return to_arrow(slices, broker.name, schema), reached, holes
+            return to_arrow(slices, broker.ids, schema), reached, holes
 
         body, reached, holes = await broker.answering.run(carry_out)
         headers = {"lakemq-next-position": str(max(reached, begin))}

@@ -18,7 +18,6 @@ from lakemq.gateway.broker import Broker
 from lakemq.gateway.cold.by_key import KeySearch, Sought
 from lakemq.gateway.front import Front
 from lakemq.model.errors import MessageNotFound, PositionGone
-from lakemq.model.ids import parse_message_id
 from lakemq.model.names import check_readable
 from lakemq.storage.lake.cold_rows import ColdSlice
 from lakemq.storage.reader import Slice
@@ -92,7 +91,7 @@ def make_router(front: Front) -> APIRouter:
     async def pull(topic: str, queue_id: str, request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
         return _Delegate(front, topic, queue_id)
 
-    searches = KeySearch(broker.log, broker.reader, broker.cold, broker.name, broker.settings.gateway.pull_bytes_max)
+    searches = KeySearch(broker.log, broker.reader, broker.cold, broker.ids, broker.settings.gateway.pull_bytes_max)
 
     @router.get("/messages", summary="Messages by key, newest first")
     async def by_key(  # pyright: ignore[reportUnusedFunction]
@@ -108,13 +107,11 @@ def make_router(front: Front) -> APIRouter:
 
     @router.get("/messages/{message_id}", summary="A message by its id")
     async def message(message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        name, position = parse_message_id(message_id)
-        if name != broker.name:
-            raise MessageNotFound(f"message {message_id!r} is of broker {name!r}; this is {broker.name!r}")
+        position = broker.ids.position(message_id)
         part = await _find(broker, position)
         if part is None:
             raise MessageNotFound(f"there is no message at position {position}, neither in the log nor in the lake")
-        found = to_dicts(part, broker.name)[0]
+        found = to_dicts(part, broker.ids)[0]
         # A topic that was made again has the same queues: what was deleted lies below their floors.
         if found["queue_offset"] < broker.log.topics.floor(found["topic"], found["queue_id"]):
             raise MessageNotFound(f"the topic of message {message_id!r} was deleted")

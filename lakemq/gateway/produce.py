@@ -91,7 +91,7 @@ class Producer:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._log = broker.log
-        self._id_prefix = broker.name.encode() + b"."
+        self._ids = broker.ids
         self._default_ack = "sync" if broker.settings.storage.flush == "sync" else "async"
         self.small_bytes = min(SMALL_BYTES, broker.limits.message_bytes_max)
         # Bounded by topics.topics_max: a topic that isn't open any more is looked up again.
@@ -146,7 +146,7 @@ class Producer:
         counters.bytes_in += len(body)
         answer = (
             b'{"messages":[{"message_id":"%b%d","queue_id":%d,"queue_offset":%d,"position":%d,"store_time_ms":%d}]}'
-            % (self._id_prefix, position, queue_id, queue_offset, position, time_ms)
+            % (self._ids.prefix_bytes, position, queue_id, queue_offset, position, time_ms)
         )
         headers = [JSON_HEADER, (b"content-length", b"%d" % len(answer))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -245,8 +245,8 @@ class Producer:
         if group is not None:
             return Answer(200, [JSON_HEADER], orjson.dumps({"transactions": self._transactions(stored, rows)}))
         if isinstance(rows, ArrowRows):
-            return Answer(200, [JSON_HEADER], orjson.dumps(_ranges(stored, rows.batch.num_rows)))
-        prefix = self._broker.name + "."
+            return Answer(200, [JSON_HEADER], orjson.dumps(_ranges(stored, rows.batch.num_rows, self._ids.prefix)))
+        prefix = self._ids.prefix
         messages = [
             {
                 "message_id": f"{prefix}{position}",
@@ -264,17 +264,18 @@ class Producer:
         positions = [placed.position for placed in stored.placed]
         if isinstance(rows, ArrowRows):  # all in one run
             positions = range(positions[0], positions[0] + rows.batch.num_rows)
-        ids = [f"{self._broker.name}.{position}" for position in positions]
+        ids = [f"{self._ids.prefix}{position}" for position in positions]
         return [{"transaction_id": message_id, "message_id": message_id} for message_id in ids]
 
 
-def _ranges(stored: Stored, count: int) -> dict[str, Any]:
-    """The answer to an Arrow request: one range a queue."""
+def _ranges(stored: Stored, count: int, id_prefix: str) -> dict[str, Any]:
+    """The answer to an Arrow request: one range a queue. A message's id is the prefix and its position."""
     first = stored.placed[0].position
     ends = [placed.position for placed in stored.placed[1:]] + [first + count]
     return {
         "count": count,
         "first_position": first,
+        "message_id_prefix": id_prefix,
         "store_time_ms": stored.store_time_ms,
         "ranges": [
             {"queue_id": placed.queue_id, "first_queue_offset": placed.queue_offset, "count": end - placed.position}

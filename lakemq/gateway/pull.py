@@ -232,7 +232,7 @@ class Puller:
         self, queue: Queue, begin: int, status: str, next_offset: int, slices: Sequence[Slice | ColdSlice], pull: Pull
     ) -> tuple[Answer, int]:
         """The answer, and how many messages it has."""
-        name, count = self._broker.name, sum([part.count for part in slices])
+        ids, count = self._broker.ids, sum([part.count for part in slices])
         media, holes = pull.media, list[Range]()
         if pull.selector.everything and status != "offset_out_of_range":
             holes = offsets_without(slices, pull.offset, next_offset)
@@ -242,12 +242,12 @@ class Puller:
                 "next_offset": next_offset,
                 "min_offset": begin,
                 "max_offset": queue.next_offset,
-                "messages": to_json_list(slices, name),
+                "messages": to_json_list(slices, ids),
             }
             if holes:
                 content["holes"] = holes
             return Answer(200, [(b"content-type", JSON)], orjson.dumps(content)), count
-        body = to_arrow(slices, name) if media == ARROW else to_ndjson(slices, name)
+        body = to_arrow(slices, ids) if media == ARROW else to_ndjson(slices, ids)
         headers = [
             (b"content-type", ARROW if media == ARROW else NDJSON),
             (b"lakemq-status", status.encode()),

@@ -23,8 +23,9 @@ from lakemq.storage.rows import Row, body_row, change_row
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 _PRODUCE = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/messages(?:\?ack=async)?")
 _HALF = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/transactions\?producer_group=([A-Za-z0-9_-]{1,255})")
-_RESOLVE = re.compile(rb"/v1/transactions/([A-Za-z0-9_-]{1,63})\.([0-9]{1,18})")
+_RESOLVE = b"/v1/transactions/"
 _RESOLUTION_BYTES_MAX = 512
+_DIGITS_MAX = 18
 
 
 class Answering(Protocol):
@@ -67,7 +68,7 @@ class _Message(_Waiting):
         quick.counters.bytes_in += self._size
         body = (
             b'{"messages":[{"message_id":"%b%d","queue_id":%d,"queue_offset":%d,"position":%d,"store_time_ms":%d}]}'
-            % (quick.id_prefix, position, queue_id, queue_offset, position, time_ms)
+            % (quick.ids.prefix_bytes, position, queue_id, queue_offset, position, time_ms)
         )
         self._connection.answer(_HEAD % (len(body), body))
 
@@ -85,12 +86,8 @@ class _Half(_Waiting):
         quick.counters.messages_in += 1
         quick.counters.bytes_in += len(self._row[1])
         quick.transactions.keep(position, change_row(self._row, born_time_ms=time_ms))
-        body = b'{"transactions":[{"transaction_id":"%b%d","message_id":"%b%d"}]}' % (
-            quick.id_prefix,
-            position,
-            quick.id_prefix,
-            position,
-        )
+        half_id = quick.ids.prefix_bytes + b"%d" % position
+        body = b'{"transactions":[{"transaction_id":"%b","message_id":"%b"}]}' % (half_id, half_id)
         self._connection.answer(_HEAD % (len(body), body))
 
 
@@ -114,8 +111,7 @@ class Quick:
         self._open_topics = producer.open_topics
         self._bytes_max = producer.small_bytes
         self._sync = broker.settings.storage.flush == "sync"
-        self._name = broker.name.encode()
-        self.id_prefix = self._name + b"."
+        self.ids = broker.ids
         self.counters = broker.counters
         self.transactions = broker.router.transactions
 
@@ -126,7 +122,7 @@ class Quick:
         size = len(body)
         if size > self._bytes_max:
             return False
-        if url.startswith(b"/v1/transactions/"):
+        if url.startswith(_RESOLVE):
             return self._resolve(connection, url, headers, body)
         place = _place(url)
         if place is None or (properties := plain_properties(headers)) is None:
@@ -147,18 +143,19 @@ class Quick:
         return True
 
     def _resolve(self, connection: Answering, url: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
-        found = _RESOLVE.fullmatch(url)
-        if found is None or found.group(1) != self._name or len(body) > _RESOLUTION_BYTES_MAX:
+        transaction_id = url[len(_RESOLVE) :]
+        prefix = self.ids.prefix_bytes
+        number = transaction_id[len(prefix) :]
+        if not transaction_id.startswith(prefix) or not number.isdigit() or len(body) > _RESOLUTION_BYTES_MAX:
             return False
         if not _is_plain_json(headers):
             return False
         resolution = _resolution(body)
         if resolution is None or resolution[1] != "commit":
             return False
-        number = found.group(2)
-        if number[0] == 48 and len(number) > 1:  # a leading zero
+        if (number[0] == 48 and len(number) > 1) or len(number) > _DIGITS_MAX:  # a leading zero, or too many
             return False
-        waiting = _Commit(self, connection, url[len(b"/v1/transactions/") :])
+        waiting = _Commit(self, connection, transaction_id)
         return self.transactions.commit_now(int(number), resolution[0], waiting)
 
     def problem(self, error: Exception) -> bytes:

@@ -116,4 +116,4 @@ class Requests:
         reader = self._broker.reader
         plan = reader.plan_message(position)
         part = reader.read_message(plan) if reader.cached(plan) else await asyncio.to_thread(reader.read_message, plan)
-        return to_dicts(part, self._broker.name)[0]
+        return to_dicts(part, self._broker.ids)[0]

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.connect import LIVE
+from lakemq.model.ids import MESSAGE_ID_PATTERN
 from lakemq.model.names import DEAD_LETTER_PREFIX, GROUP_TOPIC
 
 TOPICS_TOPIC = "RMQ_SYS_TOPICS"
@@ -35,11 +36,11 @@ _FUNCTIONS = {
     "is_system(topic STRING)": ("BOOLEAN", _IS_SYSTEM.format("topic")),
     "position_of(message_id STRING)": (
         "BIGINT",
-        "try_cast(regexp_extract(message_id, '^[A-Za-z0-9_-]{1,63}[.]([0-9]+)$', 1) AS BIGINT)",
+        f"try_cast(regexp_extract(message_id, '^{MESSAGE_ID_PATTERN}$', 3) AS BIGINT)",
     ),
     "broker_of(message_id STRING)": (
         "STRING",
-        "nullif(regexp_extract(message_id, '^([A-Za-z0-9_-]{1,63})[.][0-9]+$', 1), '')",
+        f"nullif(regexp_extract(message_id, '^{MESSAGE_ID_PATTERN}$', 1), '')",
     ),
 }
 """Bytes that are no UTF-8, and text that is no JSON or message id, are NULL."""

@@ -71,7 +71,6 @@ _NEEDS = {
     "broker": None,
     "clock": None,
     "event_time": "store_time_ms",
-    "message_id": "position",
     "store_date": "store_time_ms",
 }
 _LOG_TIME = pa.timestamp("ms", tz="UTC")
@@ -112,7 +111,7 @@ def to_batch(table: pa.Table, schema: pa.Schema, broker: str, clock_ms: int, pre
         elif field.name == "event_time":
             columns.append(_event_time(table, previous_ms, clock_ms).cast(field.type))
         else:
-            columns.append(_column(table, field.name, broker).cast(field.type))
+            columns.append(_column(table, field.name).cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -133,14 +132,11 @@ def _event_time(table: pa.Table, previous_ms: int, clock_ms: int) -> pa.Array:
     return pc.min_element_wise(pc.max_element_wise(stored, previous_ms + 1), clock_ms).cast(_LOG_TIME)
 
 
-def _column(table: pa.Table, name: str, broker: str) -> pa.Array:
+def _column(table: pa.Table, name: str) -> pa.Array:
     if name in _TIMES:
         return _whole(table, _TIMES[name]).cast(_LOG_TIME)
     if name == "store_date":
         return pc.divide(_whole(table, "store_time_ms"), _DAY_MS).cast(pa.int32()).cast(pa.date32())
-    if name == "message_id":
-        positions = _whole(table, "position").cast(pa.string())
-        return pc.binary_join_element_wise(pa.scalar(broker), positions, ".")
     return _whole(table, name)
 
 

@@ -1,14 +1,29 @@
-"""Message ids: `{broker}.{position}`, URL-safe, so that a look-up by id needs no index."""
+"""Message ids: `{broker}.{log}-{epoch}.{position}`, URL-safe, so that a look-up by id needs no index.
+
+`log` is the beginning of the log's UUID. Who needs more of an id than that it is one asks the broker
+whose log it is: clients take it as it is.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from lakemq.model.errors import MessageNotFound
 
-_MESSAGE_ID = re.compile(r"([A-Za-z0-9_-]{1,63})\.(0|[1-9][0-9]{0,18})\Z")
+MESSAGE_ID_PATTERN = r"([A-Za-z0-9_-]{1,63})[.]([0-9a-f]{12}-[1-9][0-9]{0,9})[.](0|[1-9][0-9]{0,18})"
+POSITION_DIGITS_MAX = 19
+_MESSAGE_ID = re.compile(MESSAGE_ID_PATTERN + r"\Z")
 _BROKER = re.compile(r"[A-Za-z0-9_-]{1,63}\Z")
 _POSITION_MAX = 2**63 - 1
+
+
+class MessageId(NamedTuple):
+    """What an id says. `life`: log and epoch."""
+
+    broker: str
+    life: str
+    position: int
 
 
 def is_broker_name(name: str) -> bool:
@@ -16,14 +31,14 @@ def is_broker_name(name: str) -> bool:
     return _BROKER.match(name) is not None
 
 
-def format_message_id(broker: str, position: int) -> str:
-    """The id of the message at `position` of `broker`'s log."""
-    return f"{broker}.{position}"
+def format_message_id(broker: str, log: str, epoch: int, position: int) -> str:
+    """The id of the message at `position` of `broker`'s log, whose UUID begins with `log`, 12 hex digits."""
+    return f"{broker}.{log}-{epoch}.{position}"
 
 
-def parse_message_id(message_id: str) -> tuple[str, int]:
-    """`(broker, position)` of an id; raises `MessageNotFound` for what was never an id."""
+def parse_message_id(message_id: str) -> MessageId:
+    """What an id says; raises `MessageNotFound` for what was never an id."""
     found = _MESSAGE_ID.match(message_id)
-    if found is None or int(found.group(2)) > _POSITION_MAX:
+    if found is None or int(found.group(3)) > _POSITION_MAX:
         raise MessageNotFound(f"{message_id[:200]!r} is no message id")
-    return found.group(1), int(found.group(2))
+    return MessageId(found.group(1), found.group(2), int(found.group(3)))

@@ -34,6 +34,11 @@ class LogIdentity:
         """The log's UUID in its usual form."""
         return str(UUID(bytes=self.now.log_id))
 
+    @property
+    def epochs(self) -> list[tuple[int, int]]:
+        """Each epoch and its first position, ascending."""
+        return list(zip(self._epochs, self._first_positions, strict=True))
+
     def begin(self, log: LogEpoch, first_position: int) -> None:
         """From that position on frames are of this log and epoch."""
         if log.log_id != self.now.log_id:
@@ -53,8 +58,7 @@ class LogIdentity:
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values."""
-        epochs = [list(pair) for pair in zip(self._epochs, self._first_positions, strict=True)]
-        return {"id": self.log_id, "epochs": epochs}
+        return {"id": self.log_id, "epochs": [list(pair) for pair in self.epochs]}
 
     def restore(self, dumped: dict[str, Any]) -> None:
         """Become what `dump` said."""

@@ -22,18 +22,19 @@ def pass_over_lost_tail(files: Files, store: SegmentStore, state: LogState, memo
     """
     index = store.active.index
     assert index is not None
-    log_id, end = state.identity.now.log_id, index.end_position
-    bound = may_have_given(files, store.active.path.parent, log_id, end, memory_survives)
+    now, end = state.identity.now, index.end_position
+    epoch, bound = may_have_given(files, store.active.path.parent, now, end, memory_survives)
     if bound == end:
         return
+    epoch = max(epoch, now.epoch)  # the last one's beginning may be lost too
     while index.end_position < bound:
-        log = LogEpoch(log_id, state.identity.now.epoch + 1)
+        epoch += 1
+        log = LogEpoch(now.log_id, epoch)
         count = min(bound - index.end_position, COUNT_MAX)
         offset, meta = store.write_hole(log, index.end_position, now_ms, count)
         replay(state, meta, memoryview(b""))
         index.add(offset, meta)
     files.sync(store.active.open())
-    epoch = state.identity.now.epoch
     logger.warning(
         "what was not on disk may be lost: positions %d to %d are given to no message, epoch %d begins",
         end, bound - 1, epoch,

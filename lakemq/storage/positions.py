@@ -17,6 +17,7 @@ import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -33,6 +34,8 @@ BLOCK_S = 10.0
 """A block that is used up faster is followed by one twice as large."""
 UNKNOWN_BLOCK = 2**32 - 1
 """So many positions are passed over where the bound is lost: far more than could have been given since."""
+UNKNOWN_EPOCHS = 1000
+"""So many epochs likewise."""
 
 _RESERVED = struct.Struct("<16sIQ")
 _WRITTEN = struct.Struct("<16s36sQ")
@@ -44,13 +47,20 @@ def write_reserved(files: Files, directory: Path, log: LogEpoch, bound: int) -> 
     files.replace(directory / RESERVED, [_sealed(_RESERVED.pack(*log, bound))])
 
 
-def read_reserved(files: Files, directory: Path, log_id: bytes) -> int | None:
-    """The bound below which positions of that log may have been given, or None when it isn't known."""
+class Reserved(NamedTuple):
+    """Positions below `bound` may have been given, in `epoch` or before it."""
+
+    epoch: int
+    bound: int
+
+
+def read_reserved(files: Files, directory: Path, log_id: bytes) -> Reserved | None:
+    """What of that log may have been given, or None when it isn't known."""
     data = _read(files, directory / RESERVED, _RESERVED.size)
     if data is None:
         return None
-    of_log, _, bound = _RESERVED.unpack(data)
-    return bound if of_log == log_id else None
+    of_log, *reserved = _RESERVED.unpack(data)
+    return Reserved(*reserved) if of_log == log_id else None
 
 
 def read_written(files: Files, directory: Path, log_id: bytes) -> int | None:
@@ -62,16 +72,17 @@ def read_written(files: Files, directory: Path, log_id: bytes) -> int | None:
     return position if (of_log, boot) == (log_id, _boot(files)) else None
 
 
-def may_have_given(files: Files, directory: Path, log_id: bytes, end: int, memory_survives: bool) -> int:
-    """The position to go on with in a log that was found to end with `end`: `end` itself where nothing
-    can be lost. `memory_survives`: what was written outlives the process for as long as the machine runs."""
-    bound = read_reserved(files, directory, log_id)
-    if bound is None or bound < end:
+def may_have_given(files: Files, directory: Path, log: LogEpoch, end: int, memory_survives: bool) -> Reserved:
+    """What may have been given of a log that was found to end with `end`, in that epoch: no more than that
+    where nothing can be lost. `memory_survives`: what was written outlives the process for as long as
+    the machine runs."""
+    reserved = read_reserved(files, directory, log.log_id)
+    if reserved is None or reserved.bound < end:
         logger.warning("which positions may have been given is not known: passing over %d of them", UNKNOWN_BLOCK)
-        return end + UNKNOWN_BLOCK
-    written = read_written(files, directory, log_id)
+        return Reserved(log.epoch + UNKNOWN_EPOCHS, end + UNKNOWN_BLOCK)
+    written = read_written(files, directory, log.log_id)
     nothing_lost = memory_survives and written is not None and written <= end
-    return end if nothing_lost else bound
+    return Reserved(log.epoch, end) if nothing_lost else reserved
 
 
 def _sealed(data: bytes) -> bytes:

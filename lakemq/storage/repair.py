@@ -150,7 +150,9 @@ class _Repair:
         unknown = self.positions_lost - self._known_lost
         if unknown:
             log = self._state.identity.now
-            bound = max(self._end_position + unknown, read_reserved(self._files, directory, log[0]) or 0)
+            reserved = read_reserved(self._files, directory, log.log_id)
+            bound = max(self._end_position + unknown, 0 if reserved is None else reserved.bound)
+            log = log if reserved is None else LogEpoch(log.log_id, max(log.epoch, reserved.epoch))
             self._files.remove(directory / WRITTEN)
             write_reserved(self._files, directory, log, bound)
 

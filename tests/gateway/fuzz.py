@@ -30,7 +30,7 @@ TARGETS = (
     "/v1/topics/{}/queues/0/offset?timestamp_ms=0",
     "/v1/topics/{}",
     "/v1/topics",
-    "/v1/messages/broker-a.3",
+    "/v1/messages/broker-a.0123456789ab-1.3",
     "/v1/groups",
     "/v1/groups/g/members?generation=0&wait_ms=0",
     "/v1/groups/g/locks",

@@ -158,3 +158,9 @@ class Connection:
             self._file.readline()
         self._file.readline()
         return b"".join(pieces)
+
+
+def message_id_at(http: httpx.Client, position: int) -> str:
+    """The id of the message at that position, if there is one."""
+    broker = http.get("/v1/broker").json()
+    return f"{broker['name']}.{broker['log_id'].replace('-', '')[:12]}-{broker['epoch']}.{position}"

@@ -13,7 +13,7 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.gateway.http import connect, is_problem, produce, pull, put_topic
+from tests.gateway.http import connect, is_problem, message_id_at, produce, pull, put_topic
 from tests.gateway.lakes import Lake, wait_until_log_begins
 from tests.gateway.test_cold import OPTIONS
 
@@ -135,7 +135,10 @@ def test_without_a_lake_a_queue_begins_where_its_log_does(begin: Callable[[], Sc
     _check_no_lake(http, log_begins)
 
 
-READS = ("/v1/topics/t/queues/0/messages?offset=3", "/v1/messages/broker-a.3", "/v1/messages?topic=t&key=k3")
+def _reads(http: httpx.Client) -> tuple[str, str, str]:
+    """By offset, by id and by key."""
+    by_id = f"/v1/messages/{message_id_at(http, 3)}"
+    return "/v1/topics/t/queues/0/messages?offset=3", by_id, "/v1/messages?topic=t&key=k3"
 
 
 @pytest.mark.parametrize("table", ["messages", "consume_queue", "message_index"])
@@ -143,7 +146,8 @@ def test_while_a_table_is_put_back_nobody_passes_over_history(begin: Callable[[]
     _, http, folder, _ = begin()
     (folder / table).rename(folder / "_away")
     erase_nothing(http)
-    of = {"messages": READS, "consume_queue": READS[:1], "message_index": READS[2:]}
+    reads = _reads(http)
+    of = {"messages": reads, "consume_queue": reads[:1], "message_index": reads[2:]}
     for path in of[table]:
         is_problem(http.get(path), 503, "lake_unreadable")
     (folder / "_away").rename(folder / table)
@@ -158,7 +162,7 @@ def test_a_lake_that_holds_too_little_is_told(begin: Callable[[], Scene]) -> Non
     lake.write(lake.rows(0, 0), 10)
     lake.close()
     erase_nothing(http)
-    for path in READS:
+    for path in _reads(http):
         is_problem(http.get(path), 503, "lake_unreadable")
 
 
@@ -169,7 +173,7 @@ def test_a_table_of_other_types_is_told(begin: Callable[[], Scene]) -> None:
     held = CommitProperties(app_transactions=[Transaction("lakemq-lake-broker-a", 10**6)])
     write_deltalake(folder / "consume_queue", pa.table(other), commit_properties=held)
     erase_nothing(http)
-    is_problem(http.get(READS[0]), 503, "lake_unreadable")
+    is_problem(http.get(_reads(http)[0]), 503, "lake_unreadable")
 
 
 def _check_no_lake(http: httpx.Client, log_begins: int) -> None:
@@ -177,5 +181,5 @@ def _check_no_lake(http: httpx.Client, log_begins: int) -> None:
     answer: dict[str, Any] = pull(http, "t", 0, 3)
     assert (answer["status"], answer["next_offset"]) == ("offset_out_of_range", log_begins)
     assert answer["min_offset"] == log_begins
-    assert is_problem(http.get("/v1/messages/broker-a.3"), 404, "message_not_found")
+    assert is_problem(http.get(_reads(http)[1]), 404, "message_not_found")
     assert _bodies(http, log_begins) == list(range(log_begins, 200))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from lakemq.gateway.holes import offsets_without, positions_without, to_header
 from lakemq.testing import start_gateway
-from tests.gateway.http import connect, produce
+from tests.gateway.http import connect, is_problem, produce
+from tests.gateway.receiving import ack, receive
 
 OPTIONS: dict[str, Any] = {"storage__memory_survives": False, "topics__default_queues": 1}
 
@@ -48,6 +50,52 @@ def test_a_gap_is_said_and_no_lag(data_dir: Path) -> None:
         assert group["lag_total"] == 2
         lost = http.get(f"/v1/messages/{placed['message_id'].rpartition('.')[0]}.{begin}")
         assert (lost.status_code, lost.json()["code"]) == (404, "message_not_found")
+
+
+def test_what_was_told_before_never_means_something_else(tmp_path: Path) -> None:
+    """A power cut takes what was told of a message, a half and a receipt; others are at their positions."""
+    options: dict[str, Any] = {**OPTIONS, "storage__flush_interval_ms": 60_000}
+    path = tmp_path / "data"
+    with start_gateway(path, **options) as gateway, connect(gateway) as http:
+        produce(http, "t", "kept")
+        half: dict[str, Any] = {"content": "half", "params": {"producer_group": "pg"}}
+        http.post("/v1/topics/t/transactions", **half)
+        (held,) = receive(http, "g", "t")
+        gateway.kill()
+    segment = next((path / "commitlog").glob("*.log"))
+    whole = segment.read_bytes()
+    with start_gateway(path, **options) as gateway, connect(gateway) as http:
+        (placed,) = produce(http, "t", "lost")
+        transaction = http.post("/v1/topics/t/transactions", **half).json()["transactions"][0]
+        (other,) = receive(http, "g", "t")
+        gateway.kill()
+    segment.write_bytes(whole)
+    with start_gateway(path, **options) as gateway, connect(gateway) as http:
+        for _ in range(5):
+            produce(http, "t", "another")
+            http.post("/v1/topics/t/transactions", **half)
+        assert http.get(f"/v1/messages/{held['message_id']}").json()["body"] == "kept"
+        _all_are_unknown(http, placed["message_id"], transaction["transaction_id"], other["receipt"])
+    (path / "commitlog").rename(tmp_path / "away")
+    with start_gateway(path, **options) as gateway, connect(gateway) as http:
+        produce(http, "t", *["of another log"] * 40)
+        _all_are_unknown(http, placed["message_id"], transaction["transaction_id"], other["receipt"])
+        assert http.get("/v1/broker").json()["max_position"] > held["position"]
+        _all_are_unknown(http, held["message_id"], held["message_id"], held["receipt"])
+
+
+def _all_are_unknown(http: httpx.Client, message_id: str, transaction_id: str, receipt: str) -> None:
+    assert is_problem(http.get(f"/v1/messages/{message_id}"), 404, "message_not_found")
+    assert is_problem(http.delete(f"/v1/messages/{message_id}"), 404, "message_not_found")
+    nack = {"client_id": "c", "messages": [{"message_id": message_id}]}
+    assert is_problem(http.post("/v1/groups/g/nacks", json=nack), 404, "message_not_found")
+    commit = {"producer_group": "pg", "resolution": "commit"}
+    answer = http.post(f"/v1/transactions/{transaction_id}", json=commit)
+    assert is_problem(answer, 404, "transaction_not_found")
+    assert is_problem(http.get(f"/v1/redrives/{message_id}"), 404, "redrive_not_found")
+    change = {"receipt": receipt, "invisible_ms": 1_000}
+    assert is_problem(http.post("/v1/groups/g/invisibility", json=change), 409, "receipt_expired")
+    assert ack(http, "g", receipt) == ["receipt_expired"]
 
 
 def test_ranges_are_what_is_not_there() -> None:

@@ -194,7 +194,9 @@ def test_a_message_that_only_looks_like_a_redrive_is_none(http: httpx.Client, to
     redrive_id = begin(http, group)["redrive_id"]
     finished(http, redrive_id)
     (done,) = [
-        each for each in pull_all(http, "RMQ_SYS_REDRIVE_TOPIC") if each["position"] > int(redrive_id.split(".")[1])
+        each
+        for each in pull_all(http, "RMQ_SYS_REDRIVE_TOPIC")
+        if each["position"] > int(redrive_id.rpartition(".")[2])
     ]
     assert is_problem(http.get(f"/v1/redrives/{done['message_id']}"), 404, "redrive_not_found")
 

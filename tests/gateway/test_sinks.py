@@ -132,13 +132,13 @@ def test_rows_with_a_time_of_delivery_wait_for_it(http: httpx.Client, topic: str
 
 def test_a_part_for_one_group_is_a_retry_of_that_group_alone(http: httpx.Client, topic: str) -> None:
     put_topic(http, topic)
-    columns = {"body": pa.array([b"again"]), "origin_message_id": pa.array(["broker-a.3"])}
+    columns = {"body": pa.array([b"again"]), "origin_message_id": pa.array(["broker-a.0123456789ab-1.3"])}
     put_part(http, topic, 0, "a", columns, topic=topic, group="only-these")
     commit(http, topic, 0, "a")
     assert bodies(http, topic) == []
     (message,) = pull_all(http, "%25RETRY%25only-these")
     found = message["body"], message["real_topic"], message["origin_message_id"]
-    assert found == ("again", topic, "broker-a.3")
+    assert found == ("again", topic, "broker-a.0123456789ab-1.3")
 
 
 @pytest.mark.parametrize(

@@ -12,20 +12,24 @@ from lakemq.model.errors import MessageNotFound
 from lakemq.model.ids import format_message_id, is_broker_name, parse_message_id
 
 BROKERS = st.from_regex(r"[A-Za-z0-9_-]{1,63}", fullmatch=True)
+LIFE = "0123456789ab-1"
+LOGS = st.from_regex(r"[0-9a-f]{12}", fullmatch=True)
 POSITIONS = st.integers(0, 2**63 - 1)
 
 
-@given(BROKERS, POSITIONS)
-def test_an_id_is_read_as_it_was_written_and_needs_no_quoting(broker: str, position: int) -> None:
-    message_id = format_message_id(broker, position)
+@given(BROKERS, LOGS, st.integers(1, 2**30), POSITIONS)
+def test_an_id_is_read_as_it_was_written_and_needs_no_quoting(broker: str, log: str, epoch: int, position: int) -> None:
+    message_id = format_message_id(broker, log, epoch, position)
     assert quote(message_id, safe="") == message_id
-    assert parse_message_id(message_id) == (broker, position)
+    assert parse_message_id(message_id) == (broker, f"{log}-{epoch}", position)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "broker-a", "broker-a.", ".1", "broker-a.01", "broker-a.-1", "broker-a.1\n", "a b.1", "broker-a.٣",
-     f"broker-a.{2**63}", "x" * 64 + ".1"],
+    ["", "broker-a", "broker-a.", ".1", "broker-a.1",
+     *(f"broker-a.{LIFE}.{end}" for end in ("", "01", "-1", "1\n", "٣")),
+     f"a b.{LIFE}.1", f".{LIFE}.1", f"broker-a.{LIFE}.{2**63}", "x" * 64 + f".{LIFE}.1", "broker-a.0123456789ab.1",
+     "broker-a.0123456789ab-0.1", "broker-a.0123456789AB-1.1", "broker-a.-1.1"],
 )  # fmt: skip
 def test_what_was_never_an_id_is_no_message(text: str) -> None:
     with pytest.raises(MessageNotFound):
@@ -35,10 +39,11 @@ def test_what_was_never_an_id_is_no_message(text: str) -> None:
 @given(st.text(max_size=80))
 def test_no_text_breaks_the_parser(text: str) -> None:
     try:
-        broker, position = parse_message_id(text)
+        broker, life, position = parse_message_id(text)
     except MessageNotFound:
         return
-    assert format_message_id(broker, position) == text
+    log, _, epoch = life.partition("-")
+    assert format_message_id(broker, log, int(epoch), position) == text
 
 
 @pytest.mark.parametrize(

@@ -156,10 +156,10 @@ def test_an_appends_waits_for_its_positions(harness: LogHarness, monkeypatch: py
         assert [placed.position for placed in stored.placed] == list(range(before, before + count))
         bound = read_reserved(harness.files, harness.directory, log_id)
         assert bound is not None
-        assert bound >= harness.log.next_position
+        assert bound.bound >= harness.log.next_position
     end = harness.log.next_position
     harness.close()
-    assert read_reserved(harness.files, harness.directory, log_id) == end
+    assert read_reserved(harness.files, harness.directory, log_id) == (1, end)
 
 
 def test_without_positions_nothing_is_stored(harness: LogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_a_block_that_is_used_up_fast_is_followed_by_a_larger_one(
         harness.settle()
     harness.close()
     harness.open()
-    assert read_reserved(harness.files, harness.directory, log_id) == harness.log.next_position + 8
+    assert read_reserved(harness.files, harness.directory, log_id) == (1, harness.log.next_position + 8)
 
 
 def test_what_a_repair_could_not_read_is_never_given_again(
@@ -233,3 +233,16 @@ def test_what_a_repair_could_not_read_is_never_given_again(
     harness.open()
     assert harness.log.next_position > position + 1
     assert harness.append("a", 0, b"next").placed[0].queue_offset > 1
+
+
+def test_an_epoch_whose_beginning_is_lost_is_not_begun_again(harness: LogHarness) -> None:
+    """Else the ids of what was told in it would name what comes now."""
+    size = harness.active.size
+    _lose_the_tail(harness, size)
+    harness.open()
+    harness.append("a", 0, b"told in epoch 2")
+    assert harness.log.identity.now.epoch == 2
+    _lose_the_tail(harness, size)
+    harness.open()
+    assert harness.log.identity.now.epoch == 3
+    assert harness.log.next_position == 2 * BLOCK_MIN

@@ -135,11 +135,12 @@ def read_ranges(broker: str, topic: str, count: int, answer: Any) -> Outcome:
         raise LakemqError(f"the broker {broker!r} answered {len(ranges)} ranges for a batch to one queue")
     queue_id, first_offset = ranges[0]["queue_id"], ranges[0]["first_queue_offset"]
     first_position, store_time_ms = answer["first_position"], answer["store_time_ms"]
+    prefix: str = answer["message_id_prefix"]
 
     def outcome(number: int) -> SendReceipt:
         position = first_position + number
         offset = first_offset + number
-        return SendReceipt(f"{broker}.{position}", broker, topic, queue_id, offset, position, store_time_ms)
+        return SendReceipt(f"{prefix}{position}", broker, topic, queue_id, offset, position, store_time_ms)
 
     return outcome
 

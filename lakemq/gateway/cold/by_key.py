@@ -17,6 +17,7 @@ from lakemq.gateway.cold.reader import ColdReader
 from lakemq.model.errors import Busy, LogDamaged
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.lake.cold_rows import ColdSlice, as_slice
+from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.reader import PositionPlan, Slice
 from lakemq.storage.row_reader import RowReader
 
@@ -47,11 +48,11 @@ class Sought(NamedTuple):
 class KeySearch:
     """Searches one broker's log and history."""
 
-    def __init__(self, log: CommitLog, reader: RowReader, cold: ColdReader, broker: str, bytes_max: int) -> None:
+    def __init__(self, log: CommitLog, reader: RowReader, cold: ColdReader, ids: MessageIds, bytes_max: int) -> None:
         self._log = log
         self._reader = reader
         self._cold = cold
-        self._broker = broker
+        self._ids = ids
         self._bytes_max = bytes_max
         self._room = asyncio.Semaphore(SEARCHES_MAX)
         self._under_way = 0
@@ -124,7 +125,7 @@ class KeySearch:
         for first in range(0, len(positions), READ_AT_ONCE):
             parts = await self._parts(sorted(positions[first : first + READ_AT_ONCE]))
             found = await self._cold.run(
-                lambda parts=parts: [message for part in parts for message in to_dicts(part, self._broker)]
+                lambda parts=parts: [message for part in parts for message in to_dicts(part, self._ids)]
             )
             for message in sorted(found, key=lambda each: -each["position"]):
                 if size > self._bytes_max:

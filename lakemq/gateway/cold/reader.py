@@ -21,6 +21,7 @@ from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.lake.bounds import Between
 from lakemq.storage.lake.cold_rows import ColdSlice, as_parts, as_slice, as_slices
 from lakemq.storage.lake.history import History, Wanted
+from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.reader import Reader, Slice
 from lakemq.storage.row_reader import FrameRows
 from lakemq.storage.segment_index import QueueKey
@@ -53,10 +54,10 @@ class _Beginning(NamedTuple):
 class ColdReader:
     """What has left one broker's log. Lives on the event loop."""
 
-    def __init__(self, settings: Settings, log: CommitLog, reader: Reader) -> None:
+    def __init__(self, settings: Settings, log: CommitLog, reader: Reader, ids: MessageIds) -> None:
         self._log = log
         self._reader = reader
-        self._history = History(settings.lake.dir, settings.broker.name, settings.lake.cache_bytes)
+        self._history = History(settings.lake.dir, ids, settings.lake.cache_bytes)
         self._threads = ThreadPoolExecutor(THREADS, "cold", _give_way)
         self._beginnings: OrderedDict[QueueKey, _Beginning] = OrderedDict()
         self._looking: dict[QueueKey, asyncio.Task[int]] = {}

@@ -15,11 +15,12 @@ import pyarrow.compute
 from lakemq.gateway.decode import limits as bounds
 from lakemq.gateway.decode.limits import Limits
 from lakemq.model.errors import InvalidArrow, MessageTooLarge
+from lakemq.model.ids import MESSAGE_ID_PATTERN
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
 
-_MESSAGE_ID = r"\A[A-Za-z0-9_-]{1,63}\.(0|[1-9][0-9]{0,17})\z"
+_MESSAGE_ID = rf"\A{MESSAGE_ID_PATTERN}\z"
 _BAD_TAG = r"\|\||\A[ \t\r\n\v\f]|[ \t\r\n\v\f]\z|\A\*\z"
 
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from lakemq.gateway.receive.records import acks_batch, changed_row
 from lakemq.gateway.receive.run_out import RunOut
 from lakemq.gateway.routing.executor import Executor
-from lakemq.model.errors import InvalidRequest, ReceiptExpired
+from lakemq.model.errors import InvalidRequest, MessageNotFound, ReceiptExpired
+from lakemq.model.ids import parse_message_id
 from lakemq.model.names import ACK_TOPIC, RECEIVE_TOPIC
 from lakemq.storage.receipts import Out, Receipts
 
 OK = "ok"
 EXPIRED = "receipt_expired"
 INVALID = "invalid_receipt"
-DIGITS_MAX = 18
 
 
 class Acknowledger:
@@ -36,7 +36,10 @@ class Acknowledger:
         known = [position for position in positions if position is not None]
         await self._executor.settled(known)
         # From here to the claims nothing comes in between: what is out now is acknowledged.
-        statuses = [INVALID if position is None else self.status(group, position) for position in positions]
+        statuses = [
+            self._status_of_other(receipt) if position is None else self.status(group, position)
+            for receipt, position in zip(receipts, positions, strict=True)
+        ]
         valid = [position for position, status in zip(positions, statuses, strict=True) if status == OK]
         claimed = self._executor.claim([position for position in valid if position is not None])
         if claimed:
@@ -54,13 +57,18 @@ class Acknowledger:
         gone = receipt < self._executor.log.min_position
         return EXPIRED if gone or receipt in self._receipts.issued else INVALID
 
+    def _status_of_other(self, receipt: str) -> str:
+        """What of a text that is no receipt of this log: one of another log of the broker, or of a part of this
+        one that was lost, can never be acknowledged any more."""
+        try:
+            broker = parse_message_id(receipt).broker
+        except MessageNotFound:
+            return INVALID
+        return EXPIRED if broker == self._executor.ids.broker else INVALID
+
     def position(self, receipt: str) -> int | None:
         """Where the receipt is; None of what is none of this broker."""
-        # Not `parse_message_id`: nothing is to be raised here, and this is on every message's way.
-        name, _, digits = receipt.rpartition(".")
-        if name != self._executor.name or not (digits.isascii() and digits.isdigit()) or len(digits) > DIGITS_MAX:
-            return None
-        return int(digits) if digits[0] != "0" else None  # position 0 is the topics' topic's
+        return self._executor.ids.find(receipt) or None  # position 0 is the topics' topic's
 
     async def change(self, group: str, receipt: str, invisible_ms: int) -> tuple[str, int]:
         """Have the message invisible from now on for so long; its new receipt, and until when.
@@ -68,12 +76,14 @@ class Acknowledger:
         Raises `InvalidRequest`, `ReceiptExpired`, `StoreUnwritable`.
         """
         position = self.position(receipt)
+        if position is None and self._status_of_other(receipt) == EXPIRED:
+            raise ReceiptExpired("the receipt is of another log of the broker, or of a part of this one that was lost")
         if position is None:
             raise InvalidRequest(f"{receipt[:200]!r} is no receipt of this broker")
         await self._executor.settled((position,))
         out = self._owned(group, position)
         until_ms = self._executor.log.now_ms() + invisible_ms
-        row = changed_row(out, position, until_ms, self._executor.name)
+        row = changed_row(out, position, until_ms, self._executor.ids)
         queue = self._executor.log.topics.queue(RECEIVE_TOPIC, 0)
         (where,) = await self._executor.execute([(position, row, queue)])
         assert where is not None, "what is out and not claimed is free"

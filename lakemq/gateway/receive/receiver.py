@@ -210,7 +210,7 @@ class Receiver:
 
     async def _store(self, wanted: Wanted, chosen: list[Chosen], lock: asyncio.Lock) -> Given:
         until_ms = self._log.now_ms() + wanted.invisible_ms
-        batch = receipts_batch(wanted, chosen, until_ms, self._broker.name)
+        batch = receipts_batch(wanted, chosen, until_ms, self._broker.ids)
         count = batch.num_rows
         queue = self._log.topics.queue(RECEIVE_TOPIC, 0)
         storing = self._log.append_batch(batch, [(queue, count)], count * BODY_BYTES)

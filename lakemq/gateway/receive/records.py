@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakemq.gateway.receive.wanted import Chosen, Wanted, values
 from lakemq.model.columns import STORED, STORED_BIT
+from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.reader import Slice
 from lakemq.storage.receipts import BODY_BYTES, NO_CAUSE, Handed, Out
 from lakemq.storage.rows import Row, cached_schema, make_row
@@ -21,7 +22,7 @@ _FIELDS = Handed._fields
 _MESSAGE = _FIELDS.index("message")
 
 
-def receipts_batch(wanted: Wanted, chosen: list[Chosen], until_ms: int, broker: str) -> pa.RecordBatch:
+def receipts_batch(wanted: Wanted, chosen: list[Chosen], until_ms: int, ids: MessageIds) -> pa.RecordBatch:
     """The receipts of all that was chosen, in its order."""
     pieces = [(some, part) for some in chosen for part in some.parts]
     times = [retried or 0 for _, part in pieces for retried in values(part, "reconsume_times")]
@@ -36,7 +37,7 @@ def receipts_batch(wanted: Wanted, chosen: list[Chosen], until_ms: int, broker: 
         "reconsume_times": pa.array(times, pa.int32()),
         "real_topic": _runs([(some.queue.topic, some.count_rows) for some in chosen], "real_topic"),
         "real_queue_id": _runs([(some.queue.queue_id, some.count_rows) for some in chosen], "real_queue_id"),
-        "origin_message_id": pa.array([f"{broker}.{position}" for position in numbers[_MESSAGE :: len(_FIELDS)]]),
+        "origin_message_id": ids.column(pa.array(numbers[_MESSAGE :: len(_FIELDS)], pa.int64())),
         "group": _uniform(wanted.group, "group", count),
         "retry_topic": _retry_topics(wanted, chosen),
     }
@@ -90,7 +91,7 @@ def acks_batch(group: str, outs: dict[int, Out]) -> pa.RecordBatch:
     )
 
 
-def changed_row(out: Out, receipt: int, until_ms: int, broker: str) -> Row:
+def changed_row(out: Out, receipt: int, until_ms: int, ids: MessageIds) -> Row:
     """The receipt that takes the place of another."""
     cursor, subscription, most = out.cursor, out.subscription, out.max_reconsume_times
     handed = Handed(
@@ -106,7 +107,7 @@ def changed_row(out: Out, receipt: int, until_ms: int, broker: str) -> Row:
         reconsume_times=out.reconsume_times,
         real_topic=cursor.source,
         real_queue_id=cursor.queue_id,
-        origin_message_id=f"{broker}.{out.message}",
+        origin_message_id=ids.of(out.message),
         cause=receipt,
         group=subscription.group,
         retry_topic=None if cursor.source == subscription.topic else subscription.topic,

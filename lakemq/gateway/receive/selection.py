@@ -97,7 +97,7 @@ class Selection:
         step = 1 if matches is None else SCAN_STEP
         parts: list[Slice] = []
         scanned = 0
-        while offset < queue.next_offset and not budget.is_spent and scanned < SCANNED_MAX:
+        while (offset := queue.after_gap(offset)) < queue.next_offset and not budget.is_spent and scanned < SCANNED_MAX:
             slices, reached = await self._read(view, offset, max(step, budget.messages_left), budget.bytes_left)
             found = slices if matches is None else [match for part in slices for match in matches(part)]
             some, end = first_of(found, budget.messages_left, reached)
@@ -137,7 +137,10 @@ class Selection:
                 budget.spend(slices)
         scanned = 0
         matches = _matcher(view.wanted, queue)
-        while backlog.place < queue.next_offset and not (budget.is_spent or backlog.is_full or scanned >= SCANNED_MAX):
+        while not (budget.is_spent or backlog.is_full or scanned >= SCANNED_MAX):
+            backlog.place = queue.after_gap(backlog.place)
+            if backlog.place >= queue.next_offset:
+                break
             slices, reached = await self._read(view, backlog.place, IN_ORDER_STEP, budget.bytes_left)
             found = slices if matches is None else [match for part in slices for match in matches(part)]
             for part in found:
@@ -168,13 +171,14 @@ class Selection:
     async def _pick(self, view: _View, budget: Budget) -> tuple[Chosen, bool]:
         """What matches and was not handed out; of retries, what doesn't match stays behind."""
         picker, queue = _Picker(view), view.queue
-        start = offset = self._place(view)
-        while offset < queue.next_offset and not budget.is_spent and offset - start < SCANNED_MAX:
+        offset, scanned = self._place(view), 0
+        while (offset := queue.after_gap(offset)) < queue.next_offset and not budget.is_spent and scanned < SCANNED_MAX:
             slices, reached = await self._read(view, offset, SCAN_STEP, budget.bytes_left)
             for part in slices:
                 picker.look_at(part, budget)
                 if budget.is_spent:
                     break
+            scanned += reached - offset
             offset = reached
             await asyncio.sleep(0)
         if not budget.is_spent:

@@ -105,10 +105,10 @@ class Server:
         )
 
     def _to_messages(self, given: Given, retries: str) -> list[dict[str, Any]]:
-        name, counters = self._broker.name, self._broker.counters
-        messages = [message for some in given.chosen for part in some.parts for message in to_dicts(part, name)]
+        ids, counters = self._broker.ids, self._broker.counters
+        messages = [message for some in given.chosen for part in some.parts for message in to_dicts(part, ids)]
         for receipt, message in enumerate(messages, given.first_receipt):
-            message["receipt"] = f"{name}.{receipt}"
+            message["receipt"] = ids.of(receipt)
             message["invisible_until_ms"] = given.until_ms
             if message["topic"] == retries:
                 message["stored_topic"], message["topic"] = retries, message["real_topic"]

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from lakemq.gateway.answers import to_batch
 from lakemq.model.columns import COMPUTED, STORED
+from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.reader import Slice
 
 _LOG = {field.name: field for field in [*COMPUTED, *STORED]}
@@ -21,12 +22,12 @@ COLUMNS: dict[str, pa.DataType] = {
 """By name. A predicate tried with `lakemq sql` on `messages` means the same here."""
 
 
-def to_rows(part: Slice, broker: str, columns: frozenset[str]) -> pa.RecordBatch:
+def to_rows(part: Slice, ids: MessageIds, columns: frozenset[str]) -> pa.RecordBatch:
     """The slice's messages, with those columns of `COLUMNS`; at least with `position`."""
     wanted = sorted(columns) or ["position"]
     sources = {_source(name) for name in wanted if name != "broker"}
-    batch = to_batch(part, broker, pa.schema([_LOG[name] for name in sorted(sources)]))
-    made = [_column(batch, name, broker, part.count) for name in wanted]
+    batch = to_batch(part, ids, pa.schema([_LOG[name] for name in sorted(sources)]))
+    made = [_column(batch, name, ids.broker, part.count) for name in wanted]
     return pa.RecordBatch.from_arrays(made, names=wanted)
 
 

@@ -17,6 +17,7 @@ from lakemq.gateway.redrive.columns import to_rows
 from lakemq.gateway.routing.executor import Executor
 from lakemq.model.errors import PositionGone
 from lakemq.model.names import dead_letter_topic, retry_topic
+from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.reader import QueuePlan, Slice
 from lakemq.storage.topics import Queue
 
@@ -44,7 +45,7 @@ async def find_dead_letters(
         return found, 0
 
     def choose(slices: list[Slice]) -> tuple[list[BitMap64], int]:
-        return [_matching(part, executor.name, condition) for part in slices], sum([part.count for part in slices])
+        return [_matching(part, executor.ids, condition) for part in slices], sum([part.count for part in slices])
 
     queue = topic.queues[0]
     given = queue.count_from(queue.floor)
@@ -59,11 +60,11 @@ async def find_dead_letters(
     return found & executor.state.dead, gone
 
 
-def _matching(part: Slice, broker: str, condition: Filter | None) -> BitMap64:
+def _matching(part: Slice, ids: MessageIds, condition: Filter | None) -> BitMap64:
     first = part.first_position
     if condition is None:
         return BitMap64(range(first, first + part.count))
-    mask = condition.matches(to_rows(part, broker, condition.columns))
+    mask = condition.matches(to_rows(part, ids, condition.columns))
     return BitMap64(pc.add(pc.indices_nonzero(mask), pa.scalar(first, pa.uint64())).to_pylist())
 
 

@@ -19,10 +19,8 @@ from lakemq.model.errors import (
     FlowControl,
     InvalidRequest,
     LakemqError,
-    MessageNotFound,
     RedriveNotFound,
 )
-from lakemq.model.ids import parse_message_id
 from lakemq.model.names import REDRIVE_TOPIC
 from lakemq.storage.rows import Row, make_row
 
@@ -129,12 +127,9 @@ class Redriver:
         return {"redrive_id": redrive_id, **shown}
 
     def _position(self, redrive_id: str) -> int:
-        try:
-            name, position = parse_message_id(redrive_id)
-        except MessageNotFound:
-            raise RedriveNotFound(f"{redrive_id[:200]!r} is no redrive") from None
-        if name != self._executor.name:
-            raise RedriveNotFound(f"redrive {redrive_id!r} is of broker {name!r}; this is {self._executor.name!r}")
+        position = self._executor.ids.find(redrive_id)
+        if position is None:
+            raise RedriveNotFound(f"{redrive_id[:200]!r} is no redrive of this broker's log")
         return position
 
     async def _look_up(self, position: int) -> tuple[Progress, str]:

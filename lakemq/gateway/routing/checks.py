@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from lakemq.gateway.answers import to_dicts
 from lakemq.gateway.routing.executor import Executor
 from lakemq.storage.clock import Clock
+from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.open_halves import OpenHalf
 from lakemq.storage.reader import Slice
 from lakemq.storage.row_reader import FrameRows
@@ -104,7 +105,7 @@ class Checks:
             for number in part.numbers:
                 half = by_cause[part.frame.meta.first_position + number]
                 transaction_id = self._executor.message_id(half.origin)
-                message = _describe(part, number, self._executor.name)
+                message = _describe(part, number, self._executor.ids)
                 message |= {"message_id": transaction_id, "topic": message["real_topic"]}
                 message["transaction_id"] = transaction_id
                 checks.append({"transaction_id": transaction_id, "check_times": half.check_times, "message": message})
@@ -116,6 +117,6 @@ def _wake(waiter: asyncio.Future[None], _: asyncio.Future[Any]) -> None:
         waiter.set_result(None)
 
 
-def _describe(part: FrameRows, number: int, broker: str) -> dict[str, Any]:
-    (message,) = to_dicts(Slice(part.frame, part.run_of(number), number, 1), broker)
+def _describe(part: FrameRows, number: int, ids: MessageIds) -> dict[str, Any]:
+    (message,) = to_dicts(Slice(part.frame, part.run_of(number), number, 1), ids)
     return message

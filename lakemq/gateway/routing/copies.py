@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakemq.model.columns import STORED, STORED_BIT
+from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.row_reader import FrameRows
 from lakemq.storage.rows import cached_schema
 
@@ -51,9 +52,9 @@ def _take(part: FrameRows) -> list[pa.Array]:
     return columns
 
 
-def as_delivered(scheduled: Scheduled, broker: str) -> dict[str, pa.Array]:
+def as_delivered(scheduled: Scheduled, ids: MessageIds) -> dict[str, pa.Array]:
     """The columns of the copies in their real topics."""
-    columns = as_moved(scheduled, broker)
+    columns = as_moved(scheduled, ids)
     columns["real_topic"] = columns["retry_topic"]
     columns["real_queue_id"] = pa.nulls(scheduled.count_rows, pa.int32())
     columns["retry_topic"] = pa.nulls(scheduled.count_rows, pa.string())
@@ -61,10 +62,12 @@ def as_delivered(scheduled: Scheduled, broker: str) -> dict[str, pa.Array]:
     return columns
 
 
-def as_moved(scheduled: Scheduled, broker: str) -> dict[str, pa.Array]:
+def as_moved(scheduled: Scheduled, ids: MessageIds) -> dict[str, pa.Array]:
     """The columns of the same messages, scheduled anew at the log's end."""
     columns = dict(scheduled.columns)
-    columns["origin_message_id"] = pc.call_function("coalesce", [columns["origin_message_id"], _ids(scheduled, broker)])
+    columns["origin_message_id"] = pc.call_function(
+        "coalesce", [columns["origin_message_id"], ids.column(scheduled.positions)]
+    )
     columns["cause"] = scheduled.positions
     return columns
 
@@ -86,8 +89,3 @@ def body_bytes(columns: dict[str, pa.Array]) -> int:
     """The bytes of all bodies."""
     lengths = pc.call_function("binary_length", [columns["body"]])
     return pc.call_function("sum", [lengths]).as_py() or 0
-
-
-def _ids(scheduled: Scheduled, broker: str) -> pa.Array:
-    texts = scheduled.positions.cast(pa.string())
-    return pc.call_function("binary_join_element_wise", [pa.scalar(broker + "."), texts, pa.scalar("")])

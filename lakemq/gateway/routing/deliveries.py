@@ -181,7 +181,7 @@ class Deliveries:
 
     async def _write(self, scheduled: Scheduled, kept: set[int]) -> None:
         """Write copies, and take the causes that others answer for from now on out of `kept`."""
-        columns = as_delivered(scheduled, self._executor.name)
+        columns = as_delivered(scheduled, self._executor.ids)
         positions: list[int] = scheduled.positions.to_pylist()
         queues = self._targets(scheduled)
         keyed = [(queue.key, number) for number, queue in enumerate(queues) if queue is not None]
@@ -246,7 +246,7 @@ class Deliveries:
         found = await self._executor.read_some(causes)
         if found.parts:
             scheduled = gather(found.parts)
-            columns = as_moved(scheduled, self._executor.name)
+            columns = as_moved(scheduled, self._executor.ids)
             topic = await self._executor.ensure_topic(SCHEDULE_TOPIC)
             groups = [(topic.queues[0], scheduled.count_rows)]
             moved = scheduled.positions.to_pylist()

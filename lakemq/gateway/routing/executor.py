@@ -13,6 +13,7 @@ from lakemq.model.errors import LogDamaged
 from lakemq.model.message import Placed
 from lakemq.storage.appends import Stored
 from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.routing_state import RoutingState
 from lakemq.storage.row_reader import FrameRows, RowReader, RowsRead
 from lakemq.storage.rows import Row, value_of
@@ -39,10 +40,11 @@ class Executor:
     """Appends effects. Between the decision to write one and the frame that holds it the cause is
     *claimed*: nobody else writes an effect for it. A write that failed gives the claim back."""
 
-    def __init__(self, log: CommitLog, reader: RowReader, name: str, ensure_topic: EnsureTopic) -> None:
+    def __init__(self, log: CommitLog, reader: RowReader, ids: MessageIds, ensure_topic: EnsureTopic) -> None:
         self.log = log
         self.reader = reader
-        self.name = name
+        self.ids = ids
+        self.message_id = ids.of
         self.ensure_topic = ensure_topic
         self.read_cold: ReadCold = read_nothing
         self._claimed: set[int] = set()
@@ -176,10 +178,6 @@ class Executor:
         if found.damaged:
             raise LogDamaged(f"the message at position {position} can't be read: the log is damaged")
         return found.parts[0] if found.parts else None
-
-    def message_id(self, position: int) -> str:
-        """The id of the message at `position`."""
-        return f"{self.name}.{position}"
 
 
 def origin_of(row: Row, message_id: str) -> str:

@@ -13,7 +13,6 @@ from lakemq.gateway.receive.acknowledger import EXPIRED, INVALID, OK, Acknowledg
 from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor, origin_of
 from lakemq.model.decide import of_nack
 from lakemq.model.errors import FlowControl, InvalidRequest, LogDamaged, MessageNotFound
-from lakemq.model.ids import parse_message_id
 from lakemq.model.names import (
     DECISION_TOPIC,
     NACK_TOPIC,
@@ -211,10 +210,7 @@ class Nacks:
         return known
 
     def _position(self, message_id: str) -> int:
-        name, position = parse_message_id(message_id)
-        if name != self._executor.name:
-            raise MessageNotFound(f"message {message_id!r} is of broker {name!r}")
-        return position
+        return self._executor.ids.position(message_id)
 
     async def _store(self, group: str, rows: dict[int, Row], queue: Queue, now: int) -> None:
         done = asyncio.get_running_loop().create_future()

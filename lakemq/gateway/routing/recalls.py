@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lakemq.gateway.routing.executor import Executor
 from lakemq.model.errors import AlreadyDelivered, InvalidRequest, MessageNotFound
-from lakemq.model.ids import parse_message_id
 from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC
 from lakemq.storage.rows import make_row, value_of
 
@@ -21,9 +20,7 @@ class Recalls:
         Raises `AlreadyDelivered`, `MessageNotFound`, `InvalidRequest` for a message that isn't
         scheduled, `StoreUnwritable`.
         """
-        name, asked = parse_message_id(message_id)
-        if name != self._executor.name:
-            raise MessageNotFound(f"message {message_id!r} is of broker {name!r}; this is {self._executor.name!r}")
+        asked = self._executor.ids.position(message_id)
         state = self._executor.state
         while True:
             position = state.moved.get(asked, asked)

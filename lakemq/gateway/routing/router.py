@@ -19,6 +19,7 @@ from lakemq.gateway.routing.transactions import Transactions
 from lakemq.settings import Settings
 from lakemq.storage.clock import Clock
 from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.routing_state import RoutingState
 from lakemq.storage.row_reader import RowReader
 
@@ -27,12 +28,19 @@ class Router:
     """Carries out what is decided, of one broker's log. `start` once the log is open."""
 
     def __init__(
-        self, settings: Settings, log: CommitLog, reader: RowReader, clock: Clock, ensure_topic: EnsureTopic, wait: Wait
+        self,
+        settings: Settings,
+        log: CommitLog,
+        reader: RowReader,
+        ids: MessageIds,
+        clock: Clock,
+        ensure_topic: EnsureTopic,
+        wait: Wait,
     ) -> None:
         lead_ms = settings.routing.lead_ms
         self._settings = settings
         self._log = log
-        self.executor = Executor(log, reader, settings.broker.name, ensure_topic)
+        self.executor = Executor(log, reader, ids, ensure_topic)
         self.deliveries = Deliveries(self.executor, clock, lead_ms)
         self.transactions = Transactions(self.executor, settings.transactions, lead_ms > 0)
         self.checks = Checks(self.executor, clock, settings.transactions.check_answer_ms, wait)

@@ -16,12 +16,12 @@ from lakemq.model.errors import (
     TransactionNotFound,
     TransactionResolved,
 )
-from lakemq.model.ids import parse_message_id
 from lakemq.model.names import CHECK_MAX_TOPIC, DECISION_TOPIC, HALF_TOPIC, OP_TOPIC
 from lakemq.model.transaction import RESOLUTIONS
 from lakemq.settings import Transactions as Limits
 from lakemq.storage.appends import Receiver, Stored
 from lakemq.storage.open_halves import OpenHalf
+from lakemq.storage.routing_state import position_of
 from lakemq.storage.rows import Row, change_row, make_row, value_of
 from lakemq.storage.topics import Queue, Topic
 
@@ -165,12 +165,9 @@ class Transactions:
     def _parse(self, transaction_id: str, resolution: str) -> int:
         if resolution not in RESOLUTIONS:
             raise InvalidRequest(f"resolution is one of {', '.join(RESOLUTIONS)}, not {resolution[:100]!r}")
-        try:
-            name, origin = parse_message_id(transaction_id)
-        except LakemqError:
-            raise TransactionNotFound(f"{transaction_id[:200]!r} is no transaction id") from None
-        if name != self._executor.name:
-            raise TransactionNotFound(f"transaction {transaction_id!r} is of broker {name!r}")
+        origin = self._executor.ids.find(transaction_id)
+        if origin is None:
+            raise TransactionNotFound(f"{transaction_id[:200]!r} is no transaction of this broker's log")
         return origin
 
     async def _until_nobody_resolves(self, origins: dict[int, tuple[int, str]]) -> None:
@@ -335,7 +332,7 @@ class Transactions:
             effects: list[tuple[int | None, Row, Queue]] = []
             for cause, row in rows.items():
                 transaction_id = value_of(row, "transaction_id") or self._executor.message_id(cause)
-                half = self._executor.state.transactions.find(parse_message_id(transaction_id)[1])
+                half = self._executor.state.transactions.find(position_of(transaction_id))
                 if half is not None and half.cause == cause:
                     effects.append(self._effect(half, row, half.resolution or actions[cause]))
             placed = await self._executor.execute(effects)
@@ -351,7 +348,7 @@ class Transactions:
             effects: list[tuple[int | None, Row, Queue]] = []
             for cause, row in rows.items():
                 transaction_id = value_of(row, "transaction_id") or self._executor.message_id(cause)
-                half = self._executor.state.transactions.find(parse_message_id(transaction_id)[1])
+                half = self._executor.state.transactions.find(position_of(transaction_id))
                 if half is not None and half.cause == cause:
                     effects.append(self._effect(half, row, "rollback"))
             await self._executor.execute(effects)

@@ -9,6 +9,7 @@ import pyarrow.compute
 
 from lakemq.model.columns import COMPUTED, MESSAGE, STORED
 from lakemq.storage.frame import KIND_MESSAGES, Meta, Run
+from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.reader import Slice
 from lakemq.storage.row_reader import FrameRows
 from lakemq.storage.segment import Frame
@@ -63,7 +64,7 @@ def as_slice(batch: pa.RecordBatch) -> ColdSlice:
     return ColdSlice(Frame(Meta(KIND_MESSAGES, 0, 0, 0, 0, (), b"", 0, 0, 0), batch), 0, batch.num_rows)
 
 
-def as_cold(batch: pa.RecordBatch, broker: str) -> pa.RecordBatch:
+def as_cold(batch: pa.RecordBatch, ids: MessageIds) -> pa.RecordBatch:
     """Rows of `LAKE_MESSAGES` as `COLD`."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     for name, lake_name in _TIMES.items():
@@ -71,8 +72,7 @@ def as_cold(batch: pa.RecordBatch, broker: str) -> pa.RecordBatch:
     columns["topic"] = columns["topic"].cast(pa.string())
     columns["born_time_ms"] = pc.coalesce(columns["born_time_ms"], columns["store_time_ms"])
     columns["reconsume_times"] = pc.fill_null(columns["reconsume_times"], 0)
-    positions = columns["position"].cast(pa.string())
-    columns["message_id"] = pc.binary_join_element_wise(pa.scalar(broker + "."), positions, pa.scalar(""))
+    columns["message_id"] = ids.column(columns["position"])
     return pa.RecordBatch.from_arrays([columns[field.name] for field in COLD], schema=COLD)
 
 

@@ -23,6 +23,7 @@ from lakemq.storage.lake.bounds import Between, Bounds, OneOf, equal, time_of
 from lakemq.storage.lake.cold_rows import LAKE_MESSAGES, ColdSlice, as_cold, as_slice
 from lakemq.storage.lake.delta_files import DeltaFiles, Version
 from lakemq.storage.lake.row_groups import FileGone, RowGroups, TooMuch, empty
+from lakemq.storage.message_ids import MessageIds
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
@@ -68,8 +69,9 @@ class Wanted(NamedTuple):
 class History:
     """The lake in a folder, as far as it is one broker's."""
 
-    def __init__(self, lake: Path, broker: str, cache_bytes: int) -> None:
-        self._broker = broker
+    def __init__(self, lake: Path, ids: MessageIds, cache_bytes: int) -> None:
+        self._ids = ids
+        broker = self._broker = ids.broker
         self._messages = DeltaFiles(lake / "messages", broker)
         self._consume_queue = DeltaFiles(lake / "consume_queue", broker)
         self._message_index = DeltaFiles(lake / "message_index", broker)
@@ -209,7 +211,7 @@ class History:
             for batch in self._bodies.rows(file.path, LAKE_MESSAGES, bounds, left):
                 batches.append(batch)
                 left = None if left is None else max(left - batch.nbytes, 0)
-        batch = as_cold(_sorted(batches, LAKE_MESSAGES, order), self._broker)
+        batch = as_cold(_sorted(batches, LAKE_MESSAGES, order), self._ids)
         positions = batch.column("position")
         if pc.count_distinct(positions).as_py() != batch.num_rows:
             raise LakeUnreadable(f"version {version.number} of {version.folder} has messages twice")
