@@ -70,6 +70,8 @@ def test_what_was_told_before_never_means_something_else(tmp_path: Path) -> None
         (other,) = receive(http, "g", "t")
         gateway.kill()
     segment.write_bytes(whole)
+    for name in ("FLUSHED", segment.with_suffix(".idx").name):
+        segment.with_name(name).unlink(missing_ok=True)
     with start_gateway(path, **options) as gateway, connect(gateway) as http:
         for _ in range(5):
             produce(http, "t", "another")

@@ -130,7 +130,7 @@ def test_the_columns_are_those_of_the_lake(http: httpx.Client, group: str) -> No
     (dead,) = pull_all(http, f"%DLQ%{group}")
     where = " AND ".join(
         [
-            f"broker = '{dead['message_id'].rpartition('.')[0]}' AND position = {dead['position']}",
+            f"broker = '{dead['message_id'].partition('.')[0]}' AND position = {dead['position']}",
             f"topic = '%DLQ%{group}' AND queue_id = 0 AND queue_offset = 0 AND message_id = '{dead['message_id']}'",
             "tag IS NULL AND array_contains(keys, 'k2') AND size(keys) = 2 AND ordering_key = 'o'",
             "store_time > TIMESTAMP '2020-01-01' AND store_date = CAST(store_time AS DATE) AND born_time <= store_time",

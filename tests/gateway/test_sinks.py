@@ -97,20 +97,20 @@ def test_all_columns_of_a_message_come_through(http: httpx.Client, topic: str) -
         "ordering_key": pa.array(["o", None]),
         "queue_id": pa.array([None, 1], pa.int32()),
         "born_time_ms": pa.array([5, None], pa.int64()),
-        "origin_message_id": pa.array(["other.12", None]),
+        "origin_message_id": pa.array(["other.0123456789ab-1.12", None]),
     }
     assert put_part(http, topic, 0, "a", columns, topic=topic).status_code == 200
     commit(http, topic, 0, "a")
     by_body = {message["body"]: message for message in pull_all(http, topic)}
     expected: dict[str, Any] = {"tag": "T", "keys": ["k1", "k2"], "properties": {"a": "b"}, "ordering_key": "o"}
-    expected |= {"born_time_ms": 5, "origin_message_id": "other.12"}
+    expected |= {"born_time_ms": 5, "origin_message_id": "other.0123456789ab-1.12"}
     assert by_body["x"] == by_body["x"] | expected
     assert by_body["y"]["queue_id"] == 1
     assert "origin_message_id" not in by_body["y"]
 
 
 def test_only_a_sink_may_say_of_what_a_message_is_a_copy(http: httpx.Client, topic: str) -> None:
-    columns = {"body": pa.array([b"x"]), "origin_message_id": pa.array(["b.1"])}
+    columns = {"body": pa.array([b"x"]), "origin_message_id": pa.array(["b.0123456789ab-1.1"])}
     content = write_arrow(columns)
     response = http.post(f"/v1/topics/{topic}/messages", content=content, headers={"Content-Type": ARROW})
     assert is_problem(response, 400, "invalid_arrow")
@@ -168,7 +168,7 @@ def test_what_is_delivered_later_or_to_one_group_can_not_be_both_or_a_copy(http:
     due = now_ms(http, topic) + 60_000
     later = {"body": pa.array([b"x"]), "deliver_at_ms": pa.array([due], pa.int64())}
     assert is_problem(put_part(http, topic, 0, "a", later, topic=topic, group="g"), 400, "invalid_request")
-    copy = later | {"origin_message_id": pa.array(["b.1"])}
+    copy = later | {"origin_message_id": pa.array(["b.0123456789ab-1.1"])}
     assert is_problem(put_part(http, topic, 0, "a", copy, topic=topic), 400, "invalid_arrow")
 
 
