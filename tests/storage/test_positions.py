@@ -27,6 +27,8 @@ def _lose_the_tail(harness: LogHarness, size: int) -> None:
     harness.crash()
     with path.open("r+b") as file:
         file.truncate(size)
+    for hint in ("FLUSHED", path.with_suffix(".idx").name):
+        path.with_name(hint).unlink(missing_ok=True)
     harness.files.boots += 1
 
 
