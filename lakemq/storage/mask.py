@@ -33,10 +33,9 @@ def choose_mask(payload: Payload) -> int:
 
     The same for the same payload; takes time in proportion to its length, whatever it holds.
     """
-    buffer = pa.py_buffer(payload)
-    if buffer.size <= _SMALL_BYTES and MAGIC not in buffer.to_pybytes():
+    if len(payload) <= _SMALL_BYTES and MAGIC not in bytes(payload):
         return 0
-    words = _words(buffer)
+    words = _words(pa.py_buffer(payload))
     if not _equal.call([words, _WORD]).true_count:
         return 0
     # Under mask m a word w becomes MAGIC where m = w ^ MAGIC: one of the numbers 1 … words + 1 is no such m.
