@@ -42,6 +42,7 @@ class LossyFiles(Files):
         self.sites: set[str] = set()
         self.skipped_site: str | None = None
         self.on_call: Callable[[str], None] = lambda name: None
+        self.on_skip: Callable[[], None] = lambda: None
         self._lock = threading.RLock()
         self._disk = Disk()
         self._open: dict[int, File] = {}
@@ -132,14 +133,22 @@ class LossyFiles(Files):
     def sync(self, descriptor: int) -> None:
         with self._lock:
             site = self._site("sync")
-            if not self._step("sync") or self.dead:
-                raise _dead()
             file = self._open[descriptor]
+            try:
+                is_done = self._step("sync") and not self.dead
+            except OSError:
+                if not self.dead:
+                    file.lose()
+                raise
+            if not is_done:
+                raise _dead()
             if self.fail_syncs:
                 self.fail_syncs -= 1
                 file.lose()
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-            if site != self.skipped_site:
+            if site == self.skipped_site:
+                self.on_skip()
+            else:
                 file.sync()
 
     def sync_dir(self, path: Path) -> None:
@@ -147,7 +156,9 @@ class LossyFiles(Files):
             site = self._site("sync_dir")
             if not self._step("sync_dir") or self.dead:
                 raise _dead()
-            if site != self.skipped_site:
+            if site == self.skipped_site:
+                self.on_skip()
+            else:
                 self._disk.sync_folder(path)
 
     def make_entry(self, path: Path) -> None:

@@ -75,6 +75,7 @@ class Ledger:
         what it doesn't must never come."""
         by_number = self._by_number(found)
         _check_order(found)
+        self._check_places(by_number)
         for number, sent in self.sent.items():
             message = by_number.get(number)
             if message is None:
@@ -97,6 +98,13 @@ class Ledger:
                 raise Broken(f"twice: {by_number[number]} and {message}")
             by_number[number] = message
         return by_number
+
+    def _check_places(self, by_number: dict[int, Message]) -> None:
+        """No position that anyone was told of is another message's."""
+        told = {sent.place[2]: number for number, sent in self.sent.items() if sent.place is not None}
+        for number, message in by_number.items():
+            if told.get(message.position, number) != number:
+                raise Broken(f"position {message.position} was message {told[message.position]}'s, is {number}'s")
 
     def _check_missing(self, number: int, sent: Sent, min_position: int) -> None:
         has_left = sent.place is not None and sent.place[2] < min_position

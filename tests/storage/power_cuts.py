@@ -2,14 +2,21 @@
 
 `python -m tests.storage.power_cuts --rounds N --seed S --results FILE` runs so many lives and appends a
 line of JSON for each hundred of them; with the same file it goes on after the last seed that is in it.
+`--run faults`: a disk that fails once, instead.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import errno
+import json
+import logging
 import random
 import shutil
+import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -62,9 +69,9 @@ class Machine:
 
     # Lives -----------------------------------------------------------------------------------
 
-    def live(self, script: Callable[[], Awaitable[None]]) -> None:
+    def live(self, script: Callable[[], Awaitable[None]], may_fail: bool = False) -> None:
         """Start the broker, hold what it has against what was told, and go on with the script, until that
-        ends or the machine does. Raises `Broken`."""
+        ends or the machine does. Raises `Broken`. `may_fail`: it may also refuse to start."""
         self._loop = asyncio.new_event_loop()
         self._is_closed = False
         self.broker = Broker(self._settings, self.files, self.clock)
@@ -72,7 +79,7 @@ class Machine:
             self._run(self._start())
             self._run(script())
         except (LakemqError, OSError) as error:
-            if not self.files.dead:
+            if not self.files.dead and not may_fail:
                 raise Broken(f"the broker gave up: {error!r}") from error
         finally:
             self.files.dead = True  # nothing is written any more
@@ -163,8 +170,7 @@ class Machine:
         await self.erase(2)
         await self.commit_batch([1])
         await self.produce(2, sync=True)
-        if len(self.broker.log.segments) > 3:
-            await self.retain()
+        await self.retain()
         await self.commit_offset()
         await self.produce(3)
         if self.chance.random() < 0.3:
@@ -260,11 +266,12 @@ class Machine:
                 sent.is_erased = True
 
     async def retain(self) -> None:
-        """Let the oldest segment go, as retention does."""
+        """Let the oldest segments go, as retention does."""
         log = self.broker.log
 
         async def removing() -> None:
-            log._store.remove_oldest(log.topics)  # pyright: ignore[reportPrivateUsage]
+            while len(log.segments) > 3:
+                log._store.remove_oldest(log.topics)  # pyright: ignore[reportPrivateUsage]
 
         await self.attempt(removing())
 
@@ -275,17 +282,20 @@ async def _nothing() -> None:
 
 def run_one(root: Path, seed: int, die_at: int | None, skipped_site: str | None = None) -> LossyFiles:
     """Some lives of one machine, of which the first ends in the mutating call `die_at` (None: it doesn't
-    end early). Raises `Broken`."""
+    end early). Raises `Broken`. With a `skipped_site` most end soon after it."""
     machine = Machine(root, seed)
     files, chance = machine.files, machine.chance
-    files.skipped_site = skipped_site
+    if skipped_site is not None:
+        files.skipped_site = skipped_site
+        files.on_skip = lambda: _end_soon(files, chance)
     files.die_at = die_at
     machine.live(machine.mix)
-    machine.end(power=chance.random() < 0.7)
-    for _ in range(chance.randrange(3)):  # in recovery, or soon after
-        files.die_at = files.calls + chance.randint(1, 25)
-        machine.live(machine.mix)
-        machine.end(power=chance.random() < 0.7)
+    machine.end(power=chance.random() < 0.6)
+    for _ in range(chance.randrange(4)):  # in recovery, or soon after, or when all had gone well
+        script = chance.choice((machine.mix, _nothing))
+        files.die_at = files.calls + chance.randint(1, 30)
+        machine.live(script)
+        machine.end(power=chance.random() < 0.6)
 
     async def last() -> None:
         await machine.produce(2)
@@ -296,6 +306,29 @@ def run_one(root: Path, seed: int, die_at: int | None, skipped_site: str | None 
     machine.live(_nothing)
     machine.end(power=True)
     return files
+
+
+def run_fault(seed: int, calls: int) -> None:
+    """One machine whose disk fails once, with one of two errors, in a mutating call that the seed says: it may
+    refuse, but what it answered stays so, and the next life is sound. Raises `Broken`."""
+    root = Path(tempfile.mkdtemp(prefix="lakemq-fault-"))
+    try:
+        machine = Machine(root, seed)
+        machine.files.fault = seed // 2 * SPREAD % calls + 1, (errno.EIO, errno.ENOSPC)[seed % 2]
+        machine.live(machine.mix, may_fail=True)
+        machine.end(power=machine.chance.random() < 0.5)
+        machine.live(machine.mix)
+        machine.end(power=True)
+        machine.live(_nothing)
+    except Exception as error:
+        raise Broken(f"fault, seed {seed}, of {calls} calls: {error!r}") from error
+    finally:
+        shutil.rmtree(root)
+
+
+def _end_soon(files: LossyFiles, chance: random.Random) -> None:
+    if chance.random() < 0.3:
+        files.die_at = files.calls + chance.randint(1, 6)
 
 
 def count_calls(root: Path) -> int:
@@ -314,3 +347,56 @@ def run_seed(seed: int, calls: int, skipped_site: str | None = None) -> LossyFil
         raise Broken(f"seed {seed}, of {calls} calls: {error!r}") from error
     finally:
         shutil.rmtree(root)
+
+
+RUNS: dict[str, Callable[[int, int], object]] = {"power_cuts": run_seed, "faults": run_fault}
+
+
+def run_rounds(run: str, rounds: int, seed: int, results: Path | None) -> int:
+    """So many machines from a seed on; returns how many broke a promise. A line of `results` for each hundred;
+    seeds that are in it already are not run again."""
+    with tempfile.TemporaryDirectory(prefix="lakemq-power-") as folder:
+        calls = count_calls(Path(folder))
+    broken = 0
+    first = max([seed, *_seeds_done(run, results)])
+    for begin in range(first, seed + rounds, LINE_ROUNDS):
+        seeds = range(begin, min(begin + LINE_ROUNDS, seed + rounds))
+        found: list[str] = []
+        begun = time.monotonic()
+        for each in seeds:
+            try:
+                RUNS[run](each, calls)
+            except Broken as error:
+                found.append(str(error))
+                print(error, file=sys.stderr)  # noqa: T201
+        broken += len(found)
+        took_s = round(time.monotonic() - begun, 1)
+        line = {"run": run, "seed": seeds[0], "rounds": len(seeds), "calls": calls, "broken": found}
+        print(json.dumps({**line, "seconds": took_s}), flush=True)  # noqa: T201
+        if results is not None:
+            with results.open("a") as file:
+                file.write(json.dumps({**line, "seconds": took_s}) + "\n")
+    return broken
+
+
+def _seeds_done(run: str, results: Path | None) -> list[int]:
+    if results is None or not results.exists():
+        return []
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    return [line["seed"] + line["rounds"] for line in lines if line["run"] == run]
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", choices=RUNS, default="power_cuts")
+    parser.add_argument("--rounds", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--results", type=Path)
+    arguments = parser.parse_args()
+    logging.disable(logging.ERROR)
+    return 1 if run_rounds(arguments.run, arguments.rounds, arguments.seed, arguments.results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
