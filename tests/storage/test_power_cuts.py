@@ -32,17 +32,20 @@ CAUGHT = {
 }
 """Each sync, and seeds of which at least one breaks a promise when it does nothing."""
 NOT_CAUGHT = {
-    "storage.erasure: replace": "an index is not synced",
-    "storage.recovery: replace": "an index is not synced",
-    "storage.segment_store: replace": "an index is not synced",
-    "storage.positions: replace": "a bound that is lost is passed over by far more than could have been given",
-    "storage.repair: sync": "a repair is done again",
-    "storage.repair: sync_dir": "a repair is done again",
-    "storage.retention: replace": "what it notes only delays what leaves the log",
-    "storage.torn: sync": "what is kept beside is for people",
-    "storage.torn: sync_dir": "what is kept beside is for people",
+    "storage.erasure.finish: replace": "an index is not synced",
+    "storage.recovery._seal_again: replace": "an index is not synced",
+    "storage.segment_store.snapshot: replace": "an index is not synced",
+    "storage.erasure._drop_index: sync_dir": "needed: an old index beside a new file; one seed in hundreds comes there",
+    "storage.segment_store.remove_oldest: sync_dir": "needed: two removals in the other order leave a gap; not met yet",
+    "storage.unflushed.bring_to_disk: sync_dir": "the reservation that follows syncs the same folder",
+    "storage.positions.write_reserved: replace": "a bound that is lost is passed over by far more than was given",
+    "storage.retention._remember_jump: replace": "what it notes only delays what leaves the log",
+    "storage.repair.finish: sync": "a repair is done again",
+    "storage.repair.finish: sync_dir": "a repair is done again",
+    "storage.torn._keep: sync": "what is kept beside is for people",
+    "storage.torn._keep: sync_dir": "what is kept beside is for people",
 }
-"""Those that no run here shows to be needed, and why they may stay."""
+"""Those that no run here shows to be needed, and why they stay."""
 ELSEWHERE = ("storage.backup.", "storage.lake.")
 
 
@@ -78,22 +81,32 @@ def test_every_sync_of_storage_and_gateway_is_shown_to_be_needed_or_listed() -> 
     for path in [*package.glob("storage/**/*.py"), *package.glob("gateway/**/*.py")]:
         module = ".".join(path.relative_to(package).with_suffix("").parts)
         if path.name != "files.py" and not module.startswith(ELSEWHERE):
-            found |= {f"{module}: {name}" for name in _syncs_of(ast.parse(path.read_text()))}
-    shown = {f"{site.partition(': ')[0]}: {site.partition(': ')[2].partition('.')[0]}" for site in CAUGHT}
-    lacking = {each for each in found if not any(_is_in(each, site) for site in shown)} - NOT_CAUGHT.keys()
-    assert not lacking
+            found |= {f"{module}.{name}" for name in _syncs_of(ast.parse(path.read_text()), "")}
+    shown = {_short(site) for site in CAUGHT}
+    lacking = {each for each in found if _short(each) not in shown} - NOT_CAUGHT.keys()
+    assert sorted(lacking) == []
+    assert sorted(NOT_CAUGHT.keys() - found) == []
 
 
-def _syncs_of(tree: ast.Module) -> set[str]:
+def _syncs_of(node: ast.AST, function: str) -> set[str]:
+    """Where the tree syncs: the innermost function and how."""
     found: set[str] = set()
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-            if call.func.attr in ("sync", "sync_dir", "sync_above", "replace"):
-                if ast.unparse(call.func.value).endswith("files"):
-                    found.add(call.func.attr)
-    return found
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        function = node.name
+    match node:
+        case ast.Call(func=ast.Attribute(attr="sync" | "sync_dir" | "sync_above" | "replace" as name, value=owner)):
+            if ast.unparse(owner).endswith("files"):
+                found.add(f"{function}: {name}")
+        case _:
+            pass
+    return found.union(*(_syncs_of(child, function) for child in ast.iter_child_nodes(node)))
 
 
-def _is_in(each: str, site: str) -> bool:
-    module, name = each.split(": ")
-    return site.startswith(module + ".") and site.endswith(": " + name)
+def _short(site: str) -> str:
+    """`module.function: how` of a site with classes and outer functions in its name."""
+    where, how = site.split(": ")
+    parts = [part for part in where.split(".") if part != "<locals>"]
+    function = parts.pop()
+    while parts[-1].strip("_")[0].isupper() or parts[-1] == "_prepare_flush":
+        parts.pop()
+    return f"{'.'.join(parts)}.{function}: {how.partition('.')[0]}"
