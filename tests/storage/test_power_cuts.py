@@ -4,7 +4,6 @@ proof that each sync is needed: without it a promise is broken."""
 from __future__ import annotations
 
 import ast
-import random
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,8 @@ from tests.storage.power_cuts import count_calls, run_fault, run_seed
 
 CALLS = 217
 """The calls that the seeds below were found with."""
-ROUNDS = 30
+FIRST, ROUNDS = 5_000, 30
+"""The long form is `python -m tests.storage.power_cuts`."""
 
 CAUGHT = {
     "storage.commit_log.CommitLog._prepare_flush.<locals>.flush: sync": (1, 3),
@@ -51,9 +51,7 @@ ELSEWHERE = ("storage.backup.", "storage.lake.")
 
 def test_power_cuts_and_kills_at_any_call_break_no_promise(tmp_path: Path) -> None:
     calls = count_calls(tmp_path)
-    first = random.SystemRandom().randrange(2**32)
-    print(f"again with: python -m tests.storage.power_cuts --seed {first} --rounds {ROUNDS}")  # noqa: T201
-    for seed in range(first, first + ROUNDS):
+    for seed in range(FIRST, FIRST + ROUNDS):
         run_seed(seed, calls)
 
 
@@ -69,9 +67,7 @@ def test_without_any_one_sync_a_promise_is_broken(site: str) -> None:
 
 def test_power_cut_after_a_disk_that_failed_once_breaks_no_promise(tmp_path: Path) -> None:
     calls = count_calls(tmp_path)
-    first = random.SystemRandom().randrange(2**32)
-    print(f"again with: python -m tests.storage.power_cuts --run faults --seed {first} --rounds 20")  # noqa: T201
-    for seed in range(first, first + 20):
+    for seed in range(20):
         run_fault(seed, calls)
 
 
