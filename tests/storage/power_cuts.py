@@ -316,6 +316,7 @@ def run_fault(seed: int, calls: int) -> None:
         machine = Machine(root, seed)
         machine.files.fault = seed // 2 * SPREAD % calls + 1, (errno.EIO, errno.ENOSPC)[seed % 2]
         machine.live(machine.mix, may_fail=True)
+        machine.files.fault = None
         machine.end(power=machine.chance.random() < 0.5)
         machine.live(machine.mix)
         machine.end(power=True)
