@@ -82,9 +82,7 @@ class GatewayProcess:
         self.stop()
 
 
-def start_gateway(
-    data_dir: Path, clock_offset_ms: Any = 0, module: str | None = None, **options: Any
-) -> GatewayProcess:
+def start_gateway(data_dir: Path, clock_offset_ms: Any = 0, module: Any = None, **options: Any) -> GatewayProcess:
     """Start a gateway and wait until it is ready; raises `RuntimeError` with its log if it isn't.
 
     Options are settings as `section__key=value`; all others have their defaults. To go on at the

@@ -77,6 +77,7 @@ def test_a_little_ahead_is_caught_up_with_slowly() -> None:
 
 def test_how_often_it_is_looked_at_changes_nothing() -> None:
     clock = started()
+    time_ms = 0
     for at in range(8_010):
         time_ms = clock.observe(Reading(WALL + 1_000 + at, 5_000 + at))
     assert time_ms == WALL + 1_000 + 8_009
