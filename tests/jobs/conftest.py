@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    with start_gateway(tmp_path_factory.mktemp("log")) as process:
+    with start_gateway(tmp_path_factory.mktemp("log"), routing__grace_ms=-1) as process:
         yield process
 
 

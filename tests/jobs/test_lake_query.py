@@ -56,7 +56,7 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("lake_query")
-    with start_gateway(folder / "log") as gateway:
+    with start_gateway(folder / "log", routing__grace_ms=-1) as gateway:
         yield Scene(spark, gateway, folder / "lake")
 
 

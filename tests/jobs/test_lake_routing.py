@@ -87,7 +87,7 @@ class Scene:
 
 @pytest.fixture
 def scene(spark: SparkSession, tmp_path: Path) -> Iterator[Scene]:
-    with start_gateway(tmp_path / "log") as gateway:
+    with start_gateway(tmp_path / "log", routing__grace_ms=-1) as gateway:
         opened = Scene(spark, gateway, tmp_path / "lake")
         try:
             yield opened

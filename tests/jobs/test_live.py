@@ -62,7 +62,7 @@ class Scene:
 def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """With twenty messages of the topic `old` in the lake."""
     folder = tmp_path_factory.mktemp("live")
-    with start_gateway(folder / "log") as gateway:
+    with start_gateway(folder / "log", routing__grace_ms=-1) as gateway:
         scene = Scene(spark, gateway, folder / "lake")
         scene.produce("old", range(20))
         scene.compact()

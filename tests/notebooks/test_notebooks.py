@@ -48,7 +48,7 @@ def test_quick_start_by_the_command(
     assert found is not None
     runs = int(found[3])  # another test has run the page on the same broker, or not yet
     assert (int(found[1]), int(found[2]), float(found[4])) == (2 * runs, 330 * runs, 75.5 * runs)
-    assert re.search(r"message_id body\n-+ -+\n(broker-a\.\d+ \{.*book.*\}\n)+\(\d rows?\)", text)
+    assert re.search(r"message_id body\n-+ -+\n(broker-a\.[0-9a-f]{12}-\d+\.\d+ \{.*book.*\}\n)+\(\d rows?\)", text)
 
 
 def test_exploring_history(site: Site) -> None:

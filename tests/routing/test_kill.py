@@ -51,6 +51,7 @@ class Killed:
         self._data_dir = data_dir
         self._options: dict[str, object] = {
             "gateway__port": port,
+            "routing__grace_ms": -1,  # the queries alone
             "transactions__timeout_ms": 1_000,
             "transactions__check_interval_ms": 500,
             "transactions__check_max": 2,

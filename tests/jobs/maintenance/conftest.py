@@ -14,7 +14,7 @@ from tests.jobs.maintenance.scene import Scene
 @pytest.fixture(scope="module")
 def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("maintenance")
-    with start_gateway(folder / "log") as gateway:
+    with start_gateway(folder / "log", routing__grace_ms=-1) as gateway:
         scene = Scene(spark, gateway, folder / "lake")
         yield scene
         scene.stop()

@@ -28,7 +28,7 @@ def schema(spark: SparkSession) -> Iterator[str]:
 
 @pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
-    with start_gateway(tmp_path / "log") as process:
+    with start_gateway(tmp_path / "log", routing__grace_ms=-1) as process:
         yield process
 
 
