@@ -26,6 +26,7 @@ from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.gaps import Gap
 from lakemq.gateway.holes import Range, offsets_without, to_header
 from lakemq.gateway.problems import Answer
+from lakemq.gateway.scan import SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
 from lakemq.gateway.slices import first_of
 from lakemq.model.errors import Forbidden, InvalidRequest, PositionGone
 from lakemq.model.names import check_readable
@@ -34,19 +35,12 @@ from lakemq.storage.reader import Slice
 from lakemq.storage.topics import Queue
 
 OFFSET_MAX = 2**63 - 1
-SCANNED_MAX = 65_536
 GROUP_CHARACTERS_MAX = 255
-SCAN_STEP = 4_096
 _QUERY = frozenset({"offset", "max", "wait_ms", "tags", "sql", "group"})
 
 LIGHT_ROWS = 200
 LIGHT_BYTES = 64 * 1024
 """Of an answer as JSON: that is a matter of milliseconds."""
-ROW_BYTES = 64
-LIGHT_WORK = 2_000_000
-"""Bytes times characters of the condition: so much takes the slowest of patterns 20 ms."""
-SCAN_S_MAX = 1.0
-"""So long a request selects. Then it is answered with how far it has come."""
 
 
 class Pull(NamedTuple):
@@ -217,13 +211,12 @@ class Puller:
 
     def _is_light(self, slices: list[Slice], pull: Pull) -> bool:
         """Whether nobody notices when the loop selects of the slices and writes the answer."""
-        rows = sum([part.count for part in slices])
+        rows, size = rows_and_bytes(slices)
         if pull.selector.everything and (pull.media == ARROW or rows <= 1):
             return True
-        size = sum([part.frame.batch.nbytes * part.count // part.frame.batch.num_rows for part in slices])
         if pull.media != ARROW and (rows > LIGHT_ROWS or size > LIGHT_BYTES):
             return False
-        return (size + ROW_BYTES * rows) * pull.selector.characters <= LIGHT_WORK
+        return is_light(pull.selector, rows, size)
 
     def _answer(self, queue: Queue, begin: int, pulled: Pulled, pull: Pull) -> tuple[Answer, int]:
         return self._write(queue, begin, pulled.status, pulled.next_offset, pulled.slices, pull)

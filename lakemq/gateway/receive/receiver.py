@@ -38,7 +38,7 @@ class Receiver:
         self._broker = broker
         self._log = broker.log
         self._limits = broker.settings.receive
-        self._selection = Selection(broker.reader, broker.cold, broker.gaps)
+        self._selection = Selection(broker.reader, broker.cold, broker.gaps, broker.answering)
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._bells: dict[tuple[str, str, str, bool], Bell] = {}
         self._storing = 0
@@ -143,6 +143,8 @@ class Receiver:
             self._let_go(wanted, lock)
             raise
         if not chosen:
+            # Where it was not all looked at, the next look begins with another queue.
+            self._turn += not is_all
             lock.release()
             return None, is_all
         self._turn += 1
@@ -189,6 +191,11 @@ class Receiver:
             is_all = is_all and all_of_it
             if some.parts:
                 chosen.append(some)
+            if budget.is_late and queue.topic == wanted.topic:
+                is_all = False
+                break
+        if any(some.parts[0].first_queue_offset < some.queue.floor for some in chosen):
+            raise PositionGone("the topic was deleted while it was looked through")
         return chosen, is_all
 
     def _room(self, wanted: Wanted) -> int:

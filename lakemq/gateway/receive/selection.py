@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from typing import NamedTuple
 
 from pyroaring import BitMap64
 
@@ -12,28 +12,41 @@ from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.gaps import Gap, Gaps
 from lakemq.gateway.receive.backlog import Backlog, Backlogs, Key
 from lakemq.gateway.receive.wanted import Chosen, Wanted, values
+from lakemq.gateway.scan import SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
 from lakemq.gateway.slices import first_of, stretches
+from lakemq.gateway.workshop import Workshop
 from lakemq.storage.reader import Reader, Slice
 from lakemq.storage.subscription import NO_QUEUE, Cursor, Order, Subscription
 from lakemq.storage.topics import Queue
 
-SCANNED_MAX = 65_536
-"""So many messages of a queue are looked at in one go."""
-SCAN_STEP = 4_096
 IN_ORDER_STEP = 1_024
 PLACES_MAX = 10_000
 Place = tuple[int, int]
 """Where a group is in a queue: an offset, and how often that was reset."""
 
 
-class Budget:
-    """How many messages, and about how many bytes of memory, a receive may still take."""
+class Looked(NamedTuple):
+    """A slice of a queue, and the stretches of it that match."""
 
-    __slots__ = ("bytes_left", "messages_left")
+    part: Slice
+    found: list[Slice]
+
+
+class Budget:
+    """How many messages, and about how many bytes of memory, a receive may still take; and for how long it
+    may look for them."""
+
+    __slots__ = ("bytes_left", "messages_left", "seconds_left")
 
     def __init__(self, messages: int, bytes_max: int) -> None:
         self.messages_left = messages
         self.bytes_left = bytes_max
+        self.seconds_left = SCAN_S_MAX
+
+    @property
+    def is_late(self) -> bool:
+        """Whether others come first now. Each queue is looked at a little even so: else some never would be."""
+        return self.seconds_left <= 0
 
     @property
     def is_spent(self) -> bool:
@@ -51,9 +64,11 @@ class Selection:
     """Chooses messages by what was handed out before. It chooses, and changes nothing: only a record
     in the log does."""
 
-    def __init__(self, reader: Reader, cold: ColdReader, gaps: Gaps) -> None:
+    def __init__(self, reader: Reader, cold: ColdReader, gaps: Gaps, workshop: Workshop) -> None:
+        """`workshop`: where it is looked through what the loop has no time for."""
         self._reader = reader
         self._cold = cold
+        self._workshop = workshop
         self._gaps = gaps
         # By queue: how far nothing was found from a cursor's place on.
         self._places: OrderedDict[Key, tuple[Place, int]] = OrderedDict()
@@ -71,7 +86,7 @@ class Selection:
         """What there is in the queue from `begin` on, its first offset that may be new; and whether
         it was all looked at. `taken`: the orders that this receive has taken a message of.
 
-        Raises `LogDamaged`, `PositionGone`, `LakeUnreadable`.
+        Raises `LogDamaged`, `PositionGone`, `LakeUnreadable`, `Busy`.
         """
         cursor = None if subscription is None else subscription.cursors.get(queue.key)
         resets = 0 if cursor is None else cursor.resets
@@ -93,20 +108,19 @@ class Selection:
     async def _take(self, view: _View, budget: Budget) -> tuple[Chosen, bool]:
         queue = view.queue
         offset = self._place(view)
-        matches = _matcher(view.wanted, queue)
-        step = 1 if matches is None else SCAN_STEP
         parts: list[Slice] = []
         scanned = 0
-        while (offset := queue.after_gap(offset)) < queue.next_offset and not budget.is_spent and scanned < SCANNED_MAX:
-            slices, reached = await self._read(view, offset, max(step, budget.messages_left), budget.bytes_left)
-            found = slices if matches is None else [match for part in slices for match in matches(part)]
+        while (offset := queue.after_gap(offset)) < queue.next_offset and _goes_on(budget, scanned):
+            if view.takes_all:
+                found, reached = await self._read(view, offset, max(1, budget.messages_left), budget.bytes_left)
+            else:
+                looked, reached = await self._look(view, offset, max(SCAN_STEP, budget.messages_left), budget)
+                found = [match for each in looked for match in each.found]
             some, end = first_of(found, budget.messages_left, reached)
             parts += some
             budget.spend(some)
             scanned += end - offset
             offset = end
-            if matches is not None:
-                await asyncio.sleep(0)  # looking through much takes a while: others go on
         if not parts and offset > view.begin:
             self._remember(view, offset)
         return Chosen(queue, parts, offset, view.resets, view.gaps), offset >= queue.next_offset or bool(parts)
@@ -136,21 +150,18 @@ class Selection:
                 parts += slices
                 budget.spend(slices)
         scanned = 0
-        matches = _matcher(view.wanted, queue)
-        while not (budget.is_spent or backlog.is_full or scanned >= SCANNED_MAX):
+        while not backlog.is_full and _goes_on(budget, scanned):
             backlog.place = queue.after_gap(backlog.place)
             if backlog.place >= queue.next_offset:
                 break
-            slices, reached = await self._read(view, backlog.place, IN_ORDER_STEP, budget.bytes_left)
-            found = slices if matches is None else [match for part in slices for match in matches(part)]
-            for part in found:
+            looked, reached = await self._look(view, backlog.place, IN_ORDER_STEP, budget)
+            for part in [match for each in looked for match in each.found]:
                 _sort_out(view, part, backlog, parts, budget)
                 if budget.is_spent:
                     break
             else:
                 scanned += reached - backlog.place
                 backlog.place = reached
-            await asyncio.sleep(0)
         self._backlogs.tidy()
         is_all = backlog.place >= queue.next_offset or backlog.is_full or bool(parts)
         return Chosen(queue, parts, backlog.low, view.resets, view.gaps), is_all
@@ -172,21 +183,37 @@ class Selection:
         """What matches and was not handed out; of retries, what doesn't match stays behind."""
         picker, queue = _Picker(view), view.queue
         offset, scanned = self._place(view), 0
-        while (offset := queue.after_gap(offset)) < queue.next_offset and not budget.is_spent and scanned < SCANNED_MAX:
-            slices, reached = await self._read(view, offset, SCAN_STEP, budget.bytes_left)
-            for part in slices:
-                picker.look_at(part, budget)
+        # What stays behind is looked at again from the first on: so to end early would be never to come past it.
+        while (offset := queue.after_gap(offset)) < queue.next_offset and _goes_on(
+            budget, scanned, may_be_late=picker.left_some_behind
+        ):
+            looked, reached = await self._look(view, offset, SCAN_STEP, budget)
+            for each in looked:
+                picker.look_at(each, budget)
                 if budget.is_spent:
                     break
             scanned += reached - offset
             offset = reached
-            await asyncio.sleep(0)
         if not budget.is_spent:
             picker.reached = offset
         if picker.found_nothing and offset > view.begin:
             self._remember(view, offset)
         chosen = Chosen(queue, picker.parts, picker.low, view.resets, view.gaps)
         return chosen, offset >= queue.next_offset or not picker.found_nothing
+
+    async def _look(self, view: _View, offset: int, messages_max: int, budget: Budget) -> tuple[list[Looked], int]:
+        """`_read`, and what of it matches. Nothing but what is read decides on that: what is out and what is
+        held up is for the caller to see afterwards, with no wait before it chooses."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        slices, reached = await self._read(view, offset, messages_max, budget.bytes_left)
+        if is_light(view.wanted.selector, *rows_and_bytes(slices)):
+            looked = view.look(slices)
+            await asyncio.sleep(0)  # looking through much takes a while: others go on
+        else:
+            looked = await self._workshop.run(view.look, slices)
+        budget.seconds_left -= loop.time() - begun
+        return looked, reached
 
     async def _read(self, view: _View, offset: int, messages_max: int, bytes_max: int) -> tuple[list[Slice], int]:
         """Messages of the queue from `offset` on, and where to go on."""
@@ -195,7 +222,7 @@ class Selection:
         plan = self._reader.plan(view.queue, offset, messages_max, bytes_max)
         if self._reader.cached(plan):
             return self._reader.read_up_to(plan, bytes_max)
-        return await asyncio.to_thread(self._reader.read_up_to, plan, bytes_max)
+        return await self._workshop.run(self._reader.read_up_to, plan, bytes_max)
 
     async def _read_cold(self, view: _View, offset: int, messages_max: int, bytes_max: int) -> tuple[list[Slice], int]:
         """`_read` of what has left the log. What is not in the lake either is a gap."""
@@ -252,6 +279,22 @@ class _View:
         """Where the group is in the queue."""
         return self.begin, self.resets
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether all that the queue has is wanted."""
+        return self.wanted.selector.everything and not self.is_retry
+
+    def look(self, slices: list[Slice]) -> list[Looked]:
+        """What of the slices is of the topic and matches. For any thread: it sees nothing that changes."""
+        selector = self.wanted.selector
+        return [Looked(part, [match for own in self.own(part) for match in selector.matches(own)]) for part in slices]
+
+    def own(self, part: Slice) -> list[Slice]:
+        """What of the slice is of the topic: a group's retries are those of all its topics."""
+        if not self.is_retry:
+            return [part]
+        return stretches(part, [topic == self.wanted.topic for topic in values(part, "real_topic")])
+
     def was_handed_out(self, offset: int) -> bool:
         """Whether somebody has or had the message."""
         return offset < self.begin or offset in self.ahead
@@ -307,6 +350,11 @@ class _Picker:
         self.reached = view.begin
 
     @property
+    def left_some_behind(self) -> bool:
+        """Whether nothing was chosen, but something left behind."""
+        return not self.parts and self._left_behind is not None
+
+    @property
     def found_nothing(self) -> bool:
         """Whether nothing was chosen and nothing left behind."""
         return not self.parts and self._left_behind is None
@@ -316,11 +364,11 @@ class _Picker:
         """Where the group goes on."""
         return self.reached if self._left_behind is None else self._left_behind
 
-    def look_at(self, part: Slice, budget: Budget) -> None:
+    def look_at(self, looked: Looked, budget: Budget) -> None:
         """Choose of the slice what may be handed out."""
-        view = self._view
+        part = looked.part
         passed = part.first_queue_offset
-        for stretch in [match for own in self._own(part) for match in view.wanted.selector.matches(own)]:
+        for stretch in looked.found:
             self._leave(passed, stretch.first_queue_offset, part)
             self._choose(stretch, budget)
             passed = stretch.first_queue_offset + stretch.count
@@ -330,16 +378,12 @@ class _Picker:
         self._leave(passed, end, part)
         self.reached = end
 
-    def _own(self, part: Slice) -> list[Slice]:
-        view = self._view
-        return stretches(part, _is_of(part, view.wanted.topic)) if view.is_retry else [part]
-
     def _leave(self, begin: int, end: int, part: Slice) -> None:
         """Leave those of the topic's retries behind that don't match: they wait for who wants them."""
         if begin >= end or self._left_behind is not None or not self._view.is_retry:
             return
         between = part._replace(row=part.row + begin - part.first_queue_offset, count=end - begin)
-        for own in self._own(between):
+        for own in self._view.own(between):
             for offset in range(own.first_queue_offset, own.first_queue_offset + own.count):
                 if not self._view.was_handed_out(offset):
                     self._left_behind = offset
@@ -369,12 +413,8 @@ def _key(wanted: Wanted, queue: Queue) -> Key:
     return wanted.group, wanted.topic, wanted.filter, *queue.key
 
 
-def _matcher(wanted: Wanted, queue: Queue) -> Callable[[Slice], list[Slice]] | None:
-    """What finds the messages of a queue that are wanted; None: all are."""
-    if queue.topic == wanted.retry_topic:
-        return lambda part: stretches(part, _is_of(part, wanted.topic))
-    return None if wanted.selector.everything else wanted.selector.matches
-
-
-def _is_of(part: Slice, topic: str) -> list[bool]:
-    return [value == topic for value in values(part, "real_topic")]
+def _goes_on(budget: Budget, scanned: int, *, may_be_late: bool = False) -> bool:
+    """Whether a receive that has looked at so many messages of a queue looks at more."""
+    if budget.is_spent or scanned >= SCANNED_MAX:
+        return False
+    return may_be_late or not (scanned and budget.is_late)
