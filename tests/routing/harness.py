@@ -177,7 +177,7 @@ class RoutingHarness:
 
     def id_of(self, position: int) -> str:
         """The id of the message at a position."""
-        return f"b.{position}"
+        return self.broker.ids.of(position)
 
     # Time, and what the queries do -----------------------------------------------------------
 
