@@ -223,23 +223,23 @@ def test_a_body_above_the_limit_is_named_with_its_message() -> None:
 
 
 def test_more_messages_than_can_be_decoded_at_a_go_are_refused() -> None:
-    lines = b'{"body":""}\n' * 200_001
-    with pytest.raises(MessageTooLarge, match="line 200001: more than 200000 messages"):
+    lines = b'{"body":""}\n' * 20_001
+    with pytest.raises(MessageTooLarge, match="line 20001: more than 20000 messages"):
         decode(NDJSON, {}, lines, LIMITS)
     listed = b'{"messages":[' + lines.replace(b"\n", b",")[:-1] + b"]}"
-    with pytest.raises(MessageTooLarge, match="more than 200000 messages"):
+    with pytest.raises(MessageTooLarge, match="more than 20000 messages"):
         decode(JSON, {}, listed, LIMITS)
 
 
 def test_a_document_of_countless_tiny_values_is_refused_unread() -> None:
-    body = b'{"messages":[' + b"[]," * 2_000_001 + b"[]]}"
-    with pytest.raises(MessageTooLarge, match="more than 4000000 values"):
+    body = b'{"messages":[' + b"[]," * 500_001 + b"[]]}"
+    with pytest.raises(MessageTooLarge, match="more than 1000000 values"):
         decode(JSON, {}, body, LIMITS)
 
 
 def test_a_document_of_countless_short_strings_is_refused_unread() -> None:
-    with pytest.raises(MessageTooLarge, match="more than 4000000 values"):
-        decode(JSON, {}, b'{"messages":[' + b'"",' * 8_000_003 + b"]}", LIMITS)
+    with pytest.raises(MessageTooLarge, match="more than 1000000 values"):
+        decode(JSON, {}, b'{"messages":[' + b'"",' * 2_000_003 + b"]}", LIMITS)
 
 
 def test_commas_inside_a_body_are_no_values() -> None:
