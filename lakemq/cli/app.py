@@ -16,6 +16,7 @@ from lakemq.cli import (
     gateway,
     group,
     jobs,
+    lake,
     log,
     maintenance,
     message,
@@ -92,6 +93,7 @@ app.command()(replay.replay)
 app.add_typer(notebook.app, name="notebook")
 app.add_typer(log.app, name="log")
 app.add_typer(maintenance.app, name="maintenance")
+app.add_typer(lake.app, name="lake")
 app.command()(erase.erase)
 app.command()(backup.backup)
 app.command()(backup.restore)

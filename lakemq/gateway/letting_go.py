@@ -56,7 +56,7 @@ class LettingGo:
         self._outlook.look(self._log.retention.room()[0], time.monotonic())
         if not self._believes and self._log.retention.asks_the_lake():
             async with self._turn:
-                self._note(await self._run(self._lake.look))
+                self._note(await self._run(lambda: self._lake.look(log_id=self._log.identity.log_id)))
         removed = self._log.retain()
         for line in self.degraded():
             if line.partition(":")[0] not in [said.partition(":")[0] for said in self._said]:

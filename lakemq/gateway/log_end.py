@@ -60,6 +60,7 @@ class LogEnd:
         """The answer to who asked."""
         return {
             "broker": self._broker.name,
+            "log_id": self._log.identity.log_id,
             "begin_position": self._log.min_position,
             "end_position": reached,
             "clock_ms": self._log.now_ms(),

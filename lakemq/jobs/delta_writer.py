@@ -20,14 +20,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.storage.lake.delta_log import APPLICATION
+from lakemq.storage.lake.log_marks import LogMark, log_identifier
 from lakemq.storage.lake.progress import Progress, read_progress
 
 
 class DeltaWriter:
     """The one writer of a table at `path`, which must exist. Not for several threads at once."""
 
-    def __init__(self, session: SparkSession, path: Path) -> None:
+    def __init__(self, session: SparkSession, path: Path, logs: Mapping[str, str] | None = None) -> None:
+        """`logs`: the id of each broker's log, which the commits say."""
         self._session = session
+        self._logs = dict(logs or {})
         self._path = path
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
         self._delta = self._jvm.org.apache.spark.sql.delta
@@ -71,11 +74,21 @@ class DeltaWriter:
         for broker, end in ends.items():
             progress = self._delta.actions.SetTransaction(APPLICATION + broker, end, self._none())
             actions = actions.appended(progress)
+        known = self._known.logs | self._new_logs(ends)
+        for broker, mark in known.items():
+            if self._known.logs.get(broker) != mark:
+                name = log_identifier(broker, mark.log_id)
+                actions = actions.appended(self._delta.actions.SetTransaction(name, mark.number, self._none()))
         append_mode = self._jvm.org.apache.spark.sql.streaming.OutputMode.Append()
         operation = self._delta.DeltaOperations.StreamingUpdate(append_mode, "lakemq", epoch, self._none())
         version = transaction.commit(actions, operation)
-        self._known = Progress(version, self._known.held | dict(ends))
+        self._known = Progress(version, self._known.held | dict(ends), known)
         return version
+
+    def _new_logs(self, brokers: Iterable[str]) -> dict[str, LogMark]:
+        """Of the brokers whose log the table doesn't say yet."""
+        known = self._known.logs
+        return {each: LogMark(1, self._logs[each]) for each in brokers if each in self._logs and each not in known}
 
     def _no_actions(self) -> Any:
         return getattr(self._jvm.scala.collection.immutable, "Nil$").__getattr__("MODULE$")

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.batch_gate import BatchGate
 from lakemq.jobs.delta_writer import DeltaWriter, forget_cached_logs
-from lakemq.jobs.errors import BrokerUnavailable, LakeNotOnDisk, LakeOutOfStep
+from lakemq.jobs.errors import BrokerUnavailable, LakeNotOnDisk, LakeOutOfStep, LogReplaced
 from lakemq.jobs.lake_interest import EveryMessage, Interest, OpenTransactions, ScheduledMessages
 from lakemq.jobs.lake_scheduled import SCHEDULED
 from lakemq.jobs.lake_table import LakeTable
@@ -83,7 +83,8 @@ class LakeQuery:
         forget_cached_logs(self._session)
         for table in TABLES:
             table.create(self._session, lake)
-        self._writers = {table.name: _writer(self._session, table, lake) for table in TABLES}
+        logs = {broker: client.end().log_id for broker, client in self._clients.items()}
+        self._writers = {table.name: _writer(self._session, table, lake, logs) for table in TABLES}
         self._interests = {table.name: self._interest(table) for table in TABLES}
         self._held = {table.name: self._begin_of_table(table) for table in TABLES}
         self._positions = {broker: min(held[broker] for held in self._held.values()) for broker in self._clients}
@@ -125,6 +126,7 @@ class LakeQuery:
         begins: dict[str, int] = {}
         for broker, held in self._writers[table.name].held(self._clients).items():
             client = self._clients[broker]
+            self._check_log(table, broker, client.end().log_id)
             first, last = client.end().begin_position, client.end_of_log()
             if held is None:
                 if first > 0:
@@ -147,6 +149,15 @@ class LakeQuery:
                 )
             begins[broker] = held
         return begins
+
+    def _check_log(self, table: LakeTable, broker: str, log_id: str) -> None:
+        mark = self._writers[table.name].progress.logs.get(broker)
+        if mark is not None and mark.log_id != log_id:
+            raise LogReplaced(
+                f"table {table.name} holds the log {mark.log_id} of {broker}, whose log is {log_id} now: its positions "
+                "mean other messages. `lakemq lake adopt` keeps those of the old log under another broker's name "
+                "and goes on with this one; or give the jobs a new folder with --lake"
+            )
 
     def _stream(self, checkpoint: Path) -> StreamingQuery:
         lake = self._settings.lake
@@ -234,9 +245,9 @@ class LakeQuery:
                 quick.close()
 
 
-def _writer(session: SparkSession, table: LakeTable, lake: Path) -> DeltaWriter:
+def _writer(session: SparkSession, table: LakeTable, lake: Path, logs: Mapping[str, str]) -> DeltaWriter:
     kind = ScheduledWriter if table is SCHEDULED else DeltaWriter
-    return kind(session, table.path(lake))
+    return kind(session, table.path(lake), logs)
 
 
 def _from_positions(frame: DataFrame, begins: Mapping[str, int]) -> DataFrame:

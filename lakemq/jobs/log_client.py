@@ -49,6 +49,7 @@ class LogEnd:
     end_position: int
     clock_ms: int
     timer_ms: int | None = None
+    log_id: str = ""
 
 
 class LogClient:
@@ -94,6 +95,7 @@ class LogClient:
             end_position=answer["end_position"],
             clock_ms=answer["clock_ms"],
             timer_ms=answer.get("timer_ms"),
+            log_id=answer.get("log_id", ""),
         )
 
     def messages(self, begin: int, end: int, subscription: Subscription, columns: list[str]) -> tuple[pa.Table, int]:

@@ -37,8 +37,8 @@ _ENDED = "ended_date"
 class ScheduledWriter(DeltaWriter):
     """As `DeltaWriter`; what it appends are changes, `SCHEDULED.rows` of the log."""
 
-    def __init__(self, session: SparkSession, path: Path) -> None:
-        super().__init__(session, path)
+    def __init__(self, session: SparkSession, path: Path, logs: Mapping[str, str] | None = None) -> None:
+        super().__init__(session, path, logs)
         self._waiting: list[DeltaFile] = []
         self._waiting_version = -1
         conf: Any = self._java_session.sessionState().conf()

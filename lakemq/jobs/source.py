@@ -26,7 +26,7 @@ from lakemq.jobs.errors import InvalidOption
 from lakemq.jobs.log_client import LogClient, LogEnd
 from lakemq.jobs.sink import BatchSink, StreamSink
 from lakemq.jobs.sink_options import check_columns, parse_sink_options
-from lakemq.jobs.source_bounds import Brokers, begin_of, check_begin, end_of
+from lakemq.jobs.source_bounds import Brokers, begin_of, check_begin, check_log, end_of
 from lakemq.jobs.source_columns import arrow_schema_of, log_columns, schema_of, tick_batch, to_batch
 from lakemq.jobs.source_options import SourceOptions, parse_options
 from lakemq.jobs.source_plan import LogPartition, QueueBounds, StreamOffset, share, split
@@ -104,6 +104,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
         begin = begin_of(self._options, self._brokers, "latest")
+        begin = replace(begin, logs={name: client.end().log_id for name, client in self._brokers.by_name().items()})
         return (begin if self._options.tick_ms is None else replace(begin, clock_ms=0)).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
@@ -141,12 +142,14 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _advanced(self, begin: StreamOffset, ends: dict[str, LogEnd]) -> StreamOffset:
         """`begin` with what these brokers have said; its clock is later in any case."""
         positions, clock_ms = dict(begin.positions), begin.clock_ms + 1
+        logs = dict(begin.logs)
         for name, end in ends.items():
+            check_log(name, logs.setdefault(name, end.log_id), end.log_id)
             position = positions.get(name, end.begin_position)
             check_begin(end, position)
             positions[name] = max(position, self._up_to_target(name, end.end_position))
             clock_ms = max(clock_ms, end.clock_ms)
-        return StreamOffset(positions, clock_ms, begin.begins)
+        return StreamOffset(positions, clock_ms, begin.begins, logs)
 
     def _watching(self) -> EndWatch:
         if self._watch is None:
@@ -182,6 +185,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._checked:
             return
         for name, client in self._brokers.by_name().items():
+            check_log(name, begin.logs.get(name), client.end().log_id)
             last = client.end_of_log()
             position = begin.positions.get(name, 0)
             if position > last:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lakemq.jobs.errors import InvalidOption
+from lakemq.jobs.errors import InvalidOption, LogReplaced
 from lakemq.jobs.log_client import LogClient, LogEnd
 from lakemq.jobs.source_options import (
     EARLIEST,
@@ -98,6 +98,15 @@ def _check_readable(positions: dict[str, int], ends: dict[str, LogEnd], brokers:
         last = brokers.by_name()[name].end_of_log()
         if position > last:
             raise PositionGone(f"position {position} is asked of {name}, whose log ends at {last}")
+
+
+def check_log(broker: str, known: str | None, found: str) -> None:
+    """Raises `LogReplaced` when the broker has another log than the one that was read; None: it isn't known."""
+    if known is not None and known != found:
+        raise LogReplaced(
+            f"the log of {broker} is {found}, and what was read before is of {known}: positions mean other "
+            "messages now. Begin with a new checkpoint, or put the log back from its backup"
+        )
 
 
 def check_begin(end: LogEnd, position: int) -> None:

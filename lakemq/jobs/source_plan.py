@@ -19,11 +19,13 @@ QueueBounds = dict[str, dict[int, int]]
 @dataclass(frozen=True)
 class StreamOffset:
     """How far a stream has read: a position by broker, the batch's clock, and, where it began at
-    queue offsets, those: they stay a filter on all that is read, however often it is restarted."""
+    queue offsets, those: they stay a filter on all that is read, however often it is restarted. `logs`: the id
+    of each broker's log."""
 
     positions: Mapping[str, int]
     clock_ms: int
     begins: QueueBounds = field(default_factory=dict)
+    logs: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The same offset is the same text: Spark compares offsets as text."""
@@ -36,6 +38,8 @@ class StreamOffset:
                 topic: {str(queue): at for queue, at in sorted(queues.items())}
                 for topic, queues in sorted(self.begins.items())
             }
+        if self.logs:
+            content["logs"] = dict(sorted(self.logs.items()))
         return content
 
     @staticmethod
@@ -44,7 +48,7 @@ class StreamOffset:
             topic: {int(queue): at for queue, at in queues.items()}
             for topic, queues in content.get("begins", {}).items()
         }
-        return StreamOffset(dict(content["positions"]), content["clock_ms"], begins)
+        return StreamOffset(dict(content["positions"]), content["clock_ms"], begins, dict(content.get("logs", {})))
 
 
 @dataclass

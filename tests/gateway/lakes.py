@@ -14,6 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 
 from lakemq.jobs.log_client import LogClient, Subscription
 from lakemq.jobs.source_columns import COLUMNS, arrow_schema_of, log_columns, to_batch
+from lakemq.storage.lake.log_marks import log_identifier
 from lakemq.storage.lake.prove import prove
 
 pc: Any = pyarrow.compute
@@ -64,7 +65,8 @@ class Lake:
             .select(["topic", "broker", "position", "store_time"])
             .append_column("key", pc.list_flatten(keyed["keys"].combine_chunks())),
         }
-        progress = CommitProperties(app_transactions=[Transaction(f"lakemq-lake-{self._broker}", end)])
+        log = Transaction(log_identifier(self._broker, self._client.end().log_id), 1)
+        progress = CommitProperties(app_transactions=[Transaction(f"lakemq-lake-{self._broker}", end), log])
         for name, table in tables.items():
             write_deltalake(
                 self.folder / name,

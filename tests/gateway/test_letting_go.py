@@ -41,3 +41,25 @@ def test_nobodys_word_takes_anything_from_the_log_but_the_lakes_own(tmp_path: Pa
         assert wait_until_log_begins(http, end) > 0
         assert http.get("/v1/broker").json()["lake"].items() >= {"certain_position": lake.held, "fault": None}.items()
         lake.close()
+
+
+def test_what_the_lake_holds_of_another_log_is_not_taken_for_this_ones(tmp_path: Path) -> None:
+    """After `data/` was emptied, a look-up by key found whatever was at the old log's positions."""
+    options: dict[str, Any] = {"storage__segment_bytes": 2**20, "storage__retention_ms": 0}
+    options |= {"storage__compression": "none", "storage__compacted_grace_ms": 0, "lake__dir": tmp_path / "lake"}
+    with start_gateway(tmp_path / "old", **options) as gateway, connect(gateway) as http:
+        produce(http, "t", {"body": "old", "keys": ["k"]})
+        lake = Lake(tmp_path / "lake", gateway.url)
+        lake.compact(http)
+        lake.close()
+    with start_gateway(tmp_path / "new", **options) as gateway, connect(gateway) as http:
+        produce(http, "t", *[{"body": "new", "keys": ["n"]}] * 3)
+        for _ in range(4):
+            produce(http, "u", "x" * 600_000)
+        found = http.get("/v1/messages", params={"topic": "t", "key": "k"})
+        assert found.status_code == 200, found.text
+        assert found.json()["messages"] == []
+        assert len(http.get("/v1/messages", params={"topic": "t", "key": "n"}).json()["messages"]) == 3
+        http.put("/v1/broker/compacted", json={"compacted_position": 1})
+        wait_until(lambda: any("is not of this log" in line for line in gateway.log))
+        assert http.get("/v1/broker").json()["min_position"] == 0

@@ -15,10 +15,13 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.delta_writer import DeltaWriter
-from lakemq.jobs.errors import LakeOutOfStep
+from lakemq.jobs.errors import LakeOutOfStep, LogReplaced
 from lakemq.jobs.lake_query import CHECKPOINTS, LakeQuery
 from lakemq.jobs.lake_tables import MESSAGE_INDEX, MESSAGES, TABLES
+from lakemq.jobs.maintenance.adopt import adopt
+from lakemq.jobs.maintenance.work import Work
 from lakemq.settings import Lake, Settings
+from lakemq.storage.lake.certain import CertainLake
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of, wait_until_compacted
@@ -121,13 +124,42 @@ def test_a_table_of_an_earlier_version_gets_the_columns_that_it_lacks(spark: Spa
 
 
 def test_a_lake_of_another_log_is_refused(scene: Scene, spark: SparkSession, tmp_path: Path) -> None:
+    """Its beginning was never compacted, once it had passed the old log's position."""
     scene.produce(5)
     scene.compact()
     with start_gateway(tmp_path / "other") as other:
+        end = broker_of(scene.gateway.url)["max_position"]
+        while broker_of(other.url)["max_position"] <= end:
+            produce_to(other.url, "a", [{"body": "of another log"}] * 100)
         query = LakeQuery(spark, scene.settings, other.url)
-        with pytest.raises(LakeOutOfStep, match="another log"):
+        with pytest.raises(LogReplaced, match="lakemq lake adopt"):
             query.start()
         query.stop()
+
+
+def test_an_adopted_lake_goes_on_with_the_new_log_and_keeps_the_old_one_apart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    with start_gateway(tmp_path / "old", lake__dir=lake) as gateway:
+        old = Scene(spark, gateway, lake)
+        old.produce(8)
+        old.compact()
+        log_id = broker_of(gateway.url)["log_id"]
+    with start_gateway(tmp_path / "new", lake__dir=lake) as gateway:
+        scene = Scene(spark, gateway, lake)
+        scene.produce(30)
+        work = Work(spark, scene.settings, gateway.url)
+        name = f"broker-a~{log_id[:8]}"
+        assert set(adopt(work).detail["renamed"][name].values()) == {log_id}
+        assert adopt(work).detail["renamed"] == {}
+        scene.produce(5)
+        scene.compact()
+        scene.produced |= {(name, *message[1:]) for message in old.produced}
+        scene.check()
+        end = broker_of(gateway.url)["max_position"]
+        assert CertainLake(lake, "broker-a").look(log_id=broker_of(gateway.url)["log_id"]) == (end, None)
+        assert CertainLake(lake, "broker-a").look(log_id=log_id).position == 0
 
 
 def test_a_second_writer_is_noticed_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:

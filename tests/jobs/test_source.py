@@ -14,8 +14,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from lakemq.testing import GatewayProcess
-from tests.jobs.conftest import Produce
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.jobs.conftest import Produce, produce_to
 
 Read = Callable[..., DataFrame]
 
@@ -193,6 +193,19 @@ def test_a_stream_reads_each_message_once_over_restarts(stream: Stream, produce:
     assert all(len(batch) <= 100 for batch in stream.batches)
     produce(topic, numbered(30, 250))
     assert bodies(stream.run_to_end(**options)) == sorted(f"b{number}" for number in range(250, 280))
+
+
+def test_a_stream_does_not_go_on_with_another_log(
+    spark: SparkSession, stream: Stream, produce: Produce, topic: str, tmp_path: Path
+) -> None:
+    produce(topic, numbered(3))
+    stream.run_to_end(subscribe=topic, startingOffsets="earliest")
+    with start_gateway(tmp_path / "other") as other:
+        produce_to(other.url, topic, numbered(3))
+        again = Stream(spark, other.url, tmp_path / "checkpoint")
+        with pytest.raises(PySparkException, match="positions mean other messages"):
+            again.run_to_end(subscribe=topic)
+    assert again.batches == []
 
 
 def test_the_offset_stays_while_nothing_new_is_in_the_subscription(

@@ -14,10 +14,12 @@ from deltalake import DeltaTable
 
 from lakemq.model.errors import LakeDamaged
 from lakemq.storage.files import Files
+from lakemq.storage.lake import log_marks
 from lakemq.storage.lake.certain import OF_MESSAGES, CertainLake
 from lakemq.storage.lake.delta_files import DeltaFiles
 from lakemq.storage.lake.heal import heal
 from lakemq.storage.lake.intact import fault_of, sidecar_of
+from lakemq.storage.lake.log_marks import LogMark, append_identifiers, log_identifier, replaced
 from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.lake.proof_mark import FOLDER, Proved, read_marks
 from lakemq.storage.lake.prove import prove
@@ -309,3 +311,28 @@ def test_a_torn_sidecar_says_nothing_and_goes(lake: Path) -> None:
     assert fault_of(path) is None
     assert heal(lake) == []
     assert not sidecar_of(path).exists()
+
+
+# Which log it is of --------------------------------------------------------------------------
+
+
+def test_a_table_says_of_which_log_it_is_and_another_one_may_follow(lake: Path) -> None:
+    for name in OF_MESSAGES:
+        append_identifiers(lake / name, {log_identifier("broker-a", "first"): 1})
+    prove(lake)
+    assert CertainLake(lake, "broker-a").look(log_id="first").position == 30
+    assert "not of this log" in str(CertainLake(lake, "broker-a").look(log_id="second").why)
+    first = read_progress(lake / MESSAGES).logs["broker-a"]
+    append_identifiers(lake / MESSAGES, replaced("broker-a", first, "second"))
+    assert read_progress(lake / MESSAGES).logs == {"broker-a": LogMark(2, "second")}
+    assert read_progress(lake / MESSAGES).held == {"broker-a": 30}
+    assert positions(lake, MESSAGES) == list(range(30))
+    assert DeltaFiles(lake / MESSAGES, "broker-a", lambda: "first").version(0) is None
+    assert DeltaFiles(lake / MESSAGES, "broker-a", lambda: "second").version(30) is not None
+
+
+def test_an_entry_that_somebody_else_made_is_not_replaced(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_marks, "entries_of", lambda _: {1: Path()})
+    with pytest.raises(FileExistsError):
+        append_identifiers(lake / MESSAGES, {APP: 1})
+    assert not list((lake / MESSAGES / "_delta_log").glob(".*.tmp"))

@@ -57,7 +57,8 @@ class ColdReader:
     def __init__(self, settings: Settings, log: CommitLog, reader: Reader, ids: MessageIds) -> None:
         self._log = log
         self._reader = reader
-        self._history = History(settings.lake.dir, ids, settings.lake.cache_bytes)
+        lake = settings.lake
+        self._history = History(lake.dir, ids, lake.cache_bytes, lambda: log.identity.log_id)
         self._threads = ThreadPoolExecutor(THREADS, "cold", _give_way)
         self._beginnings: OrderedDict[QueueKey, _Beginning] = OrderedDict()
         self._looking: dict[QueueKey, asyncio.Task[int]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakemq.jobs.maintenance.adopt import adopt
 from lakemq.jobs.maintenance.cleanup import clean_up
 from lakemq.jobs.maintenance.cron import trigger_of
 from lakemq.jobs.maintenance.erase import erase
@@ -23,6 +24,7 @@ _ALL = (
     Job("index-rebuild", "make consume_queue and message_index anew of messages", rebuild_index, "index_rebuild"),
     Job("verify", "compare the log and the tables of messages", verify, "verify"),
     Job("erase", "erase messages: lakemq erase", erase),
+    Job("adopt", "go on with a broker's new log: lakemq lake adopt", adopt),
     Job("stats", "note what each table and topic amounts to", stats, "stats"),
 )
 JOBS: dict[str, Job] = {job.name: job for job in _ALL}

@@ -17,6 +17,9 @@ from lakemq.storage.backup.copying import Copier, check_copy
 from lakemq.storage.backup.manifest import LAKE, LOG, PARTS, BadBackup, Copied, Manifest, read_manifest
 from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_HOLE, KIND_STATE, LogEpoch, encode, encode_queue
+from lakemq.storage.lake.delta_log import tables_of
+from lakemq.storage.lake.log_marks import append_identifiers, replaced
+from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.log_identity import new_log_id
 from lakemq.storage.positions import write_reserved
 from lakemq.storage.replay import encode_state
@@ -49,6 +52,7 @@ def restore(folder: Path, data_dir: Path, lake: Path, files: Files | None = None
         check_copy(files, folder, each)
     log_id = new_log_id()
     _copy_folder(files, folder, manifest.files, LAKE, lake)
+    _rename_log(lake, manifest.log_id, str(UUID(bytes=log_id)), files)
     _copy_folder(files, folder, manifest.files, PARTS, data_dir / PARTS)
     log = Copier(files, data_dir.resolve() / RESTORING)
     log.make_folder(log.root)
@@ -75,6 +79,14 @@ def _copy_folder(files: Files, folder: Path, wanted: Iterable[Copied], prefix: s
             copier.copy(folder / each.path, each.path.removeprefix(prefix + "/"))
     if copier.copied:
         copier.sync_folders()
+
+
+def _rename_log(lake: Path, before: str, now: str, files: Files) -> None:
+    """Let the lake's tables say that what they hold of the old log is of the new one: its positions are the same."""
+    for table in tables_of(lake):
+        for broker, mark in read_progress(table).logs.items():
+            if mark.log_id == before:
+                append_identifiers(table, replaced(broker, mark, now), files)
 
 
 class _Reader:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from lakemq.model.errors import LakeUnreadable
 from lakemq.storage.lake.delta_files import DeltaFiles
 from lakemq.storage.lake.delta_log import APPLICATION, entries_of
+from lakemq.storage.lake.log_marks import logs_of
 from lakemq.storage.lake.proof_mark import Proved, read_marks
 
 OF_MESSAGES = ("messages", "consume_queue", "message_index")
@@ -31,16 +32,17 @@ class CertainLake:
         self._broker = broker
         self._seen: tuple[dict[str, Proved], Certain] | None = None
 
-    def look(self, again: bool = True) -> Certain:
+    def look(self, again: bool = True, log_id: str | None = None) -> Certain:
         """What is so now. Every table that was ever proved, and those of messages, must be there and be the
         one that was proved; its progress must be on disk (`prove`); each file of it must be there, with its
-        length. `again` False: what was seen before will do while nothing further was proved. Raises nothing.
+        length. `log_id`: which log the rows must be of; None: whichever. `again` False: what was seen before will
+        do while nothing further was proved. Raises nothing.
         """
         try:
             marks = read_marks(self._lake)
             if not again and self._seen is not None and self._seen[0] == marks:
                 return self._seen[1]
-            found = self._look(marks)
+            found = self._look(marks, log_id)
         except (OSError, ValueError) as error:
             return Certain(0, f"the lake in {self._lake} can't be read: {error}")
         except LakeUnreadable as error:
@@ -48,7 +50,7 @@ class CertainLake:
         self._seen = (marks, found)
         return found
 
-    def _look(self, marks: dict[str, Proved]) -> Certain:
+    def _look(self, marks: dict[str, Proved], log_id: str | None) -> Certain:
         if not self._lake.is_dir():
             return Certain(0, f"there is no lake in {self._lake} (lake.dir)")
         lacking = [name for name in OF_MESSAGES if name not in marks]
@@ -59,6 +61,9 @@ class CertainLake:
         for name, mark in marks.items():
             if name not in OF_MESSAGES and application not in mark.held:
                 continue  # a table that is not of the log, or not of this one
+            of_log = logs_of(mark.held).get(self._broker)
+            if log_id is not None and (of_log is None or of_log.log_id != log_id):
+                return Certain(0, f"the lake's table in {self._lake / name} is not of this log: lakemq lake adopt")
             position, why = self._of_table(name, mark, application)
             if why is not None:
                 return Certain(0, why)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlparse
@@ -16,6 +16,7 @@ import pyarrow.compute
 from lakemq.model.errors import LakeUnreadable
 from lakemq.storage.lake.bounds import Between, Bounds, OneOf
 from lakemq.storage.lake.delta_log import APPLICATION, FOLDER
+from lakemq.storage.lake.log_marks import log_identifier
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -75,7 +76,9 @@ class Version(NamedTuple):
 class DeltaFiles:
     """The files of the Delta table in a folder, for one broker's messages. Safe from any thread."""
 
-    def __init__(self, folder: Path, broker: str) -> None:
+    def __init__(self, folder: Path, broker: str, log_id: Callable[[], str] | None = None) -> None:
+        """`log_id`: of a table that is of another log of the broker nothing is held; None: of whichever."""
+        self._broker, self._log_id = broker, log_id
         self.folder = folder.absolute()
         self._application = APPLICATION + broker
         self._lock = threading.Lock()
@@ -133,7 +136,13 @@ class DeltaFiles:
             if urlparse(path).scheme or path.startswith("/"):
                 raise LakeUnreadable(f"the lake's table in {self.folder} has a file elsewhere: {path}")
         held = table.transaction_version(self._application)
-        return Version(number, -1 if held is None else held, actions, self.folder)
+        return Version(number, -1 if held is None or not self._is_of_log(table) else held, actions, self.folder)
+
+    def _is_of_log(self, table: DeltaTable) -> bool:
+        if self._log_id is None:
+            return True
+        number = table.transaction_version(log_identifier(self._broker, self._log_id()))
+        return number is not None and number > 0
 
 
 def _identity(folder: Path, number: int) -> tuple[int, ...] | None:

@@ -16,6 +16,9 @@ APPLICATION = "lakemq-lake-"
 """A table's transaction identifier of this and a broker's name is the position up to which the table
 holds the broker's log (docs/lake.md)."""
 
+OF_LOG = "lakemq-log-"
+"""Begins the identifiers that say which log that is (`log_marks`)."""
+
 FOLDER = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"
 _NUMBERED = re.compile(r"\.?(\d{20})\.(.+)")
@@ -69,6 +72,11 @@ def beside_entries(table: Path) -> list[Beside]:
     return [Beside(*each) for each in sorted(others)]
 
 
+def is_progress(identifier: str) -> bool:
+    """Whether a transaction identifier is how far a table holds a broker's log."""
+    return identifier.startswith(APPLICATION)
+
+
 def is_table(folder: Path) -> bool:
     """Whether there is a log of a table, in whatever state."""
     return (folder / FOLDER).is_dir()
@@ -92,7 +100,7 @@ def read_entry(table: Path, version: int, path: Path) -> Entry:
                 added.append(Added(table / unquote(action["add"]["path"]), int(action["add"]["size"])))
             elif "remove" in action:
                 removed.add(table / unquote(action["remove"]["path"]))
-            elif "txn" in action and action["txn"]["appId"].startswith(APPLICATION):
+            elif "txn" in action and action["txn"]["appId"].startswith((APPLICATION, OF_LOG)):
                 held[action["txn"]["appId"]] = int(action["txn"]["version"])
             elif "commitInfo" in action:
                 operation = action["commitInfo"].get("operation")

@@ -24,6 +24,7 @@ from lakemq.storage.lake.delta_log import (
     TornEntry,
     beside_entries,
     entries_of,
+    is_progress,
     read_entry,
     tables_of,
 )
@@ -161,7 +162,7 @@ class _Patient:
         left = read_identifiers(self._table, undo.version - 1)[1]
         later = [self._read(version, path) for version, path in self._entries.items() if version >= undo.version]
         undone = {name for entry in later if isinstance(entry, Entry) for name in entry.held}
-        lost = lost_by_undoing(left, undone, log_begins)
+        lost = lost_by_undoing(left, filter(is_progress, undone), log_begins)
         if lost:
             raise LakeDamaged(
                 f"table {self._table.name} is damaged from version {undo.version} on: {undo.why}. The logs of "

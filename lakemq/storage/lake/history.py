@@ -69,12 +69,13 @@ class Wanted(NamedTuple):
 class History:
     """The lake in a folder, as far as it is one broker's."""
 
-    def __init__(self, lake: Path, ids: MessageIds, cache_bytes: int) -> None:
+    def __init__(self, lake: Path, ids: MessageIds, cache_bytes: int, log_id: Callable[[], str] | None = None) -> None:
+        """`log_id`: which log of the broker's; None: whichever the tables are of."""
         self._ids = ids
         broker = self._broker = ids.broker
-        self._messages = DeltaFiles(lake / "messages", broker)
-        self._consume_queue = DeltaFiles(lake / "consume_queue", broker)
-        self._message_index = DeltaFiles(lake / "message_index", broker)
+        self._messages = DeltaFiles(lake / "messages", broker, log_id)
+        self._consume_queue = DeltaFiles(lake / "consume_queue", broker, log_id)
+        self._message_index = DeltaFiles(lake / "message_index", broker, log_id)
         self._bodies = RowGroups(cache_bytes - cache_bytes // INDEX_SHARE)
         self._index = RowGroups(cache_bytes // INDEX_SHARE)
 

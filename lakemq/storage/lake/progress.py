@@ -7,12 +7,13 @@ Here only the transaction identifiers are read: of the last checkpoint, and of t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from lakemq.storage.lake.delta_log import APPLICATION, beside_entries, entries_of, read_entry
+from lakemq.storage.lake.delta_log import APPLICATION, OF_LOG, beside_entries, entries_of, read_entry
+from lakemq.storage.lake.log_marks import LogMark, logs_of
 
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
 """In one file, as Delta writes it unless told to part it; it appears whole or not at all."""
@@ -20,17 +21,21 @@ _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
 
 @dataclass(frozen=True)
 class Progress:
-    """What a version of the table holds: below these positions, everything of these brokers."""
+    """What a version of the table holds: below these positions, everything of these brokers; and which logs of
+    theirs."""
 
     version: int
     held: dict[str, int]
+    logs: dict[str, LogMark] = field(default_factory=dict[str, LogMark])
 
 
 def read_progress(table: Path, version: int | None = None) -> Progress:
     """The progress as of that version of the table, or the last; version -1: there is no table. Raises
     `TornEntry`, `OSError`."""
     last, identifiers = read_identifiers(table, version)
-    return Progress(last, {name.removeprefix(APPLICATION): position for name, position in identifiers.items()})
+    held = {name: position for name, position in identifiers.items() if name.startswith(APPLICATION) and position >= 0}
+    by_broker = {name.removeprefix(APPLICATION): position for name, position in held.items()}
+    return Progress(last, by_broker, logs_of(identifiers))
 
 
 def read_identifiers(table: Path, version: int | None = None) -> tuple[int, dict[str, int]]:
@@ -55,5 +60,5 @@ def _of_checkpoint(file: Path) -> dict[str, int]:
     return {
         each["appId"]: each["version"]
         for each in column
-        if each is not None and each["appId"] is not None and each["appId"].startswith(APPLICATION)
+        if each is not None and each["appId"] is not None and each["appId"].startswith((APPLICATION, OF_LOG))
     }

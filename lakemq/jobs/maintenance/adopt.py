@@ -1,0 +1,46 @@
+"""The job `adopt`: a lake goes on with a broker's new log, and keeps the old one's messages apart.
+
+Positions and queue offsets of the new log begin anew, so the old rows must not be taken for its own: they get
+another broker's name, `{broker}~{the old log's id, its first eight digits}`, which no broker can have. SQL sees
+both; pulls, by broker, only what is of the log they ask.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from lakemq.jobs.lake_table import LakeTable
+from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.storage.lake.delta_log import APPLICATION
+from lakemq.storage.lake.log_marks import LogMark, append_identifiers, log_identifier, replaced
+from lakemq.storage.lake.progress import read_progress
+
+DIGITS = 8
+
+
+def adopt(work: Work) -> Outcome:
+    """Renames what the tables hold of other logs of the brokers; what each broker's old log is called now, by
+    table. Can be run again after any failure: a table that is done says so itself."""
+    renamed: dict[str, dict[str, str]] = {}
+    for address in work.broker_url.split(","):
+        with closing(LogClient(address, retry_s=5.0)) as client:
+            end = client.end()
+        for table in work.tables():
+            work.check()
+            mark = read_progress(table.path(work.lake)).logs.get(end.broker)
+            if mark is not None and mark.log_id != end.log_id:
+                name = f"{end.broker}~{mark.log_id[:DIGITS]}"
+                _rename(work, table, end.broker, name, mark, end.log_id)
+                renamed.setdefault(name, {})[table.name] = mark.log_id
+    return Outcome({"renamed": renamed})
+
+
+def _rename(work: Work, table: LakeTable, broker: str, name: str, mark: LogMark, log_id: str) -> None:
+    path = table.path(work.lake)
+    work.forget_cached()
+    statement = f"UPDATE delta.`{path}` SET broker = '{name}' WHERE broker = '{broker}'"  # noqa: S608 (names match)
+    work.session.sql(statement).collect()
+    held = read_progress(path).held.get(broker, 0)
+    identifiers = {APPLICATION + broker: -1, APPLICATION + name: held, log_identifier(name, mark.log_id): 1}
+    append_identifiers(path, identifiers | replaced(broker, mark, log_id))
