@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(500)
 SHARED = {"broker": "--broker http://127.0.0.1:9000", "lake": "--lake lake", "as_json": "--json"}
 """Options that are the same everywhere: not each help shows them, so its first example is run with them too."""
 
-SLOW = {"sql", "replay", "erase", "maintenance", "notebook"}
+SLOW = {"lake", "sql", "replay", "erase", "maintenance", "notebook"}
 """Commands that use Spark: their first example is run with those options only."""
 
 BEFORE = {

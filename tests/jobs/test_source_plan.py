@@ -3,9 +3,12 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakemq.jobs.errors import LogReplaced
+from lakemq.jobs.source_bounds import check_log
 from lakemq.jobs.source_plan import MESSAGES_PER_PARTITION_MIN, StreamOffset, share, split
 
 POSITIONS = st.integers(0, 2**62)
@@ -51,3 +54,14 @@ def test_every_broker_gets_a_share_of_the_limit() -> None:
     assert share(None, 3) is None
     assert share(10, 3) == 3
     assert share(1, 3) == 1
+
+
+def test_an_offset_says_of_which_logs_it_is() -> None:
+    offset = StreamOffset({"b": 7}, 5, logs={"b": "one"})
+    assert offset.to_json()["logs"] == {"b": "one"}
+    assert StreamOffset.from_json(offset.to_json()) == offset
+    assert "logs" not in StreamOffset({"b": 7}, 5).to_json()
+    check_log("b", "one", "one")
+    check_log("b", None, "two")
+    with pytest.raises(LogReplaced, match="other messages"):
+        check_log("b", "one", "two")
