@@ -40,9 +40,9 @@ def what_to_undo(expected: int, found: Sequence[Found], distrusted: int | None =
 def lost_by_undoing(left: Mapping[str, int], undone: Iterable[str], log_begins: Mapping[str, int]) -> list[str]:
     """Whose messages neither the table nor a log would hold, by application (a transaction identifier).
 
-    `left` is how far the table would hold them, `undone` whose progress goes back, `log_begins` where the logs
-    begin that can be asked. Whose log can't be asked counts as lost.
+    `left` is how far the table would hold them (below 0: nothing of them), `undone` whose progress goes back,
+    `log_begins` where the logs begin that can be asked. Whose log can't be asked counts as lost.
     """
     lost = {application for application in undone if application not in log_begins}
-    lost |= {application for application, begin in log_begins.items() if left.get(application, 0) < begin}
+    lost |= {application for application, begin in log_begins.items() if max(left.get(application, 0), 0) < begin}
     return sorted(lost)

@@ -29,6 +29,7 @@ def test_what_a_failed_sync_concerned_goes_however_it_looks() -> None:
 def test_what_the_log_still_holds_is_not_lost() -> None:
     assert lost_by_undoing({"a": 10}, ["a"], {"a": 10}) == []
     assert lost_by_undoing({}, ["a"], {"a": 0}) == []
+    assert lost_by_undoing({"a": -1}, ["a"], {"a": 0}) == []  # another log took the place of what it held
 
 
 def test_what_neither_holds_or_nobody_can_be_asked_about_is_lost() -> None:
