@@ -44,10 +44,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
         put_topic(http, "sunk", 1)
         put_part(http, "s", 0, "p", ["sunk-1", "sunk-2"], topic="sunk")
         commit(http, "s", 0, "p")
-        content = {"offsets": [{"topic": "orders", "queue_id": 0, "offset": 7}]}
-        http.put("/v1/groups/g/offsets", json=content).raise_for_status()
         for number in range(10):
             produce(http, "orders", *(f"{number}.{each}.{BODY}" for each in range(100)), ack="sync")
+        content = {"offsets": [{"topic": "orders", "queue_id": 0, "offset": 7}]}
+        http.put("/v1/groups/g/offsets", json=content).raise_for_status()
         tables = Lake(lake, gateway.url)
         tables.compact(http)
         tables.close()
