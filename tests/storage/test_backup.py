@@ -15,6 +15,7 @@ from lakemq.model.errors import LakemqError
 from lakemq.storage.backup import back_up, restore
 from lakemq.storage.backup.log_part import missing_parts
 from lakemq.storage.backup.manifest import NAME, BadBackup
+from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.log_state import LogState
 from lakemq.storage.sinks import Sink
 from lakemq.storage.verify import verify_log
@@ -80,7 +81,9 @@ def test_a_restored_broker_has_all_that_was_on_disk_at_its_place(
     restored = restore(folder, data, lake)
     assert verify_log(data).sound
     assert restored.log_id != restored.manifest.log_id
-    assert {table.name for table in restored.manifest.tables} >= {"messages", "consume_queue", "message_index"}
+    tables = {table.name for table in restored.manifest.tables}
+    assert tables >= {"messages", "consume_queue", "message_index"}
+    assert {read_progress(lake / name).logs["broker-a"].log_id for name in tables} == {restored.log_id}
     with start_gateway(data, lake__dir=lake, **OPTIONS) as gateway, connect(gateway) as http:
         assert http.get("/v1/broker").json()["log_id"] == restored.log_id
         for topic, wanted in known.items():
