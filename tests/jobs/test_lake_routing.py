@@ -67,7 +67,7 @@ class Scene:
         ask(self.url, "POST", f"/v1/transactions/{transaction_id}", content)
 
     def decide(self, message_id: str, action: str) -> None:
-        content = {"cause": [int(message_id.partition(".")[2])], "action": [action], "due_ms": [None]}
+        content = {"cause": [int(message_id.rpartition(".")[2])], "action": [action], "due_ms": [None]}
         assert ask(self.url, "POST", "/v1/log/decisions", content)["accepted"] == 1
 
     def compact(self) -> None:
