@@ -11,7 +11,7 @@ import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.groups import commit, heartbeat, lock, members, reset, view
-from tests.gateway.http import connect, is_problem, put_topic
+from tests.gateway.http import connect, is_problem, produce, put_topic
 from tests.gateway.routing import wait_until
 
 EXPIRY_MS = 300
@@ -109,6 +109,7 @@ def test_a_restart_changes_nothing_of_a_group(tmp_path: Path, how: str, segment_
         lock(http, "g", "c0", "t", 0, 1)
         lock(http, "g", "c1", "t", 2)
         lock(http, "g", "c0", "t", 1, release=True)
+        produce(http, "t", *({"body": "x", "queue_id": number % 4} for number in range(40)))
         commit(http, "g", "t", {0: 5, 3: 7})
         reset(http, "g", "t", "latest")
         commit(http, "g", "t", {2: 9})

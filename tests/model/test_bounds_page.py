@@ -21,7 +21,9 @@ def rows() -> list[tuple[str, str]]:
 
 
 def shown(name: str, value: float) -> str:
-    """A default as the page writes it: a size in its largest unit, a count with commas."""
+    """A default as the page writes it: a size in its largest unit, a time in seconds, a count with commas."""
+    if name.endswith("_ms_max"):
+        return f"{value / 1000:g} s"
     if "bytes" not in name:
         return f"{value:,}"
     unit, size = next(
