@@ -20,7 +20,9 @@ from lakemq.storage import lost_tail
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import NAME as FLUSHED
+from lakemq.storage.frame import LogEpoch
 from lakemq.storage.group_state import GroupState
+from lakemq.storage.positions import Reserved
 from lakemq.storage.recovery import list_segments
 from lakemq.storage.scan import scan
 from lakemq.testing.clocks import FileClock
@@ -79,7 +81,11 @@ def frame(directory: Path) -> None:
 
 def reuse(_: Path) -> None:
     """A start goes on right where the log ends, whatever was given."""
-    lost_tail.may_have_given = lambda files, directory, log_id, end, survives: end  # pyright: ignore[reportUnknownLambdaType, reportAttributeAccessIssue]
+
+    def nothing_more(files: Files, directory: Path, log: LogEpoch, end: int, memory_survives: bool) -> Reserved:
+        return Reserved(log.epoch, end)
+
+    lost_tail.may_have_given = nothing_more
 
 
 def sync(_: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, is_problem, produce, pull, put_topic, read_arrow
+from tests.gateway.routing import position
 
 
 def erase(http: httpx.Client, **what: object) -> dict[str, int]:
@@ -76,7 +77,7 @@ def test_a_half_that_is_erased_ends_its_transaction_and_no_commit_brings_it_back
 
 
 def _erase_half(http: httpx.Client, erased: dict[str, str], other: dict[str, str]) -> None:
-    assert erase(http, positions=[int(erased["message_id"].partition(".")[2])])["erased"] == 1
+    assert erase(http, positions=[position(erased["message_id"])])["erased"] == 1
     commit = {"producer_group": "pg", "resolution": "commit"}
     refused = http.post(f"/v1/transactions/{erased['transaction_id']}", json=commit)
     assert is_problem(refused, 409, "transaction_resolved")
