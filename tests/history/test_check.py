@@ -230,6 +230,17 @@ def test_an_offset_that_goes_back_is_reported(run: Run) -> None:
     assert_found(run, Kind.OFFSET_WENT_BACK, committed, read)
 
 
+def test_a_power_cut_excuses_an_offset_that_nobody_synced_and_no_other(run: Run) -> None:
+    committed = run.do("commit_offset", group="g", topic="t", queue_id=0, offset=7)
+    run.produce(at(0, "a"), ack="sync")
+    run.do("commit_offset", group="g", topic="t", queue_id=0, offset=9)
+    run.do("fault", fault="power cut")
+    run.do("read_offset", group="g", topic="t", queue_id=0, r_offset=7)
+    read = run.do("read_offset", group="g", topic="t", queue_id=0, r_offset=6)
+    run.scan(at(0, "a"))
+    assert_found(run, Kind.OFFSET_WENT_BACK, committed, read)
+
+
 def test_a_reset_may_move_an_offset_back(run: Run) -> None:
     run.do("commit_offset", group="g", topic="t", queue_id=0, offset=7)
     run.do("reset_offset", group="g", topic="t", queue_id=0, outcome="unknown")

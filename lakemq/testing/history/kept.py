@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from lakemq.testing.history.finding import Finding, Kind
 from lakemq.testing.history.operation import Operation, Row
+from lakemq.testing.history.power_cuts import PowerCuts
 from lakemq.testing.history.sightings import Sent, Sightings
 from lakemq.testing.history.stored import is_delayed
-
-POWER_CUT = "power cut"
 
 
 def find_lost(sightings: Sightings) -> Iterator[Finding]:
@@ -26,37 +25,19 @@ def find_lost(sightings: Sightings) -> Iterator[Finding]:
     rows = scan.rows if lake is None else scan.rows + lake.rows
     there = {row.payload for row in rows}
     positions = sorted(row.position for row in rows)
-    synced = _Synced(sightings)
+    cuts = PowerCuts(sightings)
     for payload, every in sightings.sent.items():
         sent = next((each for each in every if each.operation.kind == "produce" and each.operation.ok), None)
         if sent is None or payload in there or not sent.operation.before(scan):
             continue
-        if is_delayed(sent.operation.request) or not synced.is_promised(sent, scan):
+        if is_delayed(sent.operation.request) or not _is_promised(sent, scan, cuts):
             continue
         yield Finding(Kind.LOST, _where(sent.row, payload, positions), (sent.operation.number, scan.number))
 
 
-class _Synced:
-    """Which messages a power cut may not take."""
-
-    def __init__(self, sightings: Sightings) -> None:
-        faults = sightings.history.of("fault")
-        self._cuts = [fault.begun for fault in faults if fault.request["fault"] == POWER_CUT]
-        self._syncs = [
-            operation for operation in sightings.history.done("produce") if operation.request["ack"] == "sync"
-        ]
-
-    def is_promised(self, sent: Sent, scan: Operation) -> bool:
-        operation = sent.operation
-        if operation.request["ack"] == "none":
-            return False
-        if operation.request["ack"] == "sync":
-            return True
-        at = bisect_left(self._cuts, operation.begun)
-        if at == len(self._cuts) or self._cuts[at] > scan.begun:
-            return True
-        cut = self._cuts[at]
-        return any(operation.ended < sync.begun and sync.ended < cut for sync in self._syncs)
+def _is_promised(sent: Sent, scan: Operation, cuts: PowerCuts) -> bool:
+    ack = sent.operation.request["ack"]
+    return ack == "sync" or (ack != "none" and not cuts.may_have_taken(sent.operation, scan.begun))
 
 
 def _where(row: Row | None, payload: str, positions: list[int]) -> str:
