@@ -8,18 +8,31 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 READY = re.compile(r"gateway: listening on (http://\S+)")
 START_S_MAX = 60
+Spawn = Callable[[Sequence[str], Mapping[str, str]], "subprocess.Popen[str]"]
+
+
+def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603  this Python, with arguments of our own
+        command, env=environment, stderr=subprocess.PIPE, text=True
+    )
 
 
 class GatewayProcess:
     """A gateway on a free port of 127.0.0.1. `log` is what it has written to stderr."""
 
     def __init__(
-        self, data_dir: Path, options: dict[str, object], clock_offset_ms: int | Path = 0, module: str | None = None
+        self,
+        data_dir: Path,
+        options: dict[str, object],
+        clock_offset_ms: int | Path = 0,
+        module: str | None = None,
+        spawn: Spawn = _spawn,
     ) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
         environment |= {"LAKEMQ_GATEWAY__PORT": "0", "LAKEMQ_STORAGE__DATA_DIR": str(data_dir)}
@@ -29,9 +42,7 @@ class GatewayProcess:
             command = [sys.executable, "-m", "lakemq.testing", str(clock_offset_ms)]
         if module is not None:
             command = [sys.executable, "-m", module, str(clock_offset_ms)]
-        self._process = subprocess.Popen(  # noqa: S603  this Python, with arguments of our own
-            command, env=environment, stderr=subprocess.PIPE, text=True
-        )
+        self._process = spawn(command, environment)
         self.log: list[str] = []
         self.url = ""
         self._ready = threading.Event()
@@ -82,12 +93,15 @@ class GatewayProcess:
         self.stop()
 
 
-def start_gateway(data_dir: Path, clock_offset_ms: Any = 0, module: Any = None, **options: Any) -> GatewayProcess:
+def start_gateway(
+    data_dir: Path, clock_offset_ms: Any = 0, module: Any = None, spawn: Spawn = _spawn, **options: Any
+) -> GatewayProcess:
     """Start a gateway and wait until it is ready; raises `RuntimeError` with its log if it isn't.
 
     Options are settings as `section__key=value`; all others have their defaults. To go on at the
     same address after a restart, give `gateway__port`. `clock_offset_ms`: its clock is so much ahead
     of the system's: an hour passes without a wait; a path: of a file in which that stands, so that it can
     jump. `module`: run this instead of the gateway, with that as its argument: a gateway with a bug in it.
+    `spawn` starts the process, in place of `subprocess.Popen`.
     """
-    return GatewayProcess(data_dir, options, clock_offset_ms, module)
+    return GatewayProcess(data_dir, options, clock_offset_ms, module, spawn)

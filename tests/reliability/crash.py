@@ -25,7 +25,7 @@ def kills(seed: int, seconds: float) -> Done:
     """kill -9 of a gateway under load at random times, and while it starts."""
     with tempfile.TemporaryDirectory(prefix="lakemq-kill-") as folder:
         done = kill_run.run(Path(folder), seconds, seed)
-    return Done({"kills": done.rounds, "requests": done.ledger.requests, "messages": len(done.ledger.promised)})
+    return Done({"kills": done.kills, "requests": done.ledger.requests, "messages": len(done.ledger.promised)})
 
 
 def calls(seed: int, seconds: float) -> Done:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import subprocess
+import signal
+import ssl
 import sys
 import tempfile
 import threading
@@ -22,6 +23,7 @@ import httpx
 import pyarrow as pa
 
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.reliability.fork_server import ForkServer
 
 TOPIC = "kill"
 QUEUES = 4
@@ -34,6 +36,11 @@ OPTIONS: dict[str, object] = {
     "storage__flush_interval_ms": 20,
 }
 ARROW = "application/vnd.apache.arrow.stream"
+LOAD_S_MAX = 0.6
+START_S_MAX = 0.3
+"""Of a start by a fork server; one that takes longer is killed like the others."""
+TLS = ssl.create_default_context()
+"""Unused, but to make one takes longer than a gateway's start."""
 
 
 class Place(NamedTuple):
@@ -65,6 +72,8 @@ class Ledger:
         self._lock = threading.Lock()
         self.asked: set[bytes] = set()
         self.promised: dict[bytes, Place] = {}
+        self.new: dict[bytes, Place] = {}
+        """Of `promised`: what no life has been asked for yet."""
         self.found: dict[bytes, Place] = {}
         self.unanswered: list[Request] = []
         self.answered: list[tuple[Request, list[Place]]] = []
@@ -79,7 +88,9 @@ class Ledger:
     def promise(self, request: Request, places: list[Place]) -> None:
         """Take note of an answer."""
         with self._lock:
-            self.promised.update(zip(map(_digest, request.bodies), places, strict=True))
+            told = dict(zip(map(_digest, request.bodies), places, strict=True))
+            self.promised.update(told)
+            self.new.update(told)
             if request.key is not None:
                 self.answered.append((request, places))
 
@@ -154,31 +165,41 @@ def _stored_bodies(request: Request) -> Request:
     return request._replace(bodies=[body.hex().encode() for body in request.bodies])
 
 
+def _client(url: str) -> httpx.Client:
+    return httpx.Client(base_url=url, trust_env=False, timeout=30, verify=TLS)
+
+
 class KillRun:
     """Round after round: load, kill, restart, check. `check` raises `AssertionError`."""
 
-    def __init__(self, data_dir: Path, seed: int) -> None:
+    def __init__(self, data_dir: Path, seed: int, forks: ForkServer) -> None:
         self._data_dir = data_dir
         self._chance = random.Random(seed)
         self._seed = seed
+        self._forks = forks
         self.ledger = Ledger()
         self.rounds = 0
+        self.kills = 0
         self.checked_position = 0
 
     def round(self) -> None:
         """One life of the gateway, and the check of all former ones."""
         self.rounds += 1
-        gateway = start_gateway(self._data_dir, **OPTIONS)
+        gateway = self._start()
         try:
-            with httpx.Client(base_url=gateway.url, trust_env=False, timeout=30) as client:
+            with _client(gateway.url) as client:
                 client.put(f"/v1/topics/{TOPIC}", json={"queues": QUEUES}).raise_for_status()
                 self.check(client)
                 self._repeat(client)
             self._load(gateway)
         finally:
             gateway.kill()
-        if self._chance.random() < 0.25:
+            self.kills += 1
+        while self._chance.random() < 0.5:
             self._kill_while_starting()
+
+    def _start(self) -> GatewayProcess:
+        return start_gateway(self._data_dir, spawn=self._forks.popen, **OPTIONS)
 
     def _load(self, gateway: GatewayProcess) -> None:
         threads = [
@@ -187,14 +208,14 @@ class KillRun:
         ]
         for thread in threads:
             thread.start()
-        time.sleep(self._chance.uniform(0.05, 3))
+        time.sleep(self._chance.uniform(0, LOAD_S_MAX))
         gateway.kill()
         for thread in threads:
             thread.join()
 
     def _produce(self, url: str, number: int, seed: int) -> None:
         chance = random.Random(seed)
-        with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+        with _client(url) as client:
             for count in range(1_000_000):
                 request = _make_request(chance, f"{self._seed}.{self.rounds}.{number}.{count}")
                 self.ledger.ask(_stored_bodies(request))
@@ -221,32 +242,34 @@ class KillRun:
     def _kill_while_starting(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
         environment |= {"LAKEMQ_GATEWAY__PORT": "0", "LAKEMQ_STORAGE__DATA_DIR": str(self._data_dir)}
-        process = subprocess.Popen([sys.executable, "-m", "lakemq.gateway"], env=environment, stderr=subprocess.DEVNULL)
-        time.sleep(self._chance.uniform(0, 1.5))
+        environment |= {f"LAKEMQ_{name.upper()}": str(value) for name, value in OPTIONS.items()}
+        process = self._forks.popen([sys.executable, "-m", "lakemq.gateway"], environment)
+        time.sleep(self._chance.uniform(0, START_S_MAX))
         process.kill()
-        process.wait()
+        _, said = process.communicate()
+        assert "Traceback" not in said, said
+        assert process.poll() == -signal.SIGKILL, f"a start ended by itself: {said}"
+        self.kills += 1
 
     def check(self, client: httpx.Client) -> None:
         """Read what is new in the log since the last check, and compare it with the ledger."""
         end = client.get("/v1/log/end").raise_for_status().json()["end_position"]
         assert end >= self.checked_position, "the log became shorter than it was at the last check"
         self.checked_position = self._read(client, self.checked_position, end, self.ledger.found)
-        self._compare(self.ledger.found)
+        new, self.ledger.new = self.ledger.new, {}
+        self._compare(new, self.ledger.found)
 
     def check_all(self) -> None:
         """Start once more, read the whole log from its beginning, and compare all of it."""
-        with (
-            start_gateway(self._data_dir, **OPTIONS) as gateway,
-            httpx.Client(base_url=gateway.url, trust_env=False, timeout=30) as client,
-        ):
+        with self._start() as gateway, _client(gateway.url) as client:
             self.check(client)
             found: dict[bytes, Place] = {}
             self._read(client, 0, self.checked_position, found)
             assert found == self.ledger.found
-            self._compare(found)
+            self._compare(self.ledger.promised, found)
 
-    def _compare(self, found: dict[bytes, Place]) -> None:
-        for digest, place in self.ledger.promised.items():
+    def _compare(self, promised: dict[bytes, Place], found: dict[bytes, Place]) -> None:
+        for digest, place in promised.items():
             assert found.get(digest) == place, f"promised at {place}, found at {found.get(digest)}"
 
     def _read(self, client: httpx.Client, begin: int, end: int, found: dict[bytes, Place]) -> int:
@@ -282,11 +305,12 @@ class KillRun:
 
 def run(data_dir: Path, seconds: float, seed: int, rounds_min: int = 3) -> KillRun:
     """Kill and check for about that long, at least so many times."""
-    kill_run = KillRun(data_dir, seed)
-    end = time.monotonic() + seconds
-    while kill_run.rounds < rounds_min or time.monotonic() < end:
-        kill_run.round()
-    kill_run.check_all()
+    with ForkServer("lakemq.gateway.server") as forks:
+        kill_run = KillRun(data_dir, seed, forks)
+        end = time.monotonic() + seconds
+        while kill_run.rounds < rounds_min or time.monotonic() < end:
+            kill_run.round()
+        kill_run.check_all()
     return kill_run
 
 
@@ -300,7 +324,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lakemq-kill-") as directory:
         done = run(Path(directory), arguments.seconds, arguments.seed)
     sys.stdout.write(
-        f"{done.rounds} kills, {done.ledger.requests} requests, {len(done.ledger.promised)} messages promised, "
+        f"{done.kills} kills, {done.ledger.requests} requests, {len(done.ledger.promised)} messages promised, "
         f"{len(done.ledger.found)} found: each promise is kept, nothing is there twice\n"
     )
 
