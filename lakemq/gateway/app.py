@@ -21,7 +21,7 @@ from lakemq.gateway import (
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.front import Front
 from lakemq.gateway.groups import routes as group_routes
-from lakemq.gateway.problems import Answer, make_problem, problem_of, unforeseen
+from lakemq.gateway.problems import Answer, answer_to, make_problem
 from lakemq.gateway.receive import routes as receive_routes
 from lakemq.gateway.redrive import routes as redrive_routes
 from lakemq.gateway.sinks import routes as sink_routes
@@ -82,9 +82,8 @@ def _add_error_handlers(app: FastAPI, broker: Broker) -> None:
         broker.counters.problem(code)
         return to_response(answer)
 
-    async def known(_: Request, error: Exception) -> Response:
-        assert isinstance(error, LakemqError)
-        return problem(problem_of(error), error.code)
+    async def failed(_: Request, error: Exception) -> Response:
+        return to_response(answer_to(error, broker.counters.problem))
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -99,11 +98,7 @@ def _add_error_handlers(app: FastAPI, broker: Broker) -> None:
         detail = f"{error.detail}: {request.method} {request.scope['path'][:200]}"
         return problem(make_problem(code, detail, headers), code)
 
-    async def unexpected(_: Request, error: Exception) -> Response:
-        answer = unforeseen(error)
-        return problem(answer, "busy" if answer.status == 503 else "internal")
-
-    app.add_exception_handler(LakemqError, known)
+    app.add_exception_handler(LakemqError, failed)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(Exception, unexpected)
+    app.add_exception_handler(Exception, failed)

@@ -9,19 +9,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
+from lakemq.gateway import request_handler, transact
 from lakemq.gateway.asgi import App, Disconnected, Receive, Scope, Send, bounded, check_headers, send_answer
 from lakemq.gateway.broker import Broker
-from lakemq.gateway.problems import make_problem, problem_of, unforeseen
+from lakemq.gateway.problems import answer_to, make_problem
 from lakemq.gateway.produce import Producer
 from lakemq.gateway.pull import Puller
 from lakemq.gateway.receive import serve
-from lakemq.gateway.request_handler import RequestHandler, is_request
+from lakemq.gateway.request_handler import REPLIES, RequestHandler, is_request
 from lakemq.gateway.sinks.serve import Stager, is_part
 from lakemq.gateway.transact import Transactor, is_transact
-from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.errors import InvalidRequest
 
 _PREFIX = "/v1/topics/"
 _SUFFIX = "/messages"
+_BRING_MESSAGES = (_SUFFIX, transact.SUFFIX, request_handler.SUFFIX)
 
 
 class Front:
@@ -39,17 +41,25 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await self._route(scope, receive, send)
+            await self._look(scope, receive, send)
         except asyncio.CancelledError:
             # A stop's grace is over, and this request's body is not whole yet.
             await send_answer(send, make_problem("busy", "the gateway has stopped"))
 
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _look(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path: str = scope["path"]
-        method = scope["method"]
+        method, path = scope["method"], scope["path"]
+        if not _brings_messages(method, path):
+            try:
+                check_headers(scope["headers"])
+            except InvalidRequest as error:
+                await self._refuse(error, send)
+                return
+        await self._route(method, path, scope, receive, send)
+
+    async def _route(self, method: str, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         if path.startswith(_PREFIX) and path.endswith(_SUFFIX):
             middle = path[len(_PREFIX) : -len(_SUFFIX)]
             if method == "POST" and "/" not in middle:
@@ -64,11 +74,6 @@ class Front:
             return
         if is_request(method, path):
             await self.request(scope, receive, send, path)
-            return
-        try:
-            check_headers(scope["headers"])
-        except InvalidRequest as error:
-            await self._refuse(error, send)
             return
         if place := serve.place_of(method, path):
             await self.receive(scope, receive, send, *place)
@@ -112,11 +117,14 @@ class Front:
             await self._refuse(error, send)
 
     async def _refuse(self, error: Exception, send: Send) -> None:
-        if isinstance(error, LakemqError):
-            self.broker.counters.problem(error.code)
-            await send_answer(send, problem_of(error))
-            return
-        await send_answer(send, unforeseen(error))
+        await send_answer(send, answer_to(error, self.broker.counters.problem))
+
+
+def _brings_messages(method: str, path: str) -> bool:
+    """Whether headers `Lakemq-…` are fields of a message, which its decoder checks: elsewhere they mean nothing."""
+    return method == "POST" and (
+        (path.startswith(_PREFIX) and path.endswith(_BRING_MESSAGES)) or path.startswith(REPLIES)
+    )
 
 
 def _split(middle: str) -> tuple[str, bool, str]:

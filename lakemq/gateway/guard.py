@@ -8,6 +8,7 @@ to this machine (DNS rebinding) is told by `Host`, which then is not one of the 
 from __future__ import annotations
 
 import ipaddress
+import re
 
 import httptools
 
@@ -18,6 +19,9 @@ _LOOKED_AT = frozenset({b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode"
 _OWN_SITE = (b"same-origin", b"none")
 _SHOWN_MAX = 100
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
+_LOOPBACK = re.compile(rb"(?:127\.0\.0\.1|localhost|\[::1\]):[0-9]{1,5}")
+"""Such a name with any port: this machine's, from which a port is forwarded here. No name service is asked about
+these, so nobody can make a page of theirs have one; other pages of this machine are told by `Origin`."""
 
 
 class Guard:
@@ -55,7 +59,7 @@ class Guard:
 
     def _is_ours(self, host: bytes, address: tuple[str, int | None] | None) -> bool:
         host = host.strip().lower()
-        if host in self._hosts:
+        if host in self._hosts or _LOOPBACK.fullmatch(host):
             return True
         own = None if address is None else _bracketed(address[0]).encode()
         return own is not None and host in (own, b"%b:%d" % (own, self._port))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -101,16 +102,17 @@ def to_bytes(answer: Answer, close: bool = False) -> bytes:
     return b"\r\n".join([*lines, b"", bytes(answer.body)])
 
 
-def problem_of(error: LakemqError) -> Answer:
-    """The answer for an error."""
-    return make_problem(error.code, error.detail)
-
-
-def unforeseen(error: Exception) -> Answer:
-    """The answer for an error that is none of ours, which is said in the log. What the machine is short of for a
-    moment, as descriptors when a file of the log is opened, is no fault of the gateway's: that is `busy`."""
-    if isinstance(error, OSError) and error.errno in _SHORT_OF:
+def answer_to(error: Exception, count: Callable[[str], None]) -> Answer:
+    """The answer for whatever went wrong; `count` is told its code. An error that is none of ours is said in the
+    log. What the machine is short of for a moment, as descriptors when a file of the log is opened, is no fault
+    of the gateway's: that is `busy`."""
+    if isinstance(error, LakemqError):
+        code, detail = error.code, error.detail
+    elif isinstance(error, OSError) and error.errno in _SHORT_OF:
         logger.warning("a request was refused: %s", error)
-        return make_problem("busy", f"the machine is short of something: {os.strerror(error.errno or 0)}")
-    logger.error("a request failed", exc_info=error)
-    return make_problem("internal", "an unexpected error; the gateway's log has more")
+        code, detail = "busy", f"the machine is short of something: {os.strerror(error.errno or 0)}"
+    else:
+        logger.error("a request failed", exc_info=error)
+        code, detail = "internal", "an unexpected error; the gateway's log has more"
+    count(code)
+    return make_problem(code, detail)

@@ -14,7 +14,6 @@ from lakemq.gateway.asgi import (
     Receive,
     Scope,
     Send,
-    check_headers,
     check_names,
     parse_int,
     parse_query,
@@ -78,7 +77,6 @@ class Puller:
         """Answer one request; raises `LakemqError`, or `Disconnected` when nobody waits any more."""
         query = parse_query(scope["query_string"])
         check_names(query, _QUERY)
-        check_headers(scope["headers"])
         accept = next((value for name, value in scope["headers"] if name == b"accept"), None)
         pull = await self._parse(query, choose_media(accept))
         queue = self._queue(topic, queue_text)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from lakemq.gateway.broker import Broker
-from lakemq.gateway.problems import make_problem, problem_of, to_bytes
+from lakemq.gateway.problems import answer_to, to_bytes
 from lakemq.gateway.produce import Producer, plain_properties
 from lakemq.gateway.transact import parse_resolution
 from lakemq.model.errors import LakemqError
@@ -160,12 +160,7 @@ class Quick:
 
     def problem(self, error: Exception) -> bytes:
         """The answer to a request that failed."""
-        if isinstance(error, LakemqError):
-            self.counters.problem(error.code)
-            answer = problem_of(error)
-        else:
-            answer = make_problem("internal", "an unexpected error; the gateway's log has more")
-        return to_bytes(answer)
+        return to_bytes(answer_to(error, self.counters.problem))
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,6 @@ from lakemq.gateway.asgi import (
     Receive,
     Scope,
     Send,
-    check_headers,
     check_json,
     check_names,
     parse_query,
@@ -56,7 +55,6 @@ class Transactor:
     async def _resolve(self, scope: Scope, receive: Receive, send: Send, transaction_id: str) -> None:
         query = parse_query(scope["query_string"])
         check_names(query, frozenset({"ack"}))
-        check_headers(scope["headers"])
         check_json(scope["headers"])
         ack = query.get("ack", "async")
         if ack not in _ACKS:

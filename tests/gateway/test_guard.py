@@ -37,14 +37,24 @@ def code_of(answer: Answer | None) -> str:
 
 
 @pytest.mark.parametrize("name", [b"127.0.0.1", b"localhost", b"[::1]", b"LocalHost", b" 127.0.0.1"])
-@pytest.mark.parametrize("port", [b"", b":8080"])
-def test_the_gateways_names_are_taken_with_and_without_its_port(name: bytes, port: bytes) -> None:
+@pytest.mark.parametrize("port", [b"", b":8080", b":9999"])
+def test_the_gateways_names_are_taken_without_a_port_and_with_any_that_may_be_forwarded_to_it(
+    name: bytes, port: bytes
+) -> None:
     assert ask((b"host", name + port)) == "fine"
 
 
-@pytest.mark.parametrize(
-    "host", [b"evil.example", b"evil.example:8080", b"127.0.0.1:80", b"", b"localhost.evil.example", b"[", b"\xff"]
-)
+OTHER_HOSTS = [b"evil.example", b"evil.example:8080", b"localhost.evil.example", b"", b"[", b"\xff", b"127.0.0.2:8080"]
+OTHER_HOSTS += [
+    b"127.0.0.1:",
+    b"127.0.0.1:80:1",
+    b"localhost:123456",
+    b"localhost:80.evil.example",
+    b"127.0.0.1.evil:80",
+]
+
+
+@pytest.mark.parametrize("host", OTHER_HOSTS)
 def test_another_host_is_refused(host: bytes) -> None:
     assert ask((b"host", host)) == "421 wrong_host"
 
@@ -74,6 +84,14 @@ def test_a_whole_url_counts_more_than_the_header() -> None:
     assert ask(HOST, url=b"http://[::1]:8080/v1/topics") == "fine"
     assert ask(HOST, url=b"http://evil.example/v1/topics") == "421 wrong_host"
     assert ask(HOST, url=b"*") == "fine"
+
+
+def test_behind_a_forwarded_port_a_page_of_its_own_is_served_and_another_of_this_machine_is_not() -> None:
+    forwarded = (b"host", b"localhost:9999")
+    assert ask(forwarded, (b"origin", b"http://localhost:9999")) == "fine"
+    for origin in (b"http://localhost:3000", b"http://127.0.0.1:9999", b"http://evil.example:9999"):
+        assert ask(forwarded, (b"origin", origin)) == "403 wrong_origin"
+    assert ask(forwarded, (b"sec-fetch-site", b"same-site")) == "403 wrong_origin"
 
 
 @pytest.mark.parametrize(
