@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lakemq.model.errors import MessageNotFound, PositionGone
+from lakemq.model.errors import Busy, MessageNotFound, PositionGone
 from lakemq.storage.cache import FrameKey
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.frame import KIND_MESSAGES, Run
@@ -190,7 +190,7 @@ class Reader:
     # Carrying out ----------------------------------------------------------------------------
 
     def read(self, plan: QueuePlan) -> list[Slice]:
-        """All the plan's messages, in order of their offsets; raises `LogDamaged`, `PositionGone`."""
+        """All the plan's messages, in order of their offsets; raises `LogDamaged`, `PositionGone`, `Busy`."""
         return self.read_up_to(plan, UNBOUNDED)[0]
 
     def read_up_to(self, plan: QueuePlan, bytes_max: int) -> tuple[list[Slice], int]:
@@ -365,13 +365,14 @@ def _frames_that_fit(index: SegmentIndex, queues: list[QueueRuns], first: int, r
 
 
 def read_bytes(segment: Segment, offset: int, size: int) -> memoryview:
-    """Bytes of a segment; raises `PositionGone` when it has left, `LogDamaged` when the disk fails."""
+    """Bytes of a segment; raises `PositionGone` when it has left, and `Busy` when it can't be read now: of what
+    was read nothing is known then, so that is no damage."""
     try:
         return memoryview(segment.read(offset, size))
     except FileNotFoundError:
         raise PositionGone(f"segment {segment.path.name} has left the log") from None
     except OSError as error:
-        raise segment.damaged(offset, error) from None
+        raise Busy(f"segment {segment.path.name} can't be read now: {error}") from None
 
 
 def _plan_runs(

@@ -99,7 +99,8 @@ class RowReader(Reader):
         return all(self._frame_in_memory(plan) is not None for plan in plans)
 
     def read_rows(self, plans: list[RowsPlan], bytes_max: int) -> RowsRead:
-        """The rows of the plans, in frames of about `bytes_max` bytes of memory, at least one."""
+        """The rows of the plans, in frames of about `bytes_max` bytes of memory, at least one. Raises `Busy`
+        when the disk can't be read now."""
         found = RowsRead([], [], [], [])
         size = 0
         for plan in plans:

@@ -17,7 +17,8 @@ class FaultyFiles(Files):
     written as fits; None: no limit. `fail_sync`: the next fsync fails with `EIO`, and so do all
     later ones.
     `fail_truncate`: so does cutting files. `fail_replace`: so does writing whole files,
-    which leaves the old content. `boots`: the machine was started so often.
+    which leaves the old content. `fail_read`: the errno that all reads fail with.
+    `boots`: the machine was started so often.
     """
 
     def __init__(self) -> None:
@@ -25,6 +26,7 @@ class FaultyFiles(Files):
         self.fail_sync = False
         self.fail_truncate = False
         self.fail_replace = False
+        self.fail_read: int | None = None
         self.syncs = 0
         self.boots = 0
 
@@ -37,6 +39,11 @@ class FaultyFiles(Files):
         written = super().append(descriptor, (data,))
         self.room_bytes -= written
         return written
+
+    def read(self, descriptor: int, size: int, offset: int) -> bytes:
+        if self.fail_read is not None:
+            raise OSError(self.fail_read, os.strerror(self.fail_read))
+        return super().read(descriptor, size, offset)
 
     def sync(self, descriptor: int) -> None:
         self.syncs += 1

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import random
 
 import pytest
 
-from lakemq.model.errors import LogDamaged, MessageNotFound, PositionGone
+from lakemq.model.errors import Busy, LogDamaged, MessageNotFound, PositionGone
 from lakemq.storage import reader as reader_module
 from lakemq.storage.flush_mark import FlushMark
 from lakemq.storage.frame import KIND_HOLE
+from lakemq.storage.row_reader import RowReader
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness, Message, incompressible, messages_of, whole_frame
 
@@ -163,6 +165,23 @@ def test_bytes_that_rot_while_serving_are_found_by_the_read(make_log: MakeLog) -
     with pytest.raises(LogDamaged, match=f"{harness.active.path.name} is damaged at offset {offset}: "):
         harness.reader.message(position)
     assert messages_of([harness.reader.message(position + 1)])[0].body == b"does not"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])
+def test_a_disk_that_cannot_be_read_now_is_busy_and_no_damage(make_log: MakeLog, number: int) -> None:
+    """It was `log_damaged`, for which a redrive gave the message up and a delivery waited a minute."""
+    harness = make_log(cache_bytes=0)
+    harness.put_topic("a")
+    position = harness.append("a", 0, b"there").placed[0].position
+    rows = RowReader(harness.log)
+    harness.files.fail_read = number
+    with pytest.raises(Busy):
+        harness.read_queue("a", 0)
+    with pytest.raises(Busy):
+        rows.read_rows(rows.plan_rows([position]), 1)
+    harness.files.fail_read = None
+    assert [part.rows()[position] for part in rows.read_rows(rows.plan_rows([position]), 1).parts]
+    assert [message.body for message in harness.read_queue("a", 0)] == [b"there"]
 
 
 def test_message_that_was_lost_to_damage_is_not_found(harness: LogHarness) -> None:
