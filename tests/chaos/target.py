@@ -13,6 +13,7 @@ from typing import Any
 from lakemq.storage.clock import SystemClock
 from lakemq.testing import GatewayProcess, start_gateway
 from lakemq.testing.history import Recorder
+from tests.reliability.fork_server import ForkServer
 
 
 class Target:
@@ -25,11 +26,13 @@ class Target:
         options: dict[str, Any],
         clock_file: Path | None = None,
         module: str | None = None,
+        forks: ForkServer | None = None,
     ) -> None:
         self.data_dir = data_dir
         self.recorder = recorder
         self._options = options
         self._module = module
+        self._spawn = {} if forks is None else {"spawn": forks.popen}
         self._clock_file = clock_file or data_dir.with_name(data_dir.name + ".clock")
         self._clock_file.write_text(f"{0:20}")
         self._gateway: GatewayProcess | None = None
@@ -52,7 +55,7 @@ class Target:
     def start(self) -> None:
         """The next life."""
         self.lives += 1
-        self._gateway = start_gateway(self.data_dir, self._clock_file, self._module, **self._options)
+        self._gateway = start_gateway(self.data_dir, self._clock_file, self._module, **self._spawn, **self._options)
 
     def kill(self) -> None:
         """kill -9."""

@@ -146,6 +146,8 @@ class Transactor(Worker):
             if self.caller.ask(number, "POST", f"/v1/transactions/{transaction_id}", json=content) is not None:
                 self.recorder.ok(number)
                 return
+            if self.caller.target.stopping.is_set():
+                return
 
 
 class Receiver(Worker):

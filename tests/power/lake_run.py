@@ -6,13 +6,11 @@ what the lake holds as early as it may. In the end each message that was promise
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import random
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -26,7 +24,9 @@ from tests.chaos.caller import Caller
 from tests.chaos.scan import scan
 from tests.chaos.target import Target
 from tests.chaos.workers import QUEUES, TOPIC, Producer
-from tests.power.machine import Machine, why_not
+from tests.power.command import main
+from tests.power.machine import Machine
+from tests.reliability.fork_server import ForkServer
 
 WAIT_S_MAX = 300.0
 LOAD_S = (0.0, 10.0)
@@ -43,15 +43,14 @@ COLUMNS = ["topic", "queue_id", "queue_offset", "position", "body"]
 class LakeRun:
     """One broker and one lake over some power cuts."""
 
-    def __init__(self, folder: Path, recorder: Recorder, seed: int) -> None:
+    def __init__(self, folder: Path, recorder: Recorder, seed: int, forks: ForkServer) -> None:
         self._chance = random.Random(seed)
         self._recorder = recorder
-        self._machine = Machine(folder)
+        self._machine = Machine(folder, forks)
         self._lake = self._machine.data / "lake"
         self._jobs_log = folder / "jobs.log"
         options = OPTIONS | {"lake__dir": self._lake}
-        self._target = Target(self._machine.data / "data", recorder, options, folder / "clock")
-        self._cuts = 0
+        self._target = Target(self._machine.data / "data", recorder, options, folder / "clock", forks=forks)
         self.counts: Counter[str] = Counter()
 
     def run(self, cuts: int) -> list[Finding | str]:
@@ -62,12 +61,11 @@ class LakeRun:
                     self._one_life()
                     self._recorder.note("machine", "fault", fault="power cut")
                     self._machine.cut_power()
-                    self._cuts += 1
+                    self.counts["cuts"] += 1
                 self._last_life()
         except RuntimeError as error:
             return [str(error)[-2000:]]
         history = self._recorder.history()
-        self.counts["cuts"] = self._cuts
         self.counts["messages"] = sum(len(each.request["payloads"]) for each in history.of("produce"))
         return [*check(history)]
 
@@ -122,7 +120,7 @@ class LakeRun:
         self._recorder.ok(number, rows=rows, end=end)
 
     def _produce(self, over: threading.Event, seed: int) -> None:
-        caller = Caller(f"producer.{self._cuts}", self._target)
+        caller = Caller(f"producer.{self.counts['cuts']}", self._target)
         caller.ask(self._recorder.invoke("maker", "topic"), "PUT", f"/v1/topics/{TOPIC}", json={"queues": QUEUES})
         worker = Producer(caller, random.Random(seed))
         while not over.wait(0.03):
@@ -152,27 +150,5 @@ class LakeRun:
             time.sleep(0.1)
 
 
-def cut(seed: int, cuts: int) -> tuple[Counter[str], list[Finding | str]]:
-    """So many cuts of a broker and a lake of their own."""
-    with tempfile.TemporaryDirectory(prefix="lakemq-lake-power-") as folder, Recorder() as recorder:
-        run = LakeRun(Path(folder), recorder, seed)
-        findings = run.run(cuts)
-    return run.counts, findings
-
-
-def main() -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="python -m tests.power.lake_run", description=__doc__)
-    parser.add_argument("--cuts", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
-    arguments = parser.parse_args()
-    if (why := why_not()) is not None:
-        sys.stdout.write(f"no power cuts of whole processes: {why}\n")
-        return 0
-    counts, findings = cut(arguments.seed, arguments.cuts)
-    sys.stdout.write(f"seed {arguments.seed}: {dict(counts)}\n" + "".join(f"  {each}\n" for each in findings[:10]))
-    return 1 if findings else 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main("tests.power.lake_run", __doc__ or "", LakeRun, 3))

@@ -11,7 +11,11 @@ import sys
 import time
 from pathlib import Path
 
+from tests.reliability.fork_server import ForkServer
+
 WAIT_S_MAX = 60.0
+FUSE = {"FUSE_LIBRARY_NAME": "fuse3"}
+"""Which library the binding loads when it is imported."""
 
 
 def why_not() -> str | None:
@@ -29,7 +33,8 @@ class Machine:
     """`data` is on the disk. Whoever writes there is killed before the power is cut: what a process does
     after that moment nobody can see."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, forks: ForkServer | None = None) -> None:
+        self._forks = forks
         self.data = folder / "mount"
         self._disk = folder / "disk"
         self._cut = folder / "CUT"
@@ -41,13 +46,16 @@ class Machine:
         """Mount it; `seed` says what the next cut will leave."""
         self._cut.unlink(missing_ok=True)
         command = [sys.executable, "-m", "tests.power.file_system", str(self._disk), str(self.data), str(seed)]
-        environment = os.environ | {"FUSE_LIBRARY_NAME": "fuse3"}
-        self._server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        environment = os.environ | FUSE
+        if self._forks is not None:
+            self._server = self._forks.popen(command, environment)
+        else:
+            self._server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         end = time.monotonic() + WAIT_S_MAX
         while not self.data.is_mount():
             if self._server.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"the file system did not start: {self._stop()}")
-            time.sleep(0.01)
+            time.sleep(0.002)
 
     def cut_power(self) -> None:
         """Unmount it, with what a cut now leaves."""

@@ -6,10 +6,7 @@ random time, power cut, started on what is left; the history over all rounds is 
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -20,7 +17,9 @@ from tests.chaos.caller import Caller
 from tests.chaos.scan import scan
 from tests.chaos.target import Target
 from tests.chaos.workers import QUEUES, TOPIC, Consumer, Producer, Transactor, Worker
-from tests.power.machine import Machine, why_not
+from tests.power.command import main
+from tests.power.machine import Machine
+from tests.reliability.fork_server import ForkServer
 
 OPTIONS: dict[str, object] = {
     "storage__segment_bytes": 1024 * 1024,
@@ -29,18 +28,20 @@ OPTIONS: dict[str, object] = {
     "storage__flush_interval_ms": 20,
     "storage__memory_survives": False,  # this power is cut while the kernel runs on
 }
-LOAD_S = (0.1, 1.5)
+LOAD_S = (0.0, 0.4)
 
 
 class PowerRun:
     """One log over many power cuts."""
 
-    def __init__(self, folder: Path, recorder: Recorder, seed: int, module: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, recorder: Recorder, seed: int, forks: ForkServer | None = None, module: str | None = None
+    ) -> None:
         self._chance = random.Random(seed)
         self._recorder = recorder
-        self._machine = Machine(folder)
-        self._target = Target(self._machine.data / "data", recorder, OPTIONS, folder / "clock", module)
-        self.cuts = 0
+        self._machine = Machine(folder, forks)
+        self._target = Target(self._machine.data / "data", recorder, OPTIONS, folder / "clock", module, forks)
+        self._findings: list[Finding | str] = []
         self.counts: Counter[str] = Counter()
 
     def run(self, cuts: int) -> list[Finding | str]:
@@ -48,14 +49,15 @@ class PowerRun:
         try:
             self._run(cuts)
         except RuntimeError as error:  # a start is refused
-            return [str(error)[-1000:], *check(self._recorder.history())]
+            return [str(error)[-1000:], *self._findings, *check(self._recorder.history())]
         history: History = self._recorder.history()
         self.counts["operations"] = len(history.operations)
         self.counts["messages"] = sum(len(each.request["payloads"]) for each in history.of("produce", "half"))
         self.counts["synced"] = sum(
             len(each.request["payloads"]) for each in history.done("produce") if each.request["ack"] == "sync"
         )
-        return [*check(history)]
+        self._findings += [line.strip() for line in self._target.log if "Traceback" in line]
+        return [*self._findings, *check(history)]
 
     def _run(self, cuts: int) -> None:
         with self._machine:
@@ -68,7 +70,7 @@ class PowerRun:
                     self._target.kill()
                 self._recorder.note("machine", "fault", fault="power cut")
                 self._machine.cut_power()
-                self.cuts += 1
+                self.counts["cuts"] += 1
             self._machine.start(0)
             self._target.start()
             try:
@@ -79,18 +81,22 @@ class PowerRun:
                 self._target.kill()
 
     def _load(self) -> None:
-        over = threading.Event()
+        over = self._target.stopping
+        over.clear()
         maker = Caller("maker", self._target)
         maker.ask(self._recorder.invoke("maker", "topic"), "PUT", f"/v1/topics/{TOPIC}", json={"queues": QUEUES})
         maker.close()
-        life = self.cuts
+        life = self.counts["cuts"]
 
         def work(name: str, make: type[Producer] | type[Transactor] | None, seed: int) -> None:
             caller = Caller(f"{name}.{life}", self._target)
             chance = random.Random(seed)
             worker: Worker = Consumer(caller, chance, 0) if make is None else make(caller, chance)
-            while not over.is_set():
-                worker.step()
+            try:
+                while not over.is_set():
+                    worker.step()
+            except Exception as error:  # noqa: BLE001  whatever it is, the run has failed and must say so
+                self._findings.append(f"{name}: {error!r}")
             worker.close()
 
         programs = (("p1", Producer), ("p2", Producer), ("t", Transactor), ("c", None))
@@ -98,33 +104,11 @@ class PowerRun:
         for thread in threads:
             thread.start()
         time.sleep(self._chance.uniform(*LOAD_S))
-        self._target.running.kill()
         over.set()
+        self._target.running.kill()
         for thread in threads:
             thread.join()
 
 
-def cut(seed: int, cuts: int) -> tuple[Counter[str], list[Finding | str]]:
-    """So many cuts of a log of its own."""
-    with tempfile.TemporaryDirectory(prefix="lakemq-power-") as folder, Recorder() as recorder:
-        run = PowerRun(Path(folder), recorder, seed)
-        findings = run.run(cuts)
-    return Counter({"cuts": run.cuts}) + run.counts, findings
-
-
-def main() -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="python -m tests.power.run", description=__doc__)
-    parser.add_argument("--cuts", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
-    arguments = parser.parse_args()
-    if (why := why_not()) is not None:
-        sys.stdout.write(f"no power cuts of whole processes: {why}\n")
-        return 0
-    counts, findings = cut(arguments.seed, arguments.cuts)
-    sys.stdout.write(f"seed {arguments.seed}: {dict(counts)}\n" + "".join(f"  {each}\n" for each in findings[:10]))
-    return 1 if findings else 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main("tests.power.run", __doc__ or "", PowerRun, 20))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,8 @@ from lakemq.testing.history import Recorder
 from tests.power.machine import Machine, why_not
 from tests.power.run import PowerRun
 
+SEED = 7
+"""The long form, `python -m tests.power.run`, has another one each time."""
 WHY_NOT = why_not()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=f"no power can be cut here: {WHY_NOT}")
 
@@ -34,9 +35,7 @@ def test_what_was_not_synced_is_forgotten_and_what_was_is_kept(tmp_path: Path) -
 
 
 def test_what_was_synced_outlives_power_cuts(tmp_path: Path) -> None:
-    seed = random.SystemRandom().randrange(2**31)
-    print(f"again with: python -m tests.power.run --cuts 2 --seed {seed}")  # noqa: T201  shown when it fails
     with Recorder() as recorder:
-        run = PowerRun(tmp_path, recorder, seed)
+        run = PowerRun(tmp_path, recorder, SEED)
         findings = run.run(2)
     assert [str(finding) for finding in findings[:5]] == []

@@ -10,13 +10,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.power import lake_run
+from tests.power.command import cut
+from tests.power.lake_run import LakeRun
 from tests.power.machine import why_not
-from tests.power.run import cut
+from tests.power.run import PowerRun
 from tests.reliability.parts import Done, Part, main
 from tests.storage import kill_run, power_cuts
 
-LOG_CUTS = 10
+LOG_CUTS = 20
 SEED_STEP = 1_000_000
 LAKE_CUT_S = 30
 
@@ -47,7 +48,7 @@ def power(seed: int, seconds: float) -> Done:
     counts: Counter[str] = Counter()
     findings: list[object] = []
     while not findings:
-        counted, found = cut(seed, LOG_CUTS)
+        counted, found = cut(PowerRun, seed, LOG_CUTS)
         counts += counted
         findings += [f"seed {seed}: {each}" for each in found]
         seed += 1_000_003
@@ -58,7 +59,7 @@ def power(seed: int, seconds: float) -> Done:
 
 def lake_power(seed: int, seconds: float) -> Done:
     """Power cuts under gateway, jobs and lake together; a cut takes about half a minute."""
-    counts, findings = lake_run.cut(seed, max(1, round(seconds / LAKE_CUT_S)))
+    counts, findings = cut(LakeRun, seed, max(1, round(seconds / LAKE_CUT_S)))
     return Done(dict(counts), findings)
 
 
