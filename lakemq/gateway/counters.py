@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 @dataclass(slots=True)
 class Counters:
     """Totals since the process began. Bytes are of bodies in requests, of answers in pulls. `cut`: connections
-    that were closed on a client that was too slow. `unsent_bytes()`: of answers that clients have not taken yet."""
+    that were closed on a client that was too slow. `unsent_bytes()`: of answers that clients have not taken yet.
+    `ahead_bytes()`: of requests that were sent before the answers to others."""
 
     messages_in: int = 0
     bytes_in: int = 0
@@ -17,6 +18,7 @@ class Counters:
     bytes_out: int = 0
     cut: int = 0
     unsent_bytes: Callable[[], int] = int
+    ahead_bytes: Callable[[], int] = int
     problems: dict[str, int] = field(default_factory=dict[str, int])
 
     def problem(self, code: str) -> None:

@@ -42,6 +42,8 @@ class BrokerCollector(Collector):
         yield CounterMetricFamily("lakemq_connections_cut", "Closed on clients that were too slow.", counters.cut)
         unsent = counters.unsent_bytes()
         yield GaugeMetricFamily("lakemq_unsent_bytes", "Bytes of large answers that clients haven't taken.", unsent)
+        ahead = counters.ahead_bytes()
+        yield GaugeMetricFamily("lakemq_ahead_bytes", "Bytes of requests that wait for the answers to others.", ahead)
         yield GaugeMetricFamily("lakemq_topics", "Topics.", len(log.topics))
         yield GaugeMetricFamily("lakemq_segments", "Segments of the log.", len(log.segments))
         yield GaugeMetricFamily("lakemq_waiting_requests", "Requests that are held.", broker.waiting)

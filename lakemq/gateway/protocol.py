@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lakemq.gateway.asgi import App, Receive, Scope, Send, send_answer
@@ -14,11 +15,18 @@ from lakemq.gateway.counters import Counters
 from lakemq.gateway.guard import Guard
 from lakemq.gateway.problems import Answer, make_problem, to_bytes
 from lakemq.gateway.quick import Quick
+from lakemq.gateway.turns import Ahead, Turns, Unread
 from lakemq.gateway.watch import Phase, Unsent, Uploads
 from lakemq.settings import Gateway
 
 HEAD_BYTES_MAX = 64 * 1024
 """Of a request line and its headers, of a chunk's extensions, of trailers: what is no body."""
+PIECE_BYTES = 2 * 1024
+"""So much that comes at once is parsed as it is. More is parsed request by request, since it may be many."""
+AHEAD_BYTES_MAX = 64 * 1024 * 1024
+"""Of requests that were sent ahead, all together."""
+PARSED_BYTES = 4 * 1024
+"""About what a request takes that was parsed and waits for its turn."""
 
 
 def _refuse(answer: Answer) -> App:
@@ -65,6 +73,16 @@ class QuickCycle:
         connection.on_response_complete()
 
 
+class _Flow(FlowControl):
+    """Doesn't read on while there is something to do that came ahead of its turn."""
+
+    full = False
+
+    def resume_reading(self) -> None:
+        if not self.full:
+            super().resume_reading()
+
+
 class Connection(HttpToolsProtocol):
     """One connection. `make_connection_class` says how many there may be."""
 
@@ -82,6 +100,8 @@ class Connection(HttpToolsProtocol):
         self._refused = False
         self._number = 0
         self._phase = Phase.IDLE
+        self._unread = Unread()
+        self._body_bytes = 0
         self.received_bytes = 0
         self.seen: tuple[int, Phase] = (0, Phase.IDLE)
         self.seen_s = self.unsent_s = self.loop.time()
@@ -91,6 +111,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = self._flow = _Flow(transport)
         rules, peer = self.rules, self._peer
         rules.of_client[peer] = count = rules.of_client.get(peer, 0) + 1
         if len(self.connections) > rules.connections_max:
@@ -107,9 +128,60 @@ class Connection(HttpToolsProtocol):
         self.app = _refuse(answer)  # pyright: ignore[reportAttributeAccessIssue]
 
     def data_received(self, data: bytes) -> None:
-        size = len(data)
-        self.received_bytes += size
-        self._bytes_since_body += size
+        self.received_bytes += len(data)
+        if len(data) > PIECE_BYTES or self._unread:
+            self._unread.add(data)
+            self._read_on()
+            return
+        self._parse(data)
+        if self._held is not None:  # the rest of the body is still to come
+            self._go_the_long_way()
+        if self.pipeline:
+            self._wait_for_turn()
+
+    def _read_on(self) -> None:
+        """Take in what has come, up to the first whole request: what follows is ahead of its turn."""
+        if self._flow.full:
+            self._flow.full = False
+            self.flow.resume_reading()
+        while self._unread and not self.transport.is_closing():
+            within = self._phase is Phase.BODY or self._phase is Phase.HEAD
+            if not within and self.cycle and not self.cycle.response_complete:
+                break
+            self._parse(self._unread.take(self._next_piece()))
+        if self._held is not None and not self._unread:
+            self._go_the_long_way()
+        self._wait_for_turn()
+
+    def _next_piece(self) -> int:
+        """How much of what came is a head, or is left of a body: more may be any number of requests."""
+        if self._phase is not Phase.BODY:
+            return self._unread.head_bytes(HEAD_BYTES_MAX) or PIECE_BYTES
+        for name, value in self.headers:
+            if name == b"content-length":  # the parser has found it to be a number
+                return max(int(value) - self._body_bytes, 1)
+        return PIECE_BYTES
+
+    def _wait_for_turn(self) -> None:
+        """Read no more while there are requests that wait for others' answers."""
+        if self.transport.is_closing():
+            return
+        size = len(self._unread) + len(self.pipeline) * PARSED_BYTES
+        self._flow.full = size > 0
+        if size:
+            self.flow.pause_reading()
+        self.rules.ahead.set(self, size)
+
+    def go_on(self) -> None:
+        """Begin the next request that was sent ahead, or take it in."""
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            self._wait_for_turn()
+        else:
+            self._read_on()
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        self._bytes_since_body += len(data)
         if self._phase is not Phase.BODY:
             self._phase = Phase.HEAD
         try:
@@ -117,12 +189,10 @@ class Connection(HttpToolsProtocol):
         except httptools.HttpParserError:
             self.send_400_response("this is no HTTP/1.1 request")
             return
-        if self._held is not None:  # the rest of the body is still to come
-            self._go_the_long_way()
         if self._bytes_since_body > HEAD_BYTES_MAX and not self.transport.is_closing():
             self.send_400_response(f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes")
 
-    def _feed(self, data: bytes) -> None:
+    def _feed(self, data: bytes | memoryview) -> None:
         while data:  # an empty feed would mean the end of the stream
             try:
                 self.parser.feed_data(data)
@@ -143,7 +213,7 @@ class Connection(HttpToolsProtocol):
         return b"\r\n".join([*lines, b"", b""])
 
     def on_headers_complete(self) -> None:
-        self._bytes_since_body = 0
+        self._bytes_since_body = self._body_bytes = 0
         self._number += 1
         self._phase = Phase.BODY
         if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
@@ -212,6 +282,7 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._bytes_since_body = 0
+        self._body_bytes += len(body)
         if self._held is not None:
             self._held.append(body)
         else:
@@ -229,9 +300,10 @@ class Connection(HttpToolsProtocol):
         self.rules.uploads.remove(self)
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+        if self.pipeline or self._unread:
+            self.rules.turns.add(self)
+        else:
+            self.flow.resume_reading()
 
     def send_400_response(self, msg: str) -> None:
         cycle = self.cycle
@@ -249,6 +321,9 @@ class Connection(HttpToolsProtocol):
         rules, peer = self.rules, self._peer
         rules.unsent.remove(self)
         rules.uploads.remove(self)
+        rules.ahead.set(self, 0)
+        rules.turns.remove(self)
+        self._unread = Unread()
         rules.of_client[peer] -= 1
         if not rules.of_client[peer]:
             del rules.of_client[peer]
@@ -328,6 +403,9 @@ class ConnectionRules:
         self.of_client: dict[str | None, int] = {}
         self.unsent = unsent = Unsent(gateway.answer_bytes_max)
         counters.unsent_bytes = lambda: unsent.bytes
+        self.turns = Turns(time.monotonic)
+        self.ahead = ahead = Ahead(AHEAD_BYTES_MAX)
+        counters.ahead_bytes = lambda: ahead.bytes
         # The other half is for those that are whole, and being worked on.
         bytes_max = max(gateway.request_bytes_in_flight_max // 2, gateway.request_bytes_max)
         self.uploads = Uploads(bytes_max, gateway.request_bytes_max, time.monotonic)
