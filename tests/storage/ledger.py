@@ -70,7 +70,7 @@ class Ledger:
             if sent.fate is Fate.HANDED:
                 sent.fate = Fate.UNKNOWN
 
-    def check(self, found: list[Message], min_position: int, offset: int | None, batch: int) -> None:
+    def check(self, found: list[Message], min_position: int, offset: int | None) -> None:
         """Hold what the log says against what was told; raises `Broken`. What it shows now is on disk, and
         what it doesn't must never come."""
         by_number = self._by_number(found)
@@ -82,7 +82,6 @@ class Ledger:
                 self._check_missing(number, sent, min_position)
             else:
                 self._check_there(number, sent, message)
-        self._check_batches(by_number, batch, min_position)
         wanted = {self.offset, *self.tried}
         if (offset or 0) not in wanted:
             raise Broken(f"the group's offset is {offset}, it was one of {wanted}")
@@ -125,7 +124,9 @@ class Ledger:
             raise Broken(f"moved: message {number} was at {sent.place}, is at {place}")
         sent.place, sent.fate, sent.is_erased = place, Fate.DURABLE, False
 
-    def _check_batches(self, by_number: dict[int, Message], last: int, min_position: int) -> None:
+    def check_batches(self, found: list[Message], last: int, min_position: int) -> None:
+        """A batch that was committed, or of which anything is there, is there as a whole; raises `Broken`."""
+        by_number = self._by_number(found)
         for batch in self.committed:
             if batch > last:
                 raise Broken(f"the sink's batch {batch} was committed, its last one is {last}")

@@ -1,7 +1,7 @@
 """A broker whose machine loses power, or whose process is killed, in any of its mutating calls.
 
-`python -m tests.storage.power_cuts --rounds N --seed S --results FILE` runs so many lives and appends a
-line of JSON for each hundred of them; with the same file it goes on after the last seed that is in it.
+`python -m tests.storage.power_cuts --rounds N --seed S --results FILE` runs so many machines and appends a
+line of JSON for each hundred of them; with the same file it leaves out those that are in it.
 `--run faults`: a disk that fails once, instead.
 """
 
@@ -33,6 +33,7 @@ from lakemq.settings import Settings, Storage
 from lakemq.storage.rows import make_row
 from lakemq.testing import LossyFiles, ManualClock
 from tests.gateway.http import write_arrow
+from tests.reliability.results import commit
 from tests.storage.harness import Message, messages_of
 from tests.storage.ledger import Broken, Fate, Ledger
 
@@ -41,6 +42,8 @@ TOPIC = "t"
 GROUP = "g"
 SINK = "s"
 LINE_ROUNDS = 100
+SWITCHES_S = (0.00001, 0.0005, 0.005)
+"""So long a thread keeps the interpreter: which thread comes first is not by the seed, so it is varied."""
 SPREAD = 7_919
 """A prime, so that any some seeds are of calls far from one another, and as many seeds as calls are of all."""
 
@@ -94,13 +97,16 @@ class Machine:
 
     async def _start(self) -> None:
         self.broker.open()
+        self.check()
         await self.broker.start()
         while any(self.broker.sinks.state.unfinished()):
             await asyncio.sleep(0.001)
             if self.files.dead:
                 raise OSError("the machine is off")
-        await self.check()
+        # What a sink's parts were made to just now is on disk only after this: a cut may move it until then.
         await self.broker.log.flushed()
+        self.check()
+        self.check_sink()
 
     def _run(self, awaitable: Awaitable[T]) -> T:
         async def waiting() -> T:
@@ -131,13 +137,16 @@ class Machine:
 
     # What it says ----------------------------------------------------------------------------
 
-    async def check(self) -> None:
-        """Hold what the broker says against what was told."""
-        log = self.broker.log
+    def check(self) -> None:
+        """Hold what the broker says against what was told; all of it is on disk now."""
         offsets = self.broker.groups.offsets.of(GROUP, TOPIC)
+        self.ledger.check(self.found(), self.broker.log.min_position, offsets[0].offset if offsets else None)
+
+    def check_sink(self) -> None:
+        """Hold the sink's batches against those that were committed; the last one is carried out."""
         sink = self.broker.sinks.state.by_name.get(SINK)
         batch = -1 if sink is None else sink.batch
-        self.ledger.check(self.found(), log.min_position, offsets[0].offset if offsets else None, batch)
+        self.ledger.check_batches(self.found(), batch, self.broker.log.min_position)
         self.batch = max(self.batch, batch + 1)
 
     def found(self) -> list[Message]:
@@ -353,38 +362,52 @@ def run_seed(seed: int, calls: int, skipped_site: str | None = None) -> LossyFil
 RUNS: dict[str, Callable[[int, int], object]] = {"power_cuts": run_seed, "faults": run_fault}
 
 
-def run_rounds(run: str, rounds: int, seed: int, results: Path | None) -> int:
-    """So many machines from a seed on; returns how many broke a promise. A line of `results` for each hundred;
-    seeds that are in it already are not run again."""
-    with tempfile.TemporaryDirectory(prefix="lakemq-power-") as folder:
-        calls = count_calls(Path(folder))
+def run_rounds(run: str, seeds: range, results: Path | None = None, calls: int | None = None, repeat: int = 1) -> int:
+    """A machine for each seed; returns how many of them broke a promise. A line of `results` for each hundred;
+    hundreds that are in it already are not run again, but what they broke counts. `calls`: as a failure said them.
+    `repeat`: so often each seed, as threads are not by the seed."""
+    if calls is None:
+        with tempfile.TemporaryDirectory(prefix="lakemq-power-") as folder:
+            calls = count_calls(Path(folder))
+    done = _done(run, results)
     broken = 0
-    first = max([seed, *_seeds_done(run, results)])
-    for begin in range(first, seed + rounds, LINE_ROUNDS):
-        seeds = range(begin, min(begin + LINE_ROUNDS, seed + rounds))
-        found: list[str] = []
-        begun = time.monotonic()
-        for each in seeds:
-            try:
-                RUNS[run](each, calls)
-            except Broken as error:
-                found.append(str(error))
-                print(error, file=sys.stderr)  # noqa: T201
+    for begin in range(seeds.start, seeds.stop, LINE_ROUNDS):
+        some = range(begin, min(begin + LINE_ROUNDS, seeds.stop))
+        found = done.get((some.start, len(some)))
+        if found is None:
+            found = _run_line(run, some, results, calls, repeat)
         broken += len(found)
-        took_s = round(time.monotonic() - begun, 1)
-        line = {"run": run, "seed": seeds[0], "rounds": len(seeds), "calls": calls, "broken": found}
-        print(json.dumps({**line, "seconds": took_s}), flush=True)  # noqa: T201
-        if results is not None:
-            with results.open("a") as file:
-                file.write(json.dumps({**line, "seconds": took_s}) + "\n")
     return broken
 
 
-def _seeds_done(run: str, results: Path | None) -> list[int]:
+def _run_line(run: str, seeds: range, results: Path | None, calls: int, repeat: int) -> list[str]:
+    found: list[str] = []
+    begun = time.monotonic()
+    for each in (seed for seed in seeds for _ in range(repeat)):
+        sys.setswitchinterval(random.Random(each).choice(SWITCHES_S))
+        try:
+            RUNS[run](each, calls)
+        except Broken as error:
+            again = (
+                f"python -m tests.storage.power_cuts --run {run} --seed {each} --rounds 1 --calls {calls} --repeat 50"
+            )
+            found.append(f"{error}; again with: {again}")
+            print(found[-1], file=sys.stderr)  # noqa: T201
+    line = {"run": run, "seed": seeds.start, "rounds": len(seeds), "calls": calls, "repeat": repeat, "broken": found}
+    line |= {"commit": commit(), "seconds": round(time.monotonic() - begun, 1)}
+    print(json.dumps(line), flush=True)  # noqa: T201
+    if results is not None:
+        with results.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+    return found
+
+
+def _done(run: str, results: Path | None) -> dict[tuple[int, int], list[str]]:
+    """What was found from which seeds on, of how many."""
     if results is None or not results.exists():
-        return []
+        return {}
     lines = [json.loads(line) for line in results.read_text().splitlines()]
-    return [line["seed"] + line["rounds"] for line in lines if line["run"] == run]
+    return {(line["seed"], line["rounds"]): line["broken"] for line in lines if line["run"] == run}
 
 
 def main() -> int:
@@ -393,10 +416,13 @@ def main() -> int:
     parser.add_argument("--run", choices=RUNS, default="power_cuts")
     parser.add_argument("--rounds", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--calls", type=int, help="as a failure says them")
+    parser.add_argument("--repeat", type=int, default=1, help="so often each seed: threads are not by the seed")
     parser.add_argument("--results", type=Path)
     arguments = parser.parse_args()
     logging.disable(logging.ERROR)
-    return 1 if run_rounds(arguments.run, arguments.rounds, arguments.seed, arguments.results) else 0
+    seeds = range(arguments.seed, arguments.seed + arguments.rounds)
+    return 1 if run_rounds(arguments.run, seeds, arguments.results, arguments.calls, arguments.repeat) else 0
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ proof that each sync is needed: without it a promise is broken."""
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
 
 import lakemq
 from tests.storage.ledger import Broken
-from tests.storage.power_cuts import count_calls, run_fault, run_seed
+from tests.storage.power_cuts import count_calls, run_fault, run_rounds, run_seed
 
 CALLS = 217
 """The calls that the seeds below were found with."""
@@ -63,6 +64,20 @@ def test_without_any_one_sync_a_promise_is_broken(site: str) -> None:
         except Broken:
             return
     pytest.fail("nobody noticed")
+
+
+def test_sink_s_messages_that_a_start_wrote_may_move_until_they_are_on_disk() -> None:
+    assert run_rounds("power_cuts", range(100_485, 100_486), calls=219, repeat=5) == 0
+
+
+def test_long_form_leaves_out_what_its_results_have_and_nothing_else(tmp_path: Path) -> None:
+    results = tmp_path / "results.jsonl"
+    for seeds in (range(900, 902), range(10, 11), range(900, 902), range(11, 13)):
+        assert run_rounds("power_cuts", seeds, results, CALLS) == 0
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    assert [(line["seed"], line["rounds"]) for line in lines] == [(900, 2), (10, 1), (11, 2)]
+    results.write_text(results.read_text().replace('"broken": []', '"broken": ["it"]'))
+    assert run_rounds("power_cuts", range(900, 902), results, CALLS) == 1
 
 
 def test_power_cut_after_a_disk_that_failed_once_breaks_no_promise(tmp_path: Path) -> None:
