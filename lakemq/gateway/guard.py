@@ -41,13 +41,17 @@ class Guard:
     ) -> Answer | None:
         """Why the request is refused; None: it isn't. `needs_host`: its version of HTTP has the header always.
         `address`: where its connection came to, whose address is a name of the gateway's too."""
-        seen: dict[bytes, bytes] = {}
+        host = None
+        seen: dict[bytes, bytes] | None = None
         for name, value in headers:
             if name in _LOOKED_AT:
-                if name in seen:
+                if name == b"host" and host is None:
+                    host = value
+                    continue
+                seen = {} if seen is None else seen
+                if name == b"host" or name in seen:
                     return make_problem("invalid_request", f"there are two headers {name.decode()}")
                 seen[name] = value
-        host = seen.pop(b"host", None)
         if host is None:
             if needs_host:
                 return make_problem("invalid_request", "a request says which Host it is for")

@@ -19,6 +19,7 @@ from lakemq.gateway.turns import Ahead, Turns, Unread
 from lakemq.gateway.watch import Phase, Unsent, Uploads
 from lakemq.settings import Gateway
 
+_IDLE, _HEAD, _BODY, _SERVED = Phase  # a member of an enum is looked up slowly, and each request needs three
 HEAD_BYTES_MAX = 64 * 1024
 """Of a request line and its headers, of a chunk's extensions, of trailers: what is no body."""
 PIECE_BYTES = 2 * 1024
@@ -99,11 +100,12 @@ class Connection(HttpToolsProtocol):
         self._held: list[bytes] | None = None
         self._refused = False
         self._number = 0
-        self._phase = Phase.IDLE
+        self._phase = _IDLE
+        self._uploading = False
         self._unread = Unread()
         self._body_bytes = 0
         self.received_bytes = 0
-        self.seen: tuple[int, Phase] = (0, Phase.IDLE)
+        self.seen: tuple[int, Phase] = (0, _IDLE)
         self.seen_s = self.unsent_s = self.loop.time()
         self.seen_bytes = self.unsent_bytes = 0
 
@@ -145,7 +147,7 @@ class Connection(HttpToolsProtocol):
             self._flow.full = False
             self.flow.resume_reading()
         while self._unread and not self.transport.is_closing():
-            within = self._phase is Phase.BODY or self._phase is Phase.HEAD
+            within = self._phase is _BODY or self._phase is _HEAD
             if not within and self.cycle and not self.cycle.response_complete:
                 break
             self._parse(self._unread.take(self._next_piece()))
@@ -155,7 +157,7 @@ class Connection(HttpToolsProtocol):
 
     def _next_piece(self) -> int:
         """How much of what came is a head, or is left of a body: more may be any number of requests."""
-        if self._phase is not Phase.BODY:
+        if self._phase is not _BODY:
             return self._unread.head_bytes(HEAD_BYTES_MAX) or PIECE_BYTES
         for name, value in self.headers:
             if name == b"content-length":  # the parser has found it to be a number
@@ -182,8 +184,8 @@ class Connection(HttpToolsProtocol):
 
     def _parse(self, data: bytes | memoryview) -> None:
         self._bytes_since_body += len(data)
-        if self._phase is not Phase.BODY:
-            self._phase = Phase.HEAD
+        if self._phase is not _BODY:
+            self._phase = _HEAD
         try:
             self._feed(data)
         except httptools.HttpParserError:
@@ -212,44 +214,51 @@ class Connection(HttpToolsProtocol):
         lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
         return b"\r\n".join([*lines, b"", b""])
 
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+
     def on_headers_complete(self) -> None:
         self._bytes_since_body = self._body_bytes = 0
         self._number += 1
-        self._phase = Phase.BODY
-        if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
+        self._phase = _BODY
+        parser = self.parser
+        if parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
             self._upgrading = True
             return
-        problem = self._look()
+        method, version = parser.get_method(), parser.get_http_version()
+        problem = self.guard.problem(method, self.url, self.headers, version != "1.0", self.server)
         if problem is not None:
             self._refuse_one(problem)
-            return
-        if self._may_be_quick():
+        elif method == b"POST" and version == "1.1" and self._may_be_quick():
             self._held = []
-            return
+        else:
+            self._begin_asgi()
+
+    def _begin_asgi(self) -> None:
+        """Give the request to the application. Only now is there a scope: making one takes as long as half of
+        what a quick request needs."""
+        head = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.headers, self.expect_100_continue = head
+        self.scope["headers"] = self.headers
         super().on_headers_complete()
         self._begun = True
-
-    def _look(self) -> Answer | None:
-        parser = self.parser
-        needs_host = parser.get_http_version() != "1.0"
-        return self.guard.problem(parser.get_method(), self.url, self.headers, needs_host, self.server)
 
     def _refuse_one(self, problem: Answer) -> None:
         """Answer this request with a problem, whatever its body is, when it is its turn."""
         app, self.app = self.app, _refuse(problem)  # pyright: ignore[reportAttributeAccessIssue]
         try:
-            super().on_headers_complete()
+            self._begin_asgi()
         finally:
             self.app = app
-        self._begun = True
 
     def _may_be_quick(self) -> bool:
-        cycle, parser = self.cycle, self.parser
+        cycle = self.cycle
         return (
             (not cycle or cycle.response_complete)
-            and parser.get_method() == b"POST"
-            and parser.should_keep_alive()
-            and parser.get_http_version() == "1.1"
+            and self.parser.should_keep_alive()
             and not self.flow.write_paused
             and not self.expect_100_continue
             and not self._refused
@@ -258,13 +267,12 @@ class Connection(HttpToolsProtocol):
     def _go_the_long_way(self) -> None:
         """Give the request that was held back to the application."""
         held, self._held = self._held, None
-        super().on_headers_complete()
-        self._begun = True
+        self._begin_asgi()
         for piece in held or ():
             self._take(piece)
 
     def on_message_complete(self) -> None:
-        self._phase = Phase.SERVED
+        self._phase = _SERVED
         held = self._held
         if held is not None:
             body = held[0] if len(held) == 1 else b"".join(held)
@@ -277,7 +285,7 @@ class Connection(HttpToolsProtocol):
                 return
             self._go_the_long_way()
         if not self._upgrading:
-            self.rules.uploads.remove(self)
+            self._end_upload()
             super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -289,7 +297,11 @@ class Connection(HttpToolsProtocol):
             self._take(body)
 
     def _take(self, body: bytes) -> None:
-        if self._upgrading or self.cycle.response_complete or self.rules.uploads.add(self, len(body)):
+        if self._upgrading or self.cycle.response_complete:
+            super().on_body(body)
+            return
+        self._uploading = True
+        if self.rules.uploads.add(self, len(body)):
             super().on_body(body)
         else:
             self._give_up("busy", "the bodies that are on their way have too many bytes together")
@@ -297,13 +309,18 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on with what has come meanwhile. How long a connection may be idle is the watch's matter."""
         self.server_state.total_requests += 1
-        self.rules.uploads.remove(self)
+        self._end_upload()
         if self.transport.is_closing():
             return
         if self.pipeline or self._unread:
             self.rules.turns.add(self)
         else:
             self.flow.resume_reading()
+
+    def _end_upload(self) -> None:
+        if self._uploading:
+            self._uploading = False
+            self.rules.uploads.remove(self)
 
     def send_400_response(self, msg: str) -> None:
         cycle = self.cycle
@@ -320,7 +337,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
         rules, peer = self.rules, self._peer
         rules.unsent.remove(self)
-        rules.uploads.remove(self)
+        self._end_upload()
         rules.ahead.set(self, 0)
         rules.turns.remove(self)
         self._unread = Unread()
@@ -334,8 +351,8 @@ class Connection(HttpToolsProtocol):
     @property
     def at(self) -> tuple[int, Phase]:
         phase = self._phase
-        if phase is Phase.SERVED and not self.pipeline and (not self.cycle or self.cycle.response_complete):
-            phase = Phase.IDLE
+        if phase is _SERVED and not self.pipeline and (not self.cycle or self.cycle.response_complete):
+            phase = _IDLE
         return self._number, phase
 
     @property
@@ -360,7 +377,7 @@ class Connection(HttpToolsProtocol):
     def _give_up(self, code: str, detail: str) -> None:
         """Answer the request that is still coming, if it is its turn, and close."""
         cycle = self.cycle
-        within = self._phase is Phase.BODY
+        within = self._phase is _BODY
         unanswered = not cycle.response_started if within else not cycle or cycle.response_complete
         if unanswered and not self.pipeline:
             self.transport.write(to_bytes(make_problem(code, detail), close=True))
@@ -369,7 +386,7 @@ class Connection(HttpToolsProtocol):
             cycle.message_event.set()
         self.rules.counters.problem(code)
         self.rules.counters.cut += 1
-        self.rules.uploads.remove(self)
+        self._end_upload()
         self.transport.close()
         self._leave()
 

@@ -39,15 +39,17 @@ class TrustedClock:
 
     def __init__(self, clock: Clock, confirm_ms: int) -> None:
         self._clock = clock
-        self._steady = SteadyClock(self._read(), confirm_ms)
+        self._last = Reading(clock.now_ms(), clock.counted_ms())
+        self._steady = SteadyClock(self._last, confirm_ms)
         self._is_ahead = False
-
-    def _read(self) -> Reading:
-        return Reading(self._clock.now_ms(), self._clock.counted_ms())
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch, never less than before."""
-        time_ms = self._steady.observe(self._read())
+        wall_ms, counted_ms = self._clock.now_ms(), self._clock.counted_ms()
+        if (wall_ms, counted_ms) == self._last:  # each frame asks, and there are several in a millisecond
+            return self._steady.time_ms
+        self._last = Reading(wall_ms, counted_ms)
+        time_ms = self._steady.observe(self._last)
         jump = self._steady.jump
         if (jump is not None) != self._is_ahead:
             self._is_ahead = jump is not None

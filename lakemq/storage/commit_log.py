@@ -286,8 +286,11 @@ class CommitLog:
 
     def _has_positions(self) -> bool:
         """Whether all that is pending may be written, or must be refused; else it waits until it may."""
-        end = self.next_position + len(self._ones) + sum([len(rows.rows) for rows in self._rows])
-        end += sum([batch.batch.num_rows for batch in self._batches])
+        end = self.next_position + len(self._ones)
+        for request in self._rows:
+            end += len(request.rows)
+        for request in self._batches:
+            end += request.batch.num_rows
         return end <= self._positions.bound or self.unwritable is not None or self._positions.ensure(end)
 
     def _positions_changed(self) -> None:
