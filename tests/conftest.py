@@ -11,6 +11,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from lakemq.settings import Settings, Spark, Sql
+from lakemq.testing import gateway_process
+from tests.reliability.fork_server import LazyForks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +64,16 @@ def _part(nodeid: str) -> str:
     if nodeid.startswith(WITH_DRIVER):
         return "drivers"
     return "spark" if nodeid.startswith(WITH_SPARK) else nodeid.partition("::")[0]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_gateways() -> Iterator[None]:
+    """Gateways start in a tenth of the time, as their imports are done; `tests/gateway/test_starting.py` starts them
+    whole."""
+    forks = LazyForks()
+    gateway_process.spawn_by_default = forks.popen
+    yield
+    forks.close()
 
 
 @pytest.fixture(scope="session")

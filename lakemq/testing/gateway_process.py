@@ -23,6 +23,10 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
     )
 
 
+spawn_by_default: Spawn = _spawn
+"""How gateways are started where nothing else is said. A run of many tests may set it to something quicker."""
+
+
 class GatewayProcess:
     """A gateway on a free port of 127.0.0.1. `log` is what it has written to stderr."""
 
@@ -32,7 +36,7 @@ class GatewayProcess:
         options: dict[str, object],
         clock_offset_ms: int | Path = 0,
         module: str | None = None,
-        spawn: Spawn = _spawn,
+        spawn: Spawn | None = None,
     ) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
         environment |= {"LAKEMQ_GATEWAY__PORT": "0", "LAKEMQ_STORAGE__DATA_DIR": str(data_dir)}
@@ -42,7 +46,7 @@ class GatewayProcess:
             command = [sys.executable, "-m", "lakemq.testing", str(clock_offset_ms)]
         if module is not None:
             command = [sys.executable, "-m", module, str(clock_offset_ms)]
-        self._process = spawn(command, environment)
+        self._process = (spawn or (spawn_by_default if module is None else _spawn))(command, environment)
         self.log: list[str] = []
         self.url = ""
         self._ready = threading.Event()
@@ -94,7 +98,7 @@ class GatewayProcess:
 
 
 def start_gateway(
-    data_dir: Path, clock_offset_ms: Any = 0, module: Any = None, spawn: Spawn = _spawn, **options: Any
+    data_dir: Path, clock_offset_ms: Any = 0, module: Any = None, spawn: Spawn | None = None, **options: Any
 ) -> GatewayProcess:
     """Start a gateway and wait until it is ready; raises `RuntimeError` with its log if it isn't.
 
@@ -102,6 +106,6 @@ def start_gateway(
     same address after a restart, give `gateway__port`. `clock_offset_ms`: its clock is so much ahead
     of the system's: an hour passes without a wait; a path: of a file in which that stands, so that it can
     jump. `module`: run this instead of the gateway, with that as its argument: a gateway with a bug in it.
-    `spawn` starts the process, in place of `subprocess.Popen`.
+    `spawn` starts the process, in place of `subprocess.Popen`; so does `spawn_by_default`, but for a `module`.
     """
     return GatewayProcess(data_dir, options, clock_offset_ms, module, spawn)

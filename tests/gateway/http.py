@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -17,11 +18,13 @@ NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 PROBLEM = "application/problem+json"
 WAIT_S = 60.0
+TLS = ssl.create_default_context()
+"""Unused, but to make one takes longer than most tests."""
 
 
 def connect(gateway: GatewayProcess) -> httpx.Client:
     """A client of the gateway that takes no proxy from the environment."""
-    return httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False)
+    return httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False, verify=TLS)
 
 
 def produce(http: httpx.Client, topic: str, *messages: dict[str, Any] | str, **query: str) -> list[dict[str, Any]]:

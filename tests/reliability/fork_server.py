@@ -20,6 +20,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, cast
 
 from lakemq.gateway.without_pandas import keep_pandas_out
@@ -84,7 +85,9 @@ class ForkServer:
         assert command[1] == "-m"
         reader, writer = os.pipe()
         try:
-            pid = self._ask({"module": command[2], "arguments": command[3:], "environment": environment}, writer)
+            request = {"module": command[2], "arguments": command[3:], "environment": environment}
+            request["folder"] = str(Path.cwd())
+            pid = self._ask(request, writer)
         finally:
             os.close(writer)
         return cast("subprocess.Popen[str]", Forked(self, pid, io.open(reader)))  # noqa: UP020  a descriptor
@@ -107,6 +110,25 @@ class ForkServer:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
         self._process.wait()
+
+
+class LazyForks:
+    """A fork server of gateways that is there once the first of them starts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._server: ForkServer | None = None
+
+    def popen(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+        """Start `[python, "-m", module, …]`."""
+        with self._lock:
+            self._server = self._server or ForkServer("lakemq.gateway.server")
+        return self._server.popen(command, environment)
+
+    def close(self) -> None:
+        """End it, and whatever it started."""
+        if self._server is not None:
+            self._server.__exit__()
 
 
 def _serve(connection: socket.socket) -> None:
@@ -136,6 +158,7 @@ def _be(request: dict[str, Any], stderr: int) -> None:
     """Be the program, and end with it."""
     os.dup2(stderr, 2)
     os.close(stderr)
+    os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = [request["module"], *request["arguments"]]
