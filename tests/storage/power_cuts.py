@@ -382,17 +382,17 @@ def run_rounds(run: str, seeds: range, results: Path | None = None, calls: int |
 
 def _run_line(run: str, seeds: range, results: Path | None, calls: int, repeat: int) -> list[str]:
     found: list[str] = []
-    begun = time.monotonic()
+    begun, before_s = time.monotonic(), sys.getswitchinterval()
     for each in (seed for seed in seeds for _ in range(repeat)):
         sys.setswitchinterval(random.Random(each).choice(SWITCHES_S))
         try:
             RUNS[run](each, calls)
         except Broken as error:
-            again = (
-                f"python -m tests.storage.power_cuts --run {run} --seed {each} --rounds 1 --calls {calls} --repeat 50"
-            )
-            found.append(f"{error}; again with: {again}")
+            again = f"--run {run} --seed {each} --rounds 1 --calls {calls} --repeat 50"
+            found.append(f"{error}; again with: python -m tests.storage.power_cuts {again}")
             print(found[-1], file=sys.stderr)  # noqa: T201
+        finally:
+            sys.setswitchinterval(before_s)
     line = {"run": run, "seed": seeds.start, "rounds": len(seeds), "calls": calls, "repeat": repeat, "broken": found}
     line |= {"commit": commit(), "seconds": round(time.monotonic() - begun, 1)}
     print(json.dumps(line), flush=True)  # noqa: T201
