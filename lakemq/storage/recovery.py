@@ -20,7 +20,7 @@ import pyarrow as pa
 from lakemq.model.errors import LogDamaged, LogVersion
 from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import Mark, read_flush_mark
-from lakemq.storage.frame import HEADER_BYTES, VERSION, Meta, is_version_1
+from lakemq.storage.frame import HEADER_BYTES, VERSION, FrameError, Meta, is_version_1
 from lakemq.storage.log_state import LogState
 from lakemq.storage.replay import replay
 from lakemq.storage.scan import Broken, find_frame, read_log_epoch, scan
@@ -225,7 +225,7 @@ def _read_frames(segment: Segment, index: SegmentIndex, state: LogState, size: i
             raise segment.damaged(offset, f"position {meta.first_position} where {index.end_position} is due")
         try:
             _enter(index, state, offset, meta, payload)
-        except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
+        except (FrameError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise segment.damaged(offset, f"the frame is sound, but what it says is not: {error!r}") from None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakemq.model.columns import STORED, STORED_BIT, stored_schema
+from lakemq.storage.frame import FrameError
 
 Row = tuple[Any, ...]
 """`(mask, body, tag, keys, properties, …)`: the mask of what is there, then all of `STORED`."""
@@ -185,5 +186,12 @@ class PayloadCodec:
 
 
 def decode_payload(columns: int, payload: bytes | memoryview) -> pa.RecordBatch:
-    """The batch in a payload whose checksum was checked; zero-copy where it isn't compressed."""
-    return pa.ipc.read_record_batch(pa.py_buffer(payload), cached_schema(columns))
+    """The batch in a payload whose checksum was checked; zero-copy where it isn't compressed.
+
+    Raises `FrameError` when it is no batch of such columns: whoever wrote it was no lakemq.
+    """
+    try:
+        return pa.ipc.read_record_batch(pa.py_buffer(payload), cached_schema(columns))
+    except (OSError, EOFError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
+        # Arrow calls malformed bytes an OSError, which elsewhere is a disk's.
+        raise FrameError(f"the payload is no record batch of its columns: {error}") from None

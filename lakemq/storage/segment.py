@@ -105,6 +105,7 @@ class Segment:
         try:
             meta = decode_meta(data, at)
             payload = open_payload(meta, memoryview(data)[at + meta.meta_bytes : at + meta.frame_bytes])
+            batch = decode_payload(meta.columns, payload) if meta.kind == KIND_MESSAGES else _NO_MESSAGES
         except FrameError as error:
             raise self.damaged(offset, error) from None
-        return Frame(meta, decode_payload(meta.columns, payload) if meta.kind == KIND_MESSAGES else _NO_MESSAGES)
+        return Frame(meta, batch)

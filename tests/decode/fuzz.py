@@ -10,17 +10,10 @@ own, so that its crash is an answer too: the round it died in is printed, and
 
 from __future__ import annotations
 
-import argparse
-import faulthandler
-import mmap
 import struct
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import AbstractContextManager
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import orjson
@@ -35,13 +28,13 @@ from lakemq.model.errors import (
     UnsupportedMediaType,
 )
 from tests.decode.streams import ARROW, write_stream
+from tests.reliability.rounds import Round, main, plain
 
 LIMITS = Limits(message_bytes_max=65_536, request_bytes_max=1_048_576)
 MEMORY_BYTES_MAX = 64 * LIMITS.request_bytes_max
 """What one request may take of Arrow's memory at most; a bomb would take gigabytes."""
 ALLOWED = (InvalidArrow, InvalidRequest, MessageTooLarge, UnsupportedMediaType)
 EXTREMES = (0, 1, -1, 2, 7, 8, 64, 255, 65_535, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**40)
-ROUND_SECONDS_MAX = 60
 
 
 class Request(NamedTuple):
@@ -248,57 +241,11 @@ def check_rows(batch: pa.RecordBatch) -> None:
             raise AssertionError("a queue was let through that is none")
 
 
-def work(arguments: argparse.Namespace) -> None:
-    """The rounds, in this process; each is written down before it begins."""
-    faulthandler.enable()
-    pool = pa.default_memory_pool()
+def rounds(seed: int) -> AbstractContextManager[Round]:
+    """The rounds of that seed."""
     arrow, others = arrow_requests(), other_requests()
-    end = time.monotonic() + arguments.seconds
-    number, decoded = arguments.start, 0
-    with Path(arguments.notes).open("r+b") as file, mmap.mmap(file.fileno(), 8) as notes:
-        while number < arguments.start + arguments.rounds and time.monotonic() < end:
-            notes[:8] = number.to_bytes(8, "little")
-            if number % 256 == 0:
-                faulthandler.dump_traceback_later(ROUND_SECONDS_MAX, exit=True)
-            decoded += run_round(arguments.seed, number, arrow, others)
-            number += 1
-    faulthandler.cancel_dump_traceback_later()
-    if pool.max_memory() > MEMORY_BYTES_MAX:
-        raise AssertionError(f"a request took {pool.max_memory()} bytes of memory")
-    done = number - arguments.start
-    sys.stdout.write(f"{done} requests, {decoded} decoded, {pool.max_memory()} bytes at most\n")
-
-
-def supervise(arguments: argparse.Namespace) -> int:
-    """The rounds, in a process of their own; its exit code, after telling where it died."""
-    with TemporaryDirectory() as folder:
-        notes = Path(folder) / "round"
-        notes.write_bytes(bytes(8))
-        command = [sys.executable, "-m", "tests.decode.fuzz", "--notes", str(notes)]
-        for name in ("seed", "start", "rounds", "seconds"):
-            command += [f"--{name}", str(getattr(arguments, name))]
-        code = subprocess.run(command, check=False).returncode
-        if code:
-            number = int.from_bytes(notes.read_bytes(), "little")
-            again = f"--seed {arguments.seed} --start {number} --rounds 1"
-            sys.stderr.write(f"exit code {code}; again: python -m tests.decode.fuzz {again}\n")
-    return code
-
-
-def main() -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="python -m tests.decode.fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=86_400.0, help="stop after this time")
-    parser.add_argument("--rounds", type=int, default=2**62, help="stop after so many requests")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--start", type=int, default=0, help="the first round")
-    parser.add_argument("--notes", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.notes is None:
-        return supervise(arguments)
-    work(arguments)
-    return 0
+    return plain(lambda number: run_round(seed, number, arrow, others))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main("tests.decode.fuzz", __doc__ or "", rounds, MEMORY_BYTES_MAX))

@@ -16,4 +16,4 @@ def test_mutated_requests_are_decoded_or_refused_and_nothing_else() -> None:
     command = [sys.executable, "-m", "tests.decode.fuzz", "--seed", "1", "--rounds", "8000"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("8000 requests")
+    assert done.stdout.startswith("8000 rounds")

@@ -1,4 +1,4 @@
-"""Kills and power cuts, over and over: `make crash`."""
+"""Kills, power cuts and damage, over and over: `make crash`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.power.lake_run import LakeRun
 from tests.power.machine import why_not
 from tests.power.run import PowerRun
 from tests.reliability.parts import Done, Part, main
-from tests.storage import kill_run, power_cuts
+from tests.storage import damage, kill_run, power_cuts
 
 LOG_CUTS = 20
 SEED_STEP = 1_000_000
@@ -72,9 +72,16 @@ def drivers(seed: int, seconds: float) -> Done:
     return Done({"kills": kills}, [done.stdout[-2000:]] if done.returncode else [])
 
 
+def truncations_and_flips(seed: int, seconds: float) -> Done:
+    """Every truncation and every flipped bit of a log of 64 KiB; the seed is the first case of the run."""
+    counts, broken = damage.run(seed, seconds)
+    return Done({"cases": counts.total(), **counts}, broken)
+
+
 PARTS = {
     "kills": Part("kills of the gateway", kills, "kills", 1_900),
     "calls": Part("deaths in a call of the log", calls, "rounds", 10_000),
+    "damage": Part("truncations and flipped bits", truncations_and_flips, "cases", damage.CASES, goes_on=True),
     "drivers": Part("kills of the driver", drivers, "kills", 100),
     "power": Part("power cuts of the log", power, "cuts", 1_000, why_not),
     "lake": Part("power cuts of log and lake", lake_power, "cuts", 100, why_not),

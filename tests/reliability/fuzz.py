@@ -1,28 +1,24 @@
-"""Malformed bodies and requests, over and over: `make fuzz`."""
+"""Malformed bodies, frames and requests, over and over: `make fuzz`."""
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from lakemq.testing import start_gateway
 from tests.gateway import fuzz as requests_fuzz
+from tests.reliability import rounds
 from tests.reliability.parts import Done, Part, main
-
-DECODED = re.compile(r"(\d+) requests, (\d+) decoded")
 
 
 def bodies(seed: int, seconds: float) -> Done:
-    """Mutated bodies against the decoders, in a process of their own: it may not die either."""
-    command = [sys.executable, "-m", "tests.decode.fuzz", "--seed", str(seed), "--seconds", str(seconds)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = DECODED.match(done.stdout)
-    if done.returncode or found is None:
-        return Done({}, [done.stderr[-2000:]])
-    return Done({"bodies": int(found[1]), "decoded": int(found[2])})
+    """Mutated bodies against the decoders."""
+    return rounds.run("tests.decode.fuzz", "bodies", seed, seconds)
+
+
+def frames(seed: int, seconds: float) -> Done:
+    """Mutated frames against decoder, scan and recovery of the log."""
+    return rounds.run("tests.storage.frame_fuzz", "frames", seed, seconds)
 
 
 def requests(seed: int, seconds: float) -> Done:
@@ -34,7 +30,8 @@ def requests(seed: int, seconds: float) -> Done:
 
 
 PARTS = {
-    "bodies": Part("fuzzed bodies", bodies, "bodies", 5_000_000),
+    "bodies": Part("fuzzed bodies", bodies, "bodies", 2_500_000),
+    "frames": Part("fuzzed frames", frames, "frames", 2_500_000),
     "requests": Part("fuzzed requests", requests, "requests", 300_000),
 }
 

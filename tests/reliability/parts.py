@@ -25,13 +25,15 @@ class Done(NamedTuple):
 
 class Part(NamedTuple):
     """`run(seed, seconds)` goes on for about so long. `counted` of the results is what `goal` is of;
-    `why_not`: why it can't run here."""
+    `why_not`: why it can't run here. `goes_on`: its seeds are the numbers of cases, all of which are done once,
+    one after the other, as many in a run as it counts."""
 
     name: str
     run: Callable[[int, float], Done]
     counted: str
     goal: int
     why_not: Callable[[], str | None] = lambda: None
+    goes_on: bool = False
 
 
 def main(program: str, about: str, parts: Mapping[str, Part]) -> int:
@@ -58,11 +60,27 @@ def main(program: str, about: str, parts: Mapping[str, Part]) -> int:
             ):
                 del left[name]
                 continue
-            failed |= _run(part, seed, min(arguments.part_seconds, arguments.minutes * 60), arguments.results)
+            first = seed
+            if part.goes_on:
+                first = _next_case(part, arguments.results)
+                if first >= part.goal:
+                    del left[name]
+                    continue
+            failed |= _run(part, first, min(arguments.part_seconds, arguments.minutes * 60), arguments.results)
             seed += 1
             if time.monotonic() >= end:
                 return int(failed)
     return int(failed)
+
+
+def _next_case(part: Part, results: Path) -> int:
+    """The first case that no run has done; one that has failed has been done, too."""
+    done = [line for line in read(results) if line["run"] == part.name]
+    at = 0
+    for line in sorted(done, key=lambda line: line["seed"]):
+        if line["seed"] <= at:
+            at = max(at, line["seed"] + line["counts"].get(part.counted, 0))
+    return at
 
 
 def _run(part: Part, seed: int, seconds: float, results: Path) -> bool:

@@ -1,18 +1,18 @@
 """Every truncation and every bit flip of a log of 64 KiB.
 
-`python -m tests.storage.damage --results FILE` does all of them, and goes on where an earlier run ended;
-`--flushed` holds what the mark says is on disk against it. None may be served for what was written.
+`python -m tests.storage.damage` does all of them; `make crash` does, too, and goes on where its last run ended.
+None may be served for what was written, nor may what the mark says is on disk be passed over.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import random
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from lakemq.model.errors import LogDamaged
@@ -25,7 +25,8 @@ from tests.storage.harness import LogHarness
 from tests.storage.ledger import Broken
 
 LOG_BYTES = 64 * 1024
-BATCH = 8_192
+CASES = LOG_BYTES + LOG_BYTES * 8
+SIZES = (10, 100, 1_000, 9_000, 9_000, 9_000)
 
 FrameKey = tuple[int, int, bytes]
 
@@ -37,11 +38,14 @@ class Damaged:
         self._folder = folder
         self._is_flushed = is_flushed
         chance = random.Random(1)
-        harness = LogHarness(folder).open()
+        harness = LogHarness(folder, compression="none").open()
         harness.put_topic("a")
-        while harness.active.size < LOG_BYTES:
-            rest = LOG_BYTES - harness.active.size
-            harness.append("a", chance.randrange(4), chance.randbytes(min(chance.randrange(1, 3_000), rest)))
+        while (rest := LOG_BYTES - harness.active.size) > 2 * max(SIZES):
+            harness.append("a", chance.randrange(4), chance.randbytes(chance.choice(SIZES)))
+        before = harness.active.size
+        harness.append("a", 0, bytes(8))
+        harness.append("a", 0, chance.randbytes(rest - 2 * (harness.active.size - before) + 8))
+        assert harness.active.size == LOG_BYTES, harness.active.size
         harness.flush()
         harness.crash()
         (self._path,) = harness.segment_paths()
@@ -101,45 +105,54 @@ class Damaged:
             raise Broken(f"{what}: {len(self.frames) - len(frames)} flushed frames are lost in silence")
 
 
-def run(folder: Path, is_flushed: bool, results: Path | None) -> int:
-    """All truncations, then all flips; returns how many broke a promise."""
-    damaged = Damaged(folder, is_flushed)
-    name = "damage flushed" if is_flushed else "damage"
-    size = len(damaged.content)
-    begin, broken = _done(name, results), 0
-    while begin < size * 9:
-        end, found, begun = min(begin + BATCH, size * 9), list[str](), time.monotonic()
-        for number in range(begin, end):
+class Both:
+    """The log as one of which nobody knows what was on disk, and as one whose mark says that all was. Its cases
+    are numbered: first its truncations, then its flips."""
+
+    def __init__(self, folder: Path) -> None:
+        self._logs = [Damaged(folder / str(is_flushed), is_flushed) for is_flushed in (False, True)]
+        self.cases = CASES
+
+    def run(self, case: int) -> list[str]:
+        """What one case breaks."""
+        broken: list[str] = []
+        for log in self._logs:
             try:
-                damaged.truncate(number) if number < size else damaged.flip(number - size)
+                log.truncate(case) if case < LOG_BYTES else log.flip(case - LOG_BYTES)
             except Broken as error:
-                found.append(str(error))
-        line: dict[str, object] = {"run": name, "begin": begin, "end": end, "of": size * 9, "broken": found}
-        line["seconds"] = round(time.monotonic() - begun, 1)
-        print(json.dumps(line), flush=True)  # noqa: T201  a command's output
-        if results is not None:
-            with results.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-        begin, broken = end, broken + len(found)
-    return broken
+                broken.append(str(error))
+        return broken
 
 
-def _done(name: str, results: Path | None) -> int:
-    if results is None or not results.exists():
-        return 0
-    lines = [json.loads(line) for line in results.read_text().splitlines()]
-    return max([line["end"] for line in lines if line["run"] == name], default=0)
+def run(begin: int, seconds: float) -> tuple[Counter[str], list[str]]:
+    """The cases from that one on, for so long: how many of which kind, and what they broke."""
+    counts: Counter[str] = Counter()
+    found: list[str] = []
+    memory = Path("/dev/shm")
+    logging.disable(logging.ERROR)
+    try:
+        with tempfile.TemporaryDirectory(prefix="lakemq-damage-", dir=memory if memory.is_dir() else None) as folder:
+            both = Both(Path(folder))
+            end = time.monotonic() + seconds
+            for case in range(begin, CASES):
+                found += both.run(case)
+                counts["truncations" if case < LOG_BYTES else "flips"] += 1
+                if time.monotonic() > end:
+                    break
+    finally:
+        logging.disable(logging.NOTSET)
+    return counts, found
 
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--flushed", action="store_true")
-    parser.add_argument("--results", type=Path)
+    parser = argparse.ArgumentParser(prog="python -m tests.storage.damage", description=__doc__)
+    parser.add_argument("--begin", type=int, default=0, help=f"the first case, of {CASES}")
+    parser.add_argument("--seconds", type=float, default=86_400.0)
     arguments = parser.parse_args()
-    logging.disable(logging.ERROR)
-    with tempfile.TemporaryDirectory(prefix="lakemq-damage-") as folder:
-        return 1 if run(Path(folder), arguments.flushed, arguments.results) else 0
+    counts, found = run(arguments.begin, arguments.seconds)
+    sys.stdout.write(f"{dict(counts)} from {arguments.begin} on\n" + "".join(f"  {each}\n" for each in found[:10]))
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
