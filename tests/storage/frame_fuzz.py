@@ -177,8 +177,11 @@ def rounds(seed: int) -> Generator[Round]:
     """The rounds of that seed."""
     logging.disable(logging.ERROR)
     memory = Path("/dev/shm")
-    with TemporaryDirectory(prefix="lakemq-frames-", dir=memory if memory.is_dir() else None) as folder:
-        yield Fuzz(seed, Path(folder)).round
+    try:
+        with TemporaryDirectory(prefix="lakemq-frames-", dir=memory if memory.is_dir() else None) as folder:
+            yield Fuzz(seed, Path(folder)).round
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 if __name__ == "__main__":
