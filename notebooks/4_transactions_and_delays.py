@@ -110,7 +110,8 @@ print([result.resolution.value for result in results], accounts)
 
 # COMMAND ----------
 
-ids = spark.createDataFrame([(result.transaction_id,) for result in results], "transaction_id STRING")
+# SQL names a transaction by its message's id: the id that commits it is its producer's alone.
+ids = spark.createDataFrame([(result.message_id,) for result in results], "transaction_id STRING")
 events = spark.table("transactions").join(ids, "transaction_id")
 deadline = time.monotonic() + 120
 while events.where("state IN ('committed', 'rolled_back')").count() < len(results) and time.monotonic() < deadline:
@@ -127,8 +128,8 @@ display(events.select("transaction_id", "event", "by", "state", "event_time", "m
 display(
     spark.table("live.messages")
     .where("topic = 'transfers'")
+    .selectExpr("body_text(body) AS body", "half_of(transaction_id) AS transaction_id")
     .join(ids, "transaction_id")
-    .selectExpr("body_text(body) AS body", "transaction_id")
     .orderBy("transaction_id")
 )
 

@@ -65,7 +65,7 @@ def sql(
     live.consume_queue, live.message_index and the views in live have it at once.
 
     Functions: body_text(body), body_json(body), has_tag(tag, 'A || B'), is_system(topic),
-    position_of(message_id), broker_of(message_id).
+    position_of(message_id), broker_of(message_id), half_of(transaction_id).
 
     The running jobs answer, within a second; else Spark is started, which takes some.
 

@@ -32,6 +32,7 @@ from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.privacy import tighten
 from lakemq.storage.row_reader import RowReader
 from lakemq.storage.rows import make_row
+from lakemq.storage.secret_ids import SecretIds
 from lakemq.storage.topics import TOPICS_TOPIC, Queue, Topic, TopicRecord
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class Broker:
         self.log = CommitLog(settings.storage, files or Files(), self.clock)
         self.reader = RowReader(self.log)
         self.ids = MessageIds(self.name)
+        self.secret_ids = SecretIds(self.ids)
         self.cold = ColdReader(settings, self.log, self.reader, self.ids)
         self.letting_go = LettingGo(settings, self.log, self.cold.run)
         self.eraser = Eraser(self.log, self.reader)
@@ -62,7 +64,7 @@ class Broker:
         self.answering = Workshop("answer", in_work)
         self.stopping = False
         self.router = Router(
-            settings, self.log, self.reader, self.ids, self.clock, self.system_topic, self._wait_within
+            settings, self.log, self.reader, self.secret_ids, self.ids, self.clock, self.system_topic, self._wait_within
         )
         self.router.executor.read_cold = self.cold.parts
         self.redriver = Redriver(self.router.executor, self.cold)
@@ -84,6 +86,7 @@ class Broker:
         self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
         self.log.open()
         self.ids.open(self.log.identity)
+        self.secret_ids.open(self.log.identity)
         remove_scratch(self.log.files, self.log.directory)
         self.log.on_notes = self.idempotency.add
         self.idempotency.load(self.reader, self.clock.now_ms())

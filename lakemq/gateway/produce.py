@@ -260,12 +260,12 @@ class Producer:
         return Answer(200, [JSON_HEADER], orjson.dumps({"messages": messages}))
 
     def _transactions(self, stored: Stored, rows: list[Draft] | ArrowRows) -> list[dict[str, str]]:
-        """The transactions of a request's halves: their id is the half's."""
+        """The transactions of a request's halves."""
         positions = [placed.position for placed in stored.placed]
         if isinstance(rows, ArrowRows):  # all in one run
             positions = range(positions[0], positions[0] + rows.batch.num_rows)
-        ids = [f"{self._ids.prefix}{position}" for position in positions]
-        return [{"transaction_id": message_id, "message_id": message_id} for message_id in ids]
+        message_id, secret_id = self._ids.of, self._broker.secret_ids.of
+        return [{"transaction_id": secret_id(each), "message_id": message_id(each)} for each in positions]
 
 
 def _ranges(stored: Stored, count: int, id_prefix: str) -> dict[str, Any]:

@@ -87,7 +87,8 @@ class _Half(_Waiting):
         quick.counters.bytes_in += len(self._row[1])
         quick.transactions.keep(position, change_row(self._row, born_time_ms=time_ms))
         half_id = quick.ids.prefix_bytes + b"%d" % position
-        body = b'{"transactions":[{"transaction_id":"%b","message_id":"%b"}]}' % (half_id, half_id)
+        nonce = quick.secret_ids.nonce(position).encode()
+        body = b'{"transactions":[{"transaction_id":"%b-%b","message_id":"%b"}]}' % (half_id, nonce, half_id)
         self._connection.answer(_HEAD % (len(body), body))
 
 
@@ -112,6 +113,7 @@ class Quick:
         self._bytes_max = producer.small_bytes
         self._sync = broker.settings.storage.flush == "sync"
         self.ids = broker.ids
+        self.secret_ids = broker.secret_ids
         self.counters = broker.counters
         self.transactions = broker.router.transactions
 
@@ -145,7 +147,7 @@ class Quick:
     def _resolve(self, connection: Answering, url: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
         transaction_id = url[len(_RESOLVE) :]
         prefix = self.ids.prefix_bytes
-        number = transaction_id[len(prefix) :]
+        number, _, nonce = transaction_id[len(prefix) :].partition(b"-")
         if not transaction_id.startswith(prefix) or not number.isdigit() or len(body) > _RESOLUTION_BYTES_MAX:
             return False
         if not _is_plain_json(headers):
@@ -155,8 +157,11 @@ class Quick:
             return False
         if (number[0] == 48 and len(number) > 1) or len(number) > _DIGITS_MAX:  # a leading zero, or too many
             return False
+        position = int(number)
+        if not self.secret_ids.is_nonce(position, nonce):
+            return False
         waiting = _Commit(self, connection, transaction_id)
-        return self.transactions.commit_now(int(number), resolution[0], waiting)
+        return self.transactions.commit_now(position, resolution[0], waiting)
 
     def problem(self, error: Exception) -> bytes:
         """The answer to a request that failed."""

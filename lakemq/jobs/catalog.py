@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.connect import LIVE
-from lakemq.model.ids import MESSAGE_ID_PATTERN
+from lakemq.model.ids import MESSAGE_ID_PATTERN, NONCE_PATTERN
 from lakemq.model.names import DEAD_LETTER_PREFIX, GROUP_TOPIC
 
 TOPICS_TOPIC = "RMQ_SYS_TOPICS"
@@ -42,6 +42,7 @@ _FUNCTIONS = {
         "STRING",
         f"nullif(regexp_extract(message_id, '^{MESSAGE_ID_PATTERN}$', 1), '')",
     ),
+    "half_of(transaction_id STRING)": ("STRING", f"regexp_replace(transaction_id, '{NONCE_PATTERN}$', '')"),
 }
 """Bytes that are no UTF-8, and text that is no JSON or message id, are NULL."""
 

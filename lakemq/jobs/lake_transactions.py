@@ -3,6 +3,7 @@
 The events are rows of the system topics, and the effects that carry a transaction's id. `state` is
 what the transaction is after the event, null where the event changes nothing by itself: a commit is
 asked for by its producer (`commit`), and happens when the broker writes the copy (`committed`).
+`transaction_id` is the message id of its first half: what it is resolved by is known to its producer.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
 from lakemq.jobs.lake_table import LakeTable
+from lakemq.model.ids import NONCE_PATTERN
 from lakemq.model.names import (
     CHECK_MAX_TOPIC,
     DECISION_TOPIC,
@@ -59,12 +61,17 @@ def _state() -> Column:
     )
 
 
+def _half_id(transaction_id: Column) -> Column:
+    """The id of the transaction's first half: its own, without the nonce that is its producer's alone."""
+    return F.regexp_replace(transaction_id, f"{NONCE_PATTERN}$", "")
+
+
 def _rows(log: DataFrame) -> DataFrame:
     event = F.col("event")
     is_copy = event == "committed"
     events = log.withColumn("event", _event()).where(event.isNotNull())
     return events.select(
-        F.coalesce("transaction_id", "message_id").alias("transaction_id"),
+        _half_id(F.coalesce("transaction_id", "message_id")).alias("transaction_id"),
         event,
         F.when(event.isin("half", "commit", "rollback", "unknown"), "producer").otherwise("broker").alias("by"),
         F.col("store_time").alias("event_time"),

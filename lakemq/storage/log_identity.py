@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from bisect import bisect_right
 from typing import Any
 from uuid import UUID, uuid4
@@ -9,6 +10,7 @@ from uuid import UUID, uuid4
 from lakemq.storage.frame import LogEpoch, Meta
 
 FIRST_EPOCH = 1
+KEY_BYTES = 32
 
 
 def new_log_id() -> bytes:
@@ -28,6 +30,8 @@ class LogIdentity:
         self._first_positions: list[int] = []
         self.now = LogEpoch(bytes(16), 0)
         """What the log's frames carry from here on."""
+        self.key = secrets.token_bytes(KEY_BYTES)
+        """What the nonces of the log's receipts and transactions are made with; a log has one for all its life."""
 
     @property
     def log_id(self) -> str:
@@ -58,10 +62,11 @@ class LogIdentity:
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values."""
-        return {"id": self.log_id, "epochs": [list(pair) for pair in self.epochs]}
+        return {"id": self.log_id, "key": self.key.hex(), "epochs": [list(pair) for pair in self.epochs]}
 
     def restore(self, dumped: dict[str, Any]) -> None:
-        """Become what `dump` said."""
+        """Become what `dump` said. Raises `KeyError` for a log that has no key, as those of before had none."""
+        self.key = bytes.fromhex(dumped["key"])
         self._epochs = [epoch for epoch, _ in dumped["epochs"]]
         self._first_positions = [position for _, position in dumped["epochs"]]
         self.now = LogEpoch(UUID(dumped["id"]).bytes, self._epochs[-1])

@@ -45,8 +45,8 @@ def is_routed(topic: str) -> bool:
 
 
 def position_of(message_id: str) -> int:
-    """The position in an id that the log holds."""
-    return int(message_id.rpartition(".")[2])
+    """The position in an id that the log holds, with a nonce or without."""
+    return int(message_id.rpartition(".")[2].partition("-")[0])
 
 
 class RoutingState:

@@ -16,7 +16,7 @@ from lakemq.model.message import Draft
 from lakemq.testing import GatewayProcess
 from tests.client.producing import bodies
 from tests.gateway.http import connect
-from tests.gateway.routing import decide
+from tests.gateway.routing import decide, position
 
 
 class Ledger(TransactionListener):
@@ -164,9 +164,8 @@ def test_a_check_that_fails_leaves_the_transaction_open(gateway: GatewayProcess,
 
 def _check(gateway: GatewayProcess, transaction_id: str) -> None:
     """Decide as the transaction query would after the time-out."""
-    position = int(transaction_id.rpartition(".")[2])
     with connect(gateway) as http:
-        assert decide(http, "check", [position])["accepted"] == 1
+        assert decide(http, "check", [position(transaction_id)])["accepted"] == 1
 
 
 def test_the_same_with_asyncio(gateway: GatewayProcess, topic: str) -> None:

@@ -8,6 +8,9 @@ from typing import Any
 
 import httpx
 
+from lakemq.model.ids import split_nonce
+from lakemq.storage.routing_state import position_of
+
 WAIT_S_MAX = 30.0
 
 
@@ -20,8 +23,13 @@ def wait_until(done: Callable[[], bool], what: str = "it did not come") -> None:
 
 
 def position(message_id: str) -> int:
-    """The log position in an id."""
-    return int(message_id.rpartition(".")[2])
+    """The log position in an id, with a nonce or without."""
+    return position_of(message_id)
+
+
+def half_id(transaction_id: str) -> str:
+    """The message id of a transaction's half: what all may know of it."""
+    return split_nonce(transaction_id)[0]
 
 
 def decide(http: httpx.Client, action: str, causes: Sequence[int], due_ms: int | None = None) -> dict[str, int]:

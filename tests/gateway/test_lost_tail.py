@@ -83,7 +83,7 @@ def test_what_was_told_before_never_means_something_else(tmp_path: Path) -> None
         produce(http, "t", *["of another log"] * 40)
         _all_are_unknown(http, placed["message_id"], transaction["transaction_id"], other["receipt"])
         assert http.get("/v1/broker").json()["max_position"] > held["position"]
-        _all_are_unknown(http, held["message_id"], held["message_id"], held["receipt"])
+        _all_are_unknown(http, held["message_id"], held["receipt"], held["receipt"])
 
 
 def _all_are_unknown(http: httpx.Client, message_id: str, transaction_id: str, receipt: str) -> None:

@@ -14,6 +14,7 @@ from tests.gateway.receiving import ack, change, receive
 from tests.gateway.routing import decide, nack, position, wait_until
 
 NAMES = ("message_id", "receipt")
+INVALID = "invalid_receipt"
 
 
 def retries(http: httpx.Client, group: str, count: int) -> list[dict[str, Any]]:
@@ -108,10 +109,10 @@ def test_a_nack_names_its_message_once(http: httpx.Client, topic: str) -> None:
     both = {name: message[name] for name in NAMES}
     for named in ({}, both):
         assert is_problem(nack(http, group, named), 400, "invalid_request")
-    for receipt in ("nix", "other.5", message["message_id"]):
-        assert nack(http, group, {"receipt": receipt}).json()["messages"][0]["status"] == "invalid_receipt"
+    for receipt, status in (("nix", INVALID), ("broker-a.5", INVALID), (message["message_id"], "receipt_expired")):
+        assert nack(http, group, {"receipt": receipt}).json()["messages"][0]["status"] == status
     others = nack(http, f"h-{topic}", {"receipt": message["receipt"]})
-    assert others.json()["messages"][0]["status"] == "invalid_receipt"
+    assert others.json()["messages"][0]["status"] == INVALID
     assert ack(http, group, message) == ["ok"]
 
 

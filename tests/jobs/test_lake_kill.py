@@ -92,7 +92,7 @@ class Routed:
                 resolution = self._random.choice(list(EVENTS))
                 content = {"producer_group": "g", "resolution": resolution}
                 ask(self._url, "POST", f"/v1/transactions/{each['transaction_id']}", content)
-                self.transactions[each["transaction_id"]] = resolution
+                self.transactions[each["message_id"]] = resolution
 
     def _post(self, path: str, messages: list[dict[str, Any]]) -> Any:
         return ask(self._url, "POST", path, {"messages": messages})

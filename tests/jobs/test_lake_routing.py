@@ -15,7 +15,9 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake_query import LakeQuery
 from lakemq.settings import Lake, Settings
+from lakemq.storage.routing_state import position_of
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.gateway.routing import half_id
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import rows_of, wait_until_compacted
 
@@ -67,7 +69,7 @@ class Scene:
         ask(self.url, "POST", f"/v1/transactions/{transaction_id}", content)
 
     def decide(self, message_id: str, action: str) -> None:
-        content = {"cause": [int(message_id.rpartition(".")[2])], "action": [action], "due_ms": [None]}
+        content = {"cause": [position_of(message_id)], "action": [action], "due_ms": [None]}
         assert ask(self.url, "POST", "/v1/log/decisions", content)["accepted"] == 1
 
     def compact(self) -> None:
@@ -82,7 +84,7 @@ class Scene:
 
     def history(self, transaction_id: str) -> list[tuple[Any, ...]]:
         columns = ["position", "transaction_id", "event", "state", "by", "check_times"]
-        return [row[2:] for row in rows_of(self.lake, "transactions", columns) if row[1] == transaction_id]
+        return [row[2:] for row in rows_of(self.lake, "transactions", columns) if row[1] == half_id(transaction_id)]
 
 
 @pytest.fixture
@@ -135,7 +137,7 @@ def test_a_transaction_is_its_history(scene: Scene) -> None:
     rows = rows_of(scene.lake, "transactions", ["position", "transaction_id", "message_id"])
     copies = {row[1:] for row in rows if row[2] is not None}
     messages = [wait_for_message(scene.url, "orders", offset) for offset in (0, 1)]
-    assert copies == {(each["transaction_id"], each["message_id"]) for each in messages}
+    assert copies == {(half_id(each["transaction_id"]), each["message_id"]) for each in messages}
 
 
 def test_effects_are_found_among_messages_that_are_none(scene: Scene) -> None:

@@ -97,6 +97,10 @@ def test_functions_take_what_is_not_what_they_expect(scene: Scene) -> None:
     topics = ", ".join(f"is_system('{topic}')" for topic in ("SCHEDULE_TOPIC_XXXX", "%DLQ%g", "RMQ_SYS_X", "orders"))
     (row,) = scene.rows(f"SELECT {texts}, {ids}, {tags}, {topics}, is_system(NULL)")
     assert row == (*[None] * 7, True, False, True, False, True, True, True, False, None)
+    half = "broker-a.5b1f3c6e0d0a-1.42"
+    assert scene.rows(f"SELECT half_of('{half}-0123456789abcdef'), half_of('{half}'), half_of(NULL)") == [
+        (half, half, None)
+    ]
 
 
 def test_a_version_and_a_time_are_travelled_to(scene: Scene) -> None:

@@ -179,6 +179,10 @@ class RoutingHarness:
         """The id of the message at a position."""
         return self.broker.ids.of(position)
 
+    def secret_of(self, position: int) -> str:
+        """The receipt, or the transaction's id, of the row at a position."""
+        return self.broker.secret_ids.of(position)
+
     # Time, and what the queries do -----------------------------------------------------------
 
     def pass_time(self, ms: int) -> None:

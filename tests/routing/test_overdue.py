@@ -99,7 +99,7 @@ def test_checks_come_and_after_the_last_the_half_is_given_up(harness: RoutingHar
     assert len(causes_in(harness, HALF_TOPIC)) == 15
     assert len(causes_in(harness, CHECK_MAX_TOPIC)) == 1
     with pytest.raises(TransactionResolved):
-        harness.run(harness.broker.router.transactions.resolve(harness.id_of(origin), "pg", "commit"))
+        harness.run(harness.broker.router.transactions.resolve(harness.secret_of(origin), "pg", "commit"))
 
 
 @pytest.mark.parametrize("checks", [0, 15])
@@ -108,7 +108,7 @@ def test_an_operation_that_was_answered_beats_a_check_and_a_give_up(harness: Rou
     for _ in range(checks):
         after(harness, GRACE_MS + 60_000)
     harness.clock.time_ms += 10 * HOUR_MS
-    harness.run(harness.broker.router.transactions.resolve(harness.id_of(origin), "pg", "commit"))
+    harness.run(harness.broker.router.transactions.resolve(harness.secret_of(origin), "pg", "commit"))
     harness.decide_overdue()
     assert len(causes_in(harness, TOPIC)) == 1
     assert len(causes_in(harness, HALF_TOPIC)) == checks
@@ -119,8 +119,8 @@ def test_a_commit_and_a_rollback_are_due_as_they_are_stored(harness: RoutingHarn
     committed, rolled_back = (harness.produce(Draft(b"x"), "pg") for _ in range(2))
     harness.pass_time(1_000)
     transactions = harness.broker.router.transactions
-    harness.run(transactions.resolve(harness.id_of(committed), "pg", "commit"))
-    harness.run(transactions.resolve(harness.id_of(rolled_back), "pg", "rollback"))
+    harness.run(transactions.resolve(harness.secret_of(committed), "pg", "commit"))
+    harness.run(transactions.resolve(harness.secret_of(rolled_back), "pg", "rollback"))
     harness.restart(0, True, GRACE_MS)
     after(harness, GRACE_MS - 1)
     assert len(harness.broker.router.state.transactions) == 2

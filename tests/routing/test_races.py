@@ -28,7 +28,7 @@ def test_a_commit_that_was_answered_counts(tmp_path: Path, lead_ms: int, action:
     half = harness.produce(Draft(b"x"), "pg")
     router = harness.broker.router
     asked = [
-        router.transactions.resolve(harness.id_of(half), "pg", "commit"),
+        router.transactions.resolve(harness.secret_of(half), "pg", "commit"),
         router.decisions.take([Posted(half, action, None)]),
     ]
 
@@ -42,9 +42,9 @@ def test_a_commit_that_was_answered_counts(tmp_path: Path, lead_ms: int, action:
     harness.post(harness.decisions())
     copies = [m for m in harness.messages() if m.topic == TOPIC]
     if committed is None:
-        assert [m.get("transaction_id") for m in copies] == [harness.id_of(half)]
+        assert [m.get("transaction_id") for m in copies] == [harness.secret_of(half)]
         with pytest.raises(TransactionResolved):
-            harness.run(router.transactions.resolve(harness.id_of(half), "pg", "rollback"))
+            harness.run(router.transactions.resolve(harness.secret_of(half), "pg", "rollback"))
     else:
         assert isinstance(committed, LakemqError)
         assert not copies
@@ -63,7 +63,7 @@ def test_a_message_that_is_out_has_one_outcome(tmp_path: Path, lead_ms: int, pai
     harness.produce(Draft(b"x"))
     router = harness.broker.router
     (held,) = harness.run(harness.receiving("g", 1, 1_000, 16, False))
-    receipt = harness.id_of(held.receipt)
+    receipt = harness.secret_of(held.receipt)
     asked: dict[str, Callable[[], Awaitable[Any]]] = {
         ACK: lambda: router.acknowledger.acknowledge("g", [receipt]),
         NACK: lambda: router.nacks.nack("g", [Nack(None, 1, receipt=receipt)]),

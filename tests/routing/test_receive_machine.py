@@ -20,6 +20,7 @@ from lakemq.gateway.routing.nacks import Nack
 from lakemq.model.errors import MessageNotFound, ReceiptExpired, StoreUnwritable
 from lakemq.model.message import Draft
 from lakemq.model.names import ACK_TOPIC, NACK_TOPIC, RECEIVE_TOPIC
+from lakemq.storage.routing_state import position_of
 from tests.routing.harness import Message, Received, RoutingHarness
 
 EXAMPLES = int(os.environ.get("LAKEMQ_TEST_EXAMPLES", "12"))
@@ -108,7 +109,7 @@ class ReceiveMachine(RuleBasedStateMachine):
         for group in (LOOSE, ORDERED):
             own = [each for name, each in chosen if name == group]
             acking = self.harness.broker.router.acknowledger.acknowledge(
-                group, [self.harness.id_of(each.receipt) for each in own]
+                group, [self.harness.secret_of(each.receipt) for each in own]
             )
             for each, status in zip(own, self.harness.run(acking), strict=True):
                 known = each.receipt >= self.harness.broker.log.min_position and before[each.receipt]
@@ -123,12 +124,12 @@ class ReceiveMachine(RuleBasedStateMachine):
         before = self.statuses()[held.receipt]
         acknowledger = self.harness.broker.router.acknowledger
         try:
-            receipt, _ = self.harness.run(acknowledger.change(group, self.harness.id_of(held.receipt), invisible))
+            receipt, _ = self.harness.run(acknowledger.change(group, self.harness.secret_of(held.receipt), invisible))
         except ReceiptExpired:
             assert before != "out"
         else:
             assert before == "out"
-            self.receipts.append((group, held._replace(receipt=int(receipt.rpartition(".")[2]))))
+            self.receipts.append((group, held._replace(receipt=position_of(receipt))))
 
     @precondition(lambda self: self.receipts)
     @rule(pick=PICK, level=st.sampled_from([-1, 0, 1]), by_receipt=st.booleans())
@@ -150,7 +151,7 @@ class ReceiveMachine(RuleBasedStateMachine):
     def nack_of(self, held: Received, level: int, by_receipt: bool) -> Nack:
         """A nack of a message that was received, by its receipt or by its id."""
         if by_receipt:
-            return Nack(None, level, receipt=self.harness.id_of(held.receipt))
+            return Nack(None, level, receipt=self.harness.secret_of(held.receipt))
         return Nack(self.harness.id_of(held.position), level)
 
     @precondition(lambda self: self.receipts)
@@ -159,7 +160,7 @@ class ReceiveMachine(RuleBasedStateMachine):
         """An acknowledgement, a nack, the query's decision on it, a receive: what was answered must hold."""
         name, held = self.receipts[pick % len(self.receipts)]
         acknowledger, decisions = self.harness.broker.router.acknowledger, self.harness.broker.router.decisions
-        receipt = self.harness.id_of(held.receipt)
+        receipt = self.harness.secret_of(held.receipt)
         nack = self.nack_of(held, 1, by_receipt)
         (first,), _, _, received, (second,) = self.harness.run_all(
             acknowledger.acknowledge(name, [receipt]),
@@ -210,7 +211,7 @@ class ReceiveMachine(RuleBasedStateMachine):
         self.harness.files.room_bytes = 0
         acknowledger = self.harness.broker.router.acknowledger
         try:
-            (status,) = self.harness.run(acknowledger.acknowledge(group, [self.harness.id_of(held.receipt)]))
+            (status,) = self.harness.run(acknowledger.acknowledge(group, [self.harness.secret_of(held.receipt)]))
             if status == "ok":
                 self.acked[group].add(held.origin)
             self.harness.post(self.harness.decisions())

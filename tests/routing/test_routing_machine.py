@@ -84,9 +84,9 @@ class RoutingMachine(RuleBasedStateMachine):
         before = self.outcome[origin]
         transactions = self.harness.broker.router.transactions
         try:
-            self.harness.run(transactions.resolve(self.harness.id_of(origin), GROUP, resolution))
+            self.harness.run(transactions.resolve(self.harness.secret_of(origin), GROUP, resolution))
         except TransactionResolved:
-            given_up = self.harness.id_of(origin) in self.ids_in(CHECK_MAX_TOPIC)
+            given_up = self.harness.secret_of(origin) in self.ids_in(CHECK_MAX_TOPIC)
             assert resolution != (before or "rollback")
             assert before is not None or given_up
         else:
@@ -127,7 +127,7 @@ class RoutingMachine(RuleBasedStateMachine):
             harness.storing(Draft(secrets.token_bytes(size), delay_ms=900), None),
             router.nacks.nack("g", [Nack(harness.id_of(plain), level, 1)]),
             router.nacks.nack("h", [Nack(harness.id_of(plain), level, 1)]),
-            router.transactions.resolve(harness.id_of(first), GROUP, "commit"),
+            router.transactions.resolve(harness.secret_of(first), GROUP, "commit"),
             harness.storing(Draft(b"half"), GROUP),
             router.decisions.take([Posted(first, "check", None)]),
             router.decisions.take(posted),
@@ -224,10 +224,10 @@ class RoutingMachine(RuleBasedStateMachine):
         expected = {self.harness.id_of(position) for position in self.due if position not in self.recalled}
         assert delivered == Counter(expected)
         committed = Counter(m.get("transaction_id") for m in messages if m.topic == TOPIC and m.get("transaction_id"))
-        wanted = {self.harness.id_of(origin) for origin, outcome in self.outcome.items() if outcome == "commit"}
+        wanted = {self.harness.secret_of(origin) for origin, outcome in self.outcome.items() if outcome == "commit"}
         assert committed == Counter(wanted)
         for origin, outcome in self.outcome.items():
-            given_up = self.harness.id_of(origin) in self.ids_in(CHECK_MAX_TOPIC)
+            given_up = self.harness.secret_of(origin) in self.ids_in(CHECK_MAX_TOPIC)
             assert given_up == (outcome is None)
         self.check_nacks(messages)
 

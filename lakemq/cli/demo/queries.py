@@ -72,7 +72,7 @@ def transaction_history(transaction_id: str) -> str:
         raise ValueError(f"{transaction_id!r} is no transaction id")
     return f"""
 SELECT event, `by`, event_time, state, check_times
-FROM transactions WHERE transaction_id = '{transaction_id}' ORDER BY position
+FROM transactions WHERE transaction_id = half_of('{transaction_id}') ORDER BY position
 """  # noqa: S608  (checked above)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from lakemq.gateway.receive.records import acks_batch, changed_row
 from lakemq.gateway.receive.run_out import RunOut
 from lakemq.gateway.routing.executor import Executor
-from lakemq.model.errors import InvalidRequest, MessageNotFound, ReceiptExpired
-from lakemq.model.ids import parse_message_id
+from lakemq.model.errors import InvalidRequest, ReceiptExpired
+from lakemq.model.ids import broker_of_id
 from lakemq.model.names import ACK_TOPIC, RECEIVE_TOPIC
 from lakemq.storage.receipts import Out, Receipts
+from lakemq.storage.secret_ids import SecretIds
 
 OK = "ok"
 EXPIRED = "receipt_expired"
@@ -20,8 +21,9 @@ INVALID = "invalid_receipt"
 class Acknowledger:
     """Acknowledgements, and changes of invisibility, of one broker."""
 
-    def __init__(self, executor: Executor, run_out: RunOut) -> None:
+    def __init__(self, executor: Executor, secret_ids: SecretIds, run_out: RunOut) -> None:
         self._executor = executor
+        self._secret_ids = secret_ids
         self._run_out = run_out
 
     @property
@@ -37,7 +39,7 @@ class Acknowledger:
         await self._executor.settled(known)
         # From here to the claims nothing comes in between: what is out now is acknowledged.
         statuses = [
-            self._status_of_other(receipt) if position is None else self.status(group, position)
+            self.status_of_other(receipt) if position is None else self.status(group, position)
             for receipt, position in zip(receipts, positions, strict=True)
         ]
         valid = [position for position, status in zip(positions, statuses, strict=True) if status == OK]
@@ -57,18 +59,14 @@ class Acknowledger:
         gone = receipt < self._executor.log.min_position
         return EXPIRED if gone or receipt in self._receipts.issued else INVALID
 
-    def _status_of_other(self, receipt: str) -> str:
-        """What of a text that is no receipt of this log: one of another log of the broker, or of a part of this
-        one that was lost, can never be acknowledged any more."""
-        try:
-            broker = parse_message_id(receipt).broker
-        except MessageNotFound:
-            return INVALID
-        return EXPIRED if broker == self._executor.ids.broker else INVALID
+    def status_of_other(self, receipt: str) -> str:
+        """What of a text that is no receipt of this log: what looks like one of this broker was of another log, or
+        of a part of this one that was lost, or is guessed; whether the message is out is not told."""
+        return EXPIRED if broker_of_id(receipt) == self._executor.ids.broker else INVALID
 
     def position(self, receipt: str) -> int | None:
         """Where the receipt is; None of what is none of this broker."""
-        return self._executor.ids.find(receipt) or None  # position 0 is the topics' topic's
+        return self._secret_ids.find(receipt)
 
     async def change(self, group: str, receipt: str, invisible_ms: int) -> tuple[str, int]:
         """Have the message invisible from now on for so long; its new receipt, and until when.
@@ -76,8 +74,8 @@ class Acknowledger:
         Raises `InvalidRequest`, `ReceiptExpired`, `StoreUnwritable`.
         """
         position = self.position(receipt)
-        if position is None and self._status_of_other(receipt) == EXPIRED:
-            raise ReceiptExpired("the receipt is of another log of the broker, or of a part of this one that was lost")
+        if position is None and self.status_of_other(receipt) == EXPIRED:
+            raise ReceiptExpired("this log has given no such receipt, or the part of it that did was lost")
         if position is None:
             raise InvalidRequest(f"{receipt[:200]!r} is no receipt of this broker")
         await self._executor.settled((position,))
@@ -89,7 +87,7 @@ class Acknowledger:
         assert where is not None, "what is out and not claimed is free"
         if not invisible_ms:
             await self._run_out.anticipate((where.position,))
-        return self._executor.message_id(where.position), until_ms
+        return self._secret_ids.of(where.position), until_ms
 
     def _owned(self, group: str, receipt: int) -> Out:
         out = self._receipts.out.get(receipt)

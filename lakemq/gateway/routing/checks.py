@@ -14,6 +14,7 @@ from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.open_halves import OpenHalf
 from lakemq.storage.reader import Slice
 from lakemq.storage.row_reader import FrameRows
+from lakemq.storage.secret_ids import SecretIds
 
 Wait = Callable[[asyncio.Future[None], float], Awaitable[bool]]
 """Waits for the future, so many seconds at most; False when nobody is to wait any more."""
@@ -32,8 +33,9 @@ class Checks:
     """The checks that wait for an answer, by producer group. A check is handed to one client; when
     no answer comes within `check_answer_ms`, to the next that asks."""
 
-    def __init__(self, executor: Executor, clock: Clock, answer_ms: int, wait: Wait) -> None:
+    def __init__(self, executor: Executor, secret_ids: SecretIds, clock: Clock, answer_ms: int, wait: Wait) -> None:
         self._executor = executor
+        self._secret_ids = secret_ids
         self._clock = clock
         self._answer_ms = answer_ms
         self._wait = wait
@@ -104,9 +106,9 @@ class Checks:
         async for part in self._executor.read_all(by_cause):
             for number in part.numbers:
                 half = by_cause[part.frame.meta.first_position + number]
-                transaction_id = self._executor.message_id(half.origin)
+                transaction_id = self._secret_ids.of(half.origin)
                 message = _describe(part, number, self._executor.ids)
-                message |= {"message_id": transaction_id, "topic": message["real_topic"]}
+                message |= {"message_id": self._executor.message_id(half.origin), "topic": message["real_topic"]}
                 message["transaction_id"] = transaction_id
                 checks.append({"transaction_id": transaction_id, "check_times": half.check_times, "message": message})
         return checks

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lakemq.gateway.receive.acknowledger import EXPIRED, INVALID, OK, Acknowledger
+from lakemq.gateway.receive.acknowledger import EXPIRED, OK, Acknowledger
 from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor, origin_of
 from lakemq.model.decide import of_nack
 from lakemq.model.errors import FlowControl, InvalidRequest, LogDamaged, MessageNotFound
@@ -130,12 +130,14 @@ class Nacks:
                 assert nack.message_id is not None, "a nack names a message"
                 asked.append(_Asked(self._position(nack.message_id)))
             else:
-                asked.append(self._ask_by_receipt(group, receipts[nack.receipt]))
+                receipt = receipts[nack.receipt]
+                if receipt is None:
+                    asked.append(_Asked(None, status=self._acknowledger.status_of_other(nack.receipt)))
+                else:
+                    asked.append(self._ask_by_receipt(group, receipt))
         return asked
 
-    def _ask_by_receipt(self, group: str, receipt: int | None) -> _Asked:
-        if receipt is None:
-            return _Asked(None, status=INVALID)
+    def _ask_by_receipt(self, group: str, receipt: int) -> _Asked:
         receipts = self._executor.state.receipts
         status = self._acknowledger.status(group, receipt)
         if receipt in receipts.out and status == OK:
@@ -167,7 +169,7 @@ class Nacks:
             position, status = each.position, each.status
             if position is not None:
                 receipt = self._receipt_of(group, position, known[position])
-                if each.receipt not in (None, receipt):
+                if each.receipt is not None and each.receipt != receipt:
                     status = self._ask_by_receipt(group, each.receipt).status
                 elif position in rows or (receipt is None and self._is_done(group, position, known[position])):
                     status = DUPLICATE

@@ -22,6 +22,7 @@ from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.routing_state import RoutingState
 from lakemq.storage.row_reader import RowReader
+from lakemq.storage.secret_ids import SecretIds
 
 
 class Router:
@@ -32,6 +33,7 @@ class Router:
         settings: Settings,
         log: CommitLog,
         reader: RowReader,
+        secret_ids: SecretIds,
         ids: MessageIds,
         clock: Clock,
         ensure_topic: EnsureTopic,
@@ -42,12 +44,12 @@ class Router:
         self._log = log
         self.executor = Executor(log, reader, ids, ensure_topic)
         self.deliveries = Deliveries(self.executor, clock, lead_ms)
-        self.transactions = Transactions(self.executor, settings.transactions, lead_ms > 0)
-        self.checks = Checks(self.executor, clock, settings.transactions.check_answer_ms, wait)
+        self.transactions = Transactions(self.executor, secret_ids, settings.transactions, lead_ms > 0)
+        self.checks = Checks(self.executor, secret_ids, clock, settings.transactions.check_answer_ms, wait)
         self.recalls = Recalls(self.executor)
         self.run_out = RunOut(self.executor, clock, lead_ms > 0, settings.routing.grace_ms)
         self.jobs = Jobs(log, reader, clock)
-        self.acknowledger = Acknowledger(self.executor, self.run_out)
+        self.acknowledger = Acknowledger(self.executor, secret_ids, self.run_out)
         self.nacks = Nacks(self.executor, settings, lead_ms > 0, self.acknowledger)
         carriers = self.deliveries, self.transactions, self.nacks
         decided_up_to = partial(self.jobs.decided_up_to, "delay", lead_ms)

@@ -23,6 +23,7 @@ from lakemq.storage.appends import Receiver, Stored
 from lakemq.storage.open_halves import OpenHalf
 from lakemq.storage.routing_state import position_of
 from lakemq.storage.rows import Row, change_row, make_row, value_of
+from lakemq.storage.secret_ids import SecretIds
 from lakemq.storage.topics import Queue, Topic
 
 T = TypeVar("T")
@@ -45,10 +46,15 @@ class Resolved(NamedTuple):
 
 class Transactions:
     """The transactions of one broker. `anticipate`: a commit or rollback is carried out at once,
-    which is certain, as a half has one effect and the log is written in one place."""
+    which is certain, as a half has one effect and the log is written in one place.
 
-    def __init__(self, executor: Executor, limits: Limits, anticipate: bool) -> None:
+    In the log a transaction is named by its first half's message id; its own id, by which it is resolved, stands
+    there only once it has ended.
+    """
+
+    def __init__(self, executor: Executor, secret_ids: SecretIds, limits: Limits, anticipate: bool) -> None:
         self._executor = executor
+        self._secret_ids = secret_ids
         self._limits = limits
         self._anticipate = anticipate
         self._rows: OrderedDict[int, Row] = OrderedDict()
@@ -146,9 +152,8 @@ class Transactions:
         topic = executor.log.topics.find(value_of(row, "real_topic"))
         if topic is None:
             return False
-        transaction_id = executor.message_id(origin)
-        operation = make_row(body=b"", tag="commit", transaction_id=transaction_id, group=group)
-        copy, queue = self._copy(cause, transaction_id, row, topic)
+        operation = make_row(body=b"", tag="commit", transaction_id=executor.message_id(origin), group=group)
+        copy, queue = self._copy(cause, origin, row, topic)
         self._resolving[origin] = asyncio.get_running_loop().create_future()
         executor.claim_one(cause)
         queues = [queue, operations.queues[0]]
@@ -165,7 +170,7 @@ class Transactions:
     def _parse(self, transaction_id: str, resolution: str) -> int:
         if resolution not in RESOLUTIONS:
             raise InvalidRequest(f"resolution is one of {', '.join(RESOLUTIONS)}, not {resolution[:100]!r}")
-        origin = self._executor.ids.find(transaction_id)
+        origin = self._secret_ids.find(transaction_id)
         if origin is None:
             raise TransactionNotFound(f"{transaction_id[:200]!r} is no transaction of this broker's log")
         return origin
@@ -293,21 +298,20 @@ class Transactions:
 
     def _commit(self, cause: int, origin: int, row: Row) -> tuple[int, Row, Queue]:
         """The copy in the half's topic; where that was deleted, a row that says so."""
-        transaction_id = self._executor.message_id(origin)
         topic = self._executor.log.topics.find(value_of(row, "real_topic"))
         if topic is None:
-            dropped = make_row(body=b"", tag="drop", transaction_id=transaction_id, cause=cause)
+            dropped = make_row(body=b"", tag="drop", transaction_id=self._executor.message_id(origin), cause=cause)
             return cause, dropped, self._queue_of(DECISION_TOPIC)
-        return cause, *self._copy(cause, transaction_id, row, topic)
+        return cause, *self._copy(cause, origin, row, topic)
 
-    def _copy(self, cause: int, transaction_id: str, row: Row, topic: Topic) -> tuple[Row, Queue]:
+    def _copy(self, cause: int, origin: int, row: Row, topic: Topic) -> tuple[Row, Queue]:
         """What consumers see, and its queue."""
         queue = topic.queues[value_of(row, "real_queue_id") % len(topic.queues)]
         copy = change_row(
             row,
             cause=cause,
-            transaction_id=transaction_id,
-            origin_message_id=origin_of(row, transaction_id),
+            transaction_id=self._secret_ids.of(origin),
+            origin_message_id=origin_of(row, self._executor.message_id(origin)),
             real_topic=None,
             real_queue_id=None,
             group=None,
@@ -367,7 +371,7 @@ class Transactions:
             again = change_row(row, cause=cause, transaction_id=transaction_id, check_times=check_times)
             return cause, again, self._queue_of(HALF_TOPIC)
         if action == "give_up":
-            copy = change_row(row, cause=cause, transaction_id=transaction_id)
+            copy = change_row(row, cause=cause, transaction_id=self._secret_ids.of(half.origin))
             return cause, copy, self._queue_of(CHECK_MAX_TOPIC)
         dropped = make_row(body=b"", tag="rollback", cause=cause, transaction_id=transaction_id, group=half.group)
         return cause, dropped, self._queue_of(DECISION_TOPIC)

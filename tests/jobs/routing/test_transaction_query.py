@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, pull_all
-from tests.gateway.routing import begin, checks, resolve
+from tests.gateway.routing import begin, checks, half_id, resolve
 from tests.jobs.routing.conftest import bodies, running, wait_until
 
 SETTINGS: dict[str, Any] = {
@@ -50,7 +50,7 @@ def test_an_unanswered_half_is_checked_and_then_given_up(http: httpx.Client, top
     (given_up,) = begin(http, topic, topic, group=topic)
     assert resolve(http, given_up, "unknown", group=topic).status_code == 200
     wait_until(lambda: topic in bodies(http, CHECK_MAX_TOPIC))
-    left_behind = [half for half in pull_all(http, HALF_TOPIC) if half.get("transaction_id") == given_up]
+    left_behind = [half for half in pull_all(http, HALF_TOPIC) if half.get("transaction_id") == half_id(given_up)]
     assert len(left_behind) == SETTINGS["transactions__check_max"]
     assert bodies(http, topic) == []
 
