@@ -10,7 +10,7 @@ rows, so erasing what changed its state (an effect, say) does not undo that.
 
     A  the new file, on disk, and its index are beside the old ones; nothing has changed
     B  the old index is gone, which a start makes again from the frames
-    C  the new file has the old one's name; its index too, or a start makes it again
+    C  the new file has the old one's name, on disk; then its index has, or a start makes it again
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class _Writer:
         self.size = 0
         self.index = SegmentIndex(segment.base_position)
         self.index.start({key: runs.start_offset for key, runs in old.queues.items()})
-        self._state = old.state
+        self.index.state = old.state
 
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes, all of them."""
@@ -133,7 +133,7 @@ class _Writer:
     def finish(self) -> None:
         """Bring the file to disk, and write its index: state A."""
         self._files.sync(self._descriptor)
-        self._files.replace(self.index_path, self.index.dump(self._state), durable=False)
+        self._files.replace(self.index_path, self.index.dump(self.index.state), durable=False)
 
     def close(self) -> None:
         self._files.close(self._descriptor)
@@ -252,12 +252,18 @@ class Eraser:
             await asyncio.to_thread(writer.discard)
             return 0
         new = segment.rewritten(writer.size, writer.index.last_store_time_ms)
+        new.index = writer.index
         files.rename(writer.path, segment.path)
-        files.rename(writer.index_path, segment.index_path)
         log.segments[log.segments.index(segment)] = new
         self._reader.forget(segment)
         asyncio.get_running_loop().call_later(OLD_KEPT_S, segment.close)
         await asyncio.to_thread(self._sync_names)
+        # Only now: a power cut that left the new index beside the old file would leave what looks like damage.
+        if new in log.segments:
+            files.rename(writer.index_path, new.index_path)
+            new.index = None
+        else:
+            files.remove(writer.index_path)
         logger.info("wrote segment %s again: %d messages erased", segment.path.name, erased)
         return erased
 

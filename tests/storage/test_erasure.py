@@ -15,7 +15,7 @@ from lakemq.storage.appends import Key
 from lakemq.storage.erasure import Erased, Eraser, remove_scratch
 from lakemq.storage.row_reader import RowReader
 from lakemq.storage.verify import verify_log
-from lakemq.testing import FaultyFiles
+from lakemq.testing import FaultyFiles, LossyFiles
 from tests.storage.harness import LogHarness, Message, incompressible, messages_of
 
 
@@ -224,3 +224,33 @@ def test_a_hole_that_was_looked_up_is_no_message_to_who_reads_the_log(tmp_path: 
     with pytest.raises(MessageNotFound):
         reader.message(gone)
     harness.close()
+
+
+def test_power_cut_at_any_new_name_leaves_what_a_start_takes(tmp_path: Path) -> None:
+    for seed in range(160):
+        root = tmp_path / str(seed)
+        root.mkdir()
+        files = LossyFiles(root, seed)
+        harness = LogHarness(root)
+        harness.files = files  # pyright: ignore[reportAttributeAccessIssue]
+        harness.open().put_topic("a", 1)
+        harness.append("a", 0, b"body 0", b"body 1", b"body 2")  # the new file will be longer than the old one
+        harness.log.begin_segment()
+        harness.flush()
+        left = seed % 4 + 1
+
+        def die(name: str, files: LossyFiles = files) -> None:
+            nonlocal left
+            left -= name == "rename"
+            if name == "rename" and left == 0:
+                files.die_at = files.calls
+
+        files.on_call = die
+        with suppress(LakemqError, OSError):
+            erase(harness, {harness.log.next_position - 2})
+        harness.crash()
+        files.cut_power()
+        files.on_call = lambda name: None
+        bodies = {message.body for message in harness.open().read_queue("a", 0)}
+        assert {b"body 0", b"body 2"} <= bodies, seed
+        harness.crash()

@@ -70,6 +70,11 @@ def test_sink_s_messages_that_a_start_wrote_may_move_until_they_are_on_disk() ->
     assert run_rounds("power_cuts", range(100_485, 100_486), calls=219, repeat=5) == 0
 
 
+@pytest.mark.parametrize("seed", [302_613, 306_273])
+def test_new_index_is_never_beside_the_file_that_an_erasure_replaced(seed: int) -> None:
+    assert run_rounds("power_cuts", range(seed, seed + 1), calls=219) == 0
+
+
 def test_long_form_leaves_out_what_its_results_have_and_nothing_else(tmp_path: Path) -> None:
     results = tmp_path / "results.jsonl"
     for seeds in (range(900, 902), range(10, 11), range(900, 902), range(11, 13)):
