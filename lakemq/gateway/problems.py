@@ -42,6 +42,7 @@ STATUS: dict[str, int] = {
     "transaction_resolved": 409,
     "already_delivered": 409,
     "receipt_expired": 409,
+    "log_replaced": 409,
     "position_gone": 410,
     "request_too_slow": 408,
     "message_too_large": 413,

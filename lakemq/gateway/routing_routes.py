@@ -49,9 +49,11 @@ class NacksBody(BaseModel):
 
 
 class DecisionsBody(BaseModel):
-    """Decisions of the routing queries, as columns."""
+    """Decisions of the routing queries, as columns, and of which log and epoch they were made."""
 
     model_config = Strict
+    log_id: str = Field(max_length=36)
+    epoch: int = Field(ge=0, le=NUMBER_MAX)
     cause: list[Annotated[int, Field(ge=0, le=NUMBER_MAX)]] = Field(max_length=BATCH_MAX)
     action: list[str]
     due_ms: list[Annotated[int, Field(ge=0, le=NUMBER_MAX)] | None]
@@ -87,6 +89,7 @@ def make_router(broker: Broker) -> APIRouter:
         count = len(body.cause)
         if not len(body.action) == len(body.due_ms) == count:
             raise InvalidRequest("cause, action and due_ms are columns of one length")
+        routing.decisions.check_log(body.log_id, body.epoch)
         posted = [Posted(*each) for each in zip(body.cause, body.action, body.due_ms, strict=True)]
         accepted = await routing.decisions.take(posted)
         return {"accepted": accepted, "ignored": count - accepted}

@@ -23,12 +23,6 @@ class LakeOutOfStep(LakemqError):
     code = "lake_out_of_step"
 
 
-class LogReplaced(LakemqError):
-    """A broker's log is another one than that which was read, or written to the lake, before."""
-
-    code = "log_replaced"
-
-
 class LakeNotOnDisk(LakemqError):
     """What was committed to the lake could not be brought to disk; it is written again."""
 

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.batch_gate import BatchGate
 from lakemq.jobs.delta_writer import DeltaWriter, forget_cached_logs
-from lakemq.jobs.errors import BrokerUnavailable, LakeNotOnDisk, LakeOutOfStep, LogReplaced
+from lakemq.jobs.errors import BrokerUnavailable, LakeNotOnDisk, LakeOutOfStep
 from lakemq.jobs.lake_interest import EveryMessage, Interest, OpenTransactions, ScheduledMessages
 from lakemq.jobs.lake_scheduled import SCHEDULED
 from lakemq.jobs.lake_table import LakeTable
@@ -35,6 +35,7 @@ from lakemq.jobs.log_range import read_range
 from lakemq.jobs.scheduled_writer import ScheduledWriter
 from lakemq.jobs.source_options import SourceOptions
 from lakemq.jobs.source_plan import LogPartition, StreamOffset, split
+from lakemq.model.errors import LogReplaced
 from lakemq.settings import Settings
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.heal import heal

@@ -14,13 +14,14 @@ from urllib.parse import quote, urlencode, urlsplit
 import pyarrow as pa
 
 from lakemq.jobs.errors import BrokerUnavailable
-from lakemq.model.errors import LakemqError, PositionGone
+from lakemq.model.errors import LakemqError, LogReplaced, PositionGone
 
 JSON = "application/json"
 PAGE_BYTES_MAX = 16 * 1024 * 1024
 _ANSWER_WAIT_S_MAX = 60.0
 _PAUSE_S_FIRST = 0.05
 _PAUSE_S_MAX = 2.0
+_KINDS = (PositionGone, LogReplaced)
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
 
 
@@ -154,9 +155,17 @@ class LogClient:
         """What the broker has pending, and the settings that decisions depend on."""
         return self._json("GET", "/v1/routing")
 
-    def post_decisions(self, causes: Sequence[int], actions: Sequence[str], dues_ms: Sequence[int | None]) -> None:
-        """What becomes of the messages at these positions; returns once that is durable."""
-        body = {"cause": causes, "action": actions, "due_ms": dues_ms}
+    def post_decisions(
+        self,
+        log_id: str,
+        epoch: int,
+        causes: Sequence[int],
+        actions: Sequence[str],
+        dues_ms: Sequence[int | None],
+    ) -> None:
+        """What becomes of the messages at these positions of that log; returns once that is durable. Raises
+        `LogReplaced`, with nothing done, when the broker's log or its epoch is another one."""
+        body = {"log_id": log_id, "epoch": epoch, "cause": causes, "action": actions, "due_ms": dues_ms}
         self._ask("POST", "/v1/log/decisions", json.dumps(body).encode())
 
     def ask(self, method: str, path: str, body: bytes | None = None, kind: str = JSON) -> dict[str, Any]:
@@ -212,7 +221,7 @@ def _problem(address: str, status: int, payload: bytes) -> LakemqError:
         code, detail = str(problem["code"]), str(problem["detail"])
     except (ValueError, KeyError, TypeError):
         code, detail = "", payload[:200].decode("utf-8", "replace")
-    kind = PositionGone if code == PositionGone.code else LakemqError
+    kind = next((each for each in _KINDS if each.code == code), LakemqError)
     error = kind(f"{address} answered {status}: {detail}")
     error.code = code or error.code
     return error

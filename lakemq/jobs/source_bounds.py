@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lakemq.jobs.errors import InvalidOption, LogReplaced
+from lakemq.jobs.errors import InvalidOption
 from lakemq.jobs.log_client import LogClient, LogEnd
 from lakemq.jobs.source_options import (
     EARLIEST,
@@ -15,7 +15,7 @@ from lakemq.jobs.source_options import (
     SourceOptions,
 )
 from lakemq.jobs.source_plan import QueueBounds, StreamOffset
-from lakemq.model.errors import PositionGone
+from lakemq.model.errors import LogReplaced, PositionGone
 
 
 class Brokers:

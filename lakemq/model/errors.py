@@ -133,6 +133,13 @@ class OffsetBeyondEnd(LakemqError):
     code = "offset_beyond_end"
 
 
+class LogReplaced(LakemqError):
+    """A broker's log is another one than that which was read, written to the lake or decided on before, or
+    has lost a part of what was."""
+
+    code = "log_replaced"
+
+
 class ReceiptExpired(LakemqError):
     """The receipt ran out, or another took its place: the message is no longer its owner's."""
 

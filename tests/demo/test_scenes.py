@@ -58,4 +58,6 @@ def decide_to_check(url: str) -> None:
             time.sleep(0.05)
         (half,) = client.pull(HALVES, 0, 0, wait_ms=10_000).messages
     decision = {"cause": [half.position], "action": ["check"], "due_ms": [None]}
+    broker = httpx.get(f"{url}/v1/broker").json()
+    decision |= {"log_id": broker["log_id"], "epoch": broker["epoch"]}
     assert httpx.post(f"{url}/v1/log/decisions", json=decision).json() == {"accepted": 1, "ignored": 0}

@@ -32,10 +32,16 @@ def half_id(transaction_id: str) -> str:
     return split_nonce(transaction_id)[0]
 
 
+def log_of(http: httpx.Client) -> dict[str, Any]:
+    """The log that decisions are made of, as they say it."""
+    broker = http.get("/v1/broker").json()
+    return {name: broker[name] for name in ("log_id", "epoch")}
+
+
 def decide(http: httpx.Client, action: str, causes: Sequence[int], due_ms: int | None = None) -> dict[str, int]:
     """Post decisions as the queries do; returns how many were news."""
     body = {"cause": list(causes), "action": [action] * len(causes), "due_ms": [due_ms] * len(causes)}
-    response = http.post("/v1/log/decisions", json=body)
+    response = http.post("/v1/log/decisions", json=body | log_of(http))
     assert response.status_code == 200, response.text
     return response.json()
 

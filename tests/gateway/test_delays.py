@@ -22,7 +22,7 @@ from tests.gateway.http import (
     put_topic,
     write_arrow,
 )
-from tests.gateway.routing import decide, now_ms, position, wait_until
+from tests.gateway.routing import decide, log_of, now_ms, position, wait_until
 
 HOUR_MS = 3_600_000
 
@@ -137,7 +137,8 @@ def test_a_decision_counts_once_and_never_makes_a_message_early(http: httpx.Clie
     ],
 )
 def test_decisions_that_are_none_are_refused(http: httpx.Client, body: dict[str, Any]) -> None:
-    assert is_problem(http.post("/v1/log/decisions", json=body), 400, "invalid_request")
+    of_log = log_of(http) if body else {}
+    assert is_problem(http.post("/v1/log/decisions", json=body | of_log), 400, "invalid_request")
 
 
 def test_what_waits_survives_a_kill_and_an_hour_and_comes_once(tmp_path: Path) -> None:

@@ -69,7 +69,9 @@ class Scene:
         ask(self.url, "POST", f"/v1/transactions/{transaction_id}", content)
 
     def decide(self, message_id: str, action: str) -> None:
-        content = {"cause": [position_of(message_id)], "action": [action], "due_ms": [None]}
+        content: dict[str, Any] = {"cause": [position_of(message_id)], "action": [action], "due_ms": [None]}
+        broker = ask(self.url, "GET", "/v1/broker")
+        content |= {"log_id": broker["log_id"], "epoch": broker["epoch"]}
         assert ask(self.url, "POST", "/v1/log/decisions", content)["accepted"] == 1
 
     def compact(self) -> None:

@@ -10,7 +10,7 @@ from lakemq.gateway.routing.deliveries import Deliveries
 from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor
 from lakemq.gateway.routing.nacks import Nacks
 from lakemq.gateway.routing.transactions import Transactions
-from lakemq.model.errors import InvalidRequest
+from lakemq.model.errors import InvalidRequest, LogReplaced
 from lakemq.model.names import DECISION_TOPIC
 from lakemq.model.retry import RetryDecision
 from lakemq.storage.decision_record import Decision, pack_decisions
@@ -48,6 +48,16 @@ class Decisions:
         self._transactions = transactions
         self._nacks = nacks
         self._run_out = run_out
+
+    def check_log(self, log_id: str, epoch: int) -> None:
+        """Raises `LogReplaced` for decisions that were made of another log, or of an epoch before this one's:
+        their causes may be other messages here, or lost."""
+        log = self._executor.log.identity
+        if (log_id, epoch) != (log.log_id, log.now.epoch):
+            raise LogReplaced(
+                f"the decisions were made of log {log_id} in epoch {epoch}, and this is {log.log_id} in epoch"
+                f" {log.now.epoch}: none is carried out. `GET /v1/routing` says from where to decide anew"
+            )
 
     async def take(self, posted: Sequence[Posted]) -> int:
         """Carry out or write down; returns how many were news. On return all of that is on disk.

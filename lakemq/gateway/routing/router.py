@@ -96,6 +96,8 @@ class Router:
         limits = settings.transactions
         return {
             "broker": settings.broker.name,
+            "log_id": self._log.identity.log_id,
+            "epoch": self._log.identity.now.epoch,
             "lead_ms": settings.routing.lead_ms,
             "levels_ms": list(settings.delay.levels),
             "delay": {

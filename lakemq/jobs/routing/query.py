@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakemq.jobs.batch_gate import BatchGate
 from lakemq.jobs.lake_query import CHECKPOINTS, end_of_batch
 from lakemq.jobs.log_client import LogClient
-from lakemq.jobs.routing.sender import Decision, DecisionSender
+from lakemq.jobs.routing.sender import Decision, DecisionSender, Whereto
 from lakemq.jobs.routing.stream import POOL
 from lakemq.jobs.routing.terms import BrokerRouting, Kind, RoutingTerms
 from lakemq.jobs.source_plan import StreamOffset
@@ -66,7 +66,7 @@ class Rule(Protocol):
 
 @dataclass
 class _Brokers:
-    addresses: dict[str, str]
+    whereto: dict[str, Whereto]
     begins: dict[str, int]
     terms: RoutingTerms
 
@@ -75,7 +75,9 @@ class RoutingQuery:
     """One run of a rule's query, in a session of `routing_session`.
 
     Every start begins a new checkpoint at the first cause that is pending: what is decided again
-    is done already, and changes nothing. So two processes may run the same query.
+    is done already, and changes nothing. So two processes may run the same query. Where a broker's log is another
+    one than at the start, or has lost what was read of it, its decisions are refused, and that ends the run: the
+    next one begins with the log that there is.
     """
 
     def __init__(self, session: SparkSession, settings: Settings, rule: Rule, address: str) -> None:
@@ -96,7 +98,7 @@ class RoutingQuery:
     def start(self) -> StreamingQuery:
         """Begins to decide. Raises `BrokerUnavailable` when a broker does not answer."""
         brokers = self._ask_brokers()
-        self._sender = DecisionSender(brokers.addresses)
+        self._sender = DecisionSender(brokers.whereto)
         self._checkpoint = _new_checkpoint(self._settings.lake.dir, self._rule.name)
         self._session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
         rows = self._rule.rows(self._log(brokers), brokers.terms)
@@ -147,19 +149,20 @@ class RoutingQuery:
 
     def _ask_brokers(self) -> _Brokers:
         found: list[BrokerRouting] = []
-        addresses: dict[str, str] = {}
+        whereto: dict[str, Whereto] = {}
         for address in self._address.split(","):
             client = LogClient(address)
-            found.append(BrokerRouting.from_json(client.routing()))
-            addresses[found[-1].broker] = address
+            routing = BrokerRouting.from_json(client.routing())
+            found.append(routing)
+            whereto[routing.broker] = Whereto(address, routing.log_id, routing.epoch)
             client.close()
         begins = {each.broker: each.begins[self._rule.kind] for each in found}
-        return _Brokers(addresses, begins, found[0].terms)
+        return _Brokers(whereto, begins, found[0].terms)
 
     def _log(self, brokers: _Brokers) -> DataFrame:
         rule = self._rule
         reader = self._session.readStream.format("lakemq").options(
-            broker=",".join(brokers.addresses.values()),
+            broker=",".join(each.address for each in brokers.whereto.values()),
             subscribe=",".join(rule.topics),
             startingOffsets=json.dumps({"positions": brokers.begins}),
             columns=",".join(rule.columns),

@@ -26,22 +26,33 @@ class Decision(NamedTuple):
     due_ms: int | None = None
 
 
+class Whereto(NamedTuple):
+    """Where a broker is, and which log and epoch of it is decided on."""
+
+    address: str
+    log_id: str
+    epoch: int
+
+
 class DecisionSender:
     """Posts decisions, and waits for brokers that are away. A decision for a cause that is done
     changes nothing, so any of them may be sent again."""
 
-    def __init__(self, addresses: Mapping[str, str]) -> None:
-        self._clients = {broker: LogClient(address, _RETRY_S) for broker, address in addresses.items()}
+    def __init__(self, brokers: Mapping[str, Whereto]) -> None:
+        self._brokers = dict(brokers)
+        self._clients = {broker: LogClient(each.address, _RETRY_S) for broker, each in brokers.items()}
         self._stopped = Event()
 
     def send(self, decisions: Iterable[Decision]) -> None:
-        """Returns once all are durable; raises `BrokerUnavailable` only after `stop`."""
+        """Returns once all are durable; raises `BrokerUnavailable` only after `stop`, and `LogReplaced` where a
+        broker has another log now, or has lost a part of the one that was decided on: nothing is done of these then,
+        and all is to be decided anew."""
         by_broker: dict[str, list[Decision]] = {}
         for decision in decisions:
             by_broker.setdefault(decision.broker, []).append(decision)
         for broker, rows in by_broker.items():
             for begin in range(0, len(rows), ROWS_PER_REQUEST_MAX):
-                self._post(self._clients[broker], rows[begin : begin + ROWS_PER_REQUEST_MAX])
+                self._post(broker, rows[begin : begin + ROWS_PER_REQUEST_MAX])
 
     def stop(self) -> None:
         """Waits for no broker any more."""
@@ -51,12 +62,13 @@ class DecisionSender:
         for client in self._clients.values():
             client.close()
 
-    def _post(self, client: LogClient, rows: list[Decision]) -> None:
+    def _post(self, broker: str, rows: list[Decision]) -> None:
+        client, (_, log_id, epoch) = self._clients[broker], self._brokers[broker]
         _, causes, actions, dues_ms = zip(*rows, strict=True)
         said = False
         while True:
             try:
-                client.post_decisions(causes, actions, dues_ms)
+                client.post_decisions(log_id, epoch, causes, actions, dues_ms)
             except BrokerUnavailable as error:
                 if self._stopped.is_set():
                     raise

@@ -23,10 +23,12 @@ class RoutingTerms:
 
 @dataclass(frozen=True)
 class BrokerRouting:
-    """One broker's answer: its name, its settings, and by kind the position of the first cause that
-    is pending, or else the log's end."""
+    """One broker's answer: its name, its log and the epoch of that, its settings, and by kind the position of the
+    first cause that is pending, or else the log's end."""
 
     broker: str
+    log_id: str
+    epoch: int
     terms: RoutingTerms
     begins: Mapping[Kind, int]
 
@@ -37,6 +39,8 @@ class BrokerRouting:
         kinds: Sequence[Kind] = ("delay", "transactions", "retry", "receive")
         return BrokerRouting(
             broker=answer["broker"],
+            log_id=answer["log_id"],
+            epoch=answer["epoch"],
             terms=RoutingTerms(
                 lead_ms=answer["lead_ms"],
                 levels_ms=tuple(answer["levels_ms"]),
