@@ -53,7 +53,8 @@ class Gateway(_Section):
 
     A head must be whole within `head_ms_max`; of a body, and of an answer, `stall_bytes_min` must get through in
     each `stall_ms_max`; a connection without a request is closed after `idle_ms_max`. `answer_bytes_max`: of answers
-    that clients have not taken yet, all together.
+    that clients have not taken yet, all together. `client_share`: of what is on its way and worked on one client,
+    by its address, has no more than this share; 1 where all come through one proxy.
 
     `hosts`: other names that a request's `Host` may have, with or without a port. `origins`: other pages
     that may use the gateway, as a browser's `Origin` names them.
@@ -68,6 +69,7 @@ class Gateway(_Section):
     request_bytes_in_flight_max: int = Field(default=256 * MIB, ge=1)
     connections_max: int = Field(default=20_000, ge=1)
     connections_per_client_max: int = Field(default=15_000, ge=1)
+    client_share: float = Field(default=0.75, gt=0, le=1)
     head_ms_max: int = Field(default=10_000, ge=10, le=HOUR_MS)
     idle_ms_max: int = Field(default=75_000, ge=10, le=HOUR_MS)
     stall_ms_max: int = Field(default=10_000, ge=10, le=HOUR_MS)

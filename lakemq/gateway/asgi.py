@@ -22,6 +22,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 QUERY_BYTES_MAX = 16 * 1024
 DRAIN_BYTES_MAX = 64 * 1024 * 1024
 DRAIN_S_MAX = 5.0
+JOINED_BYTES_MAX = 4 * 1024 * 1024
+"""Of a body's pieces: more take long to put together."""
 
 
 class Disconnected(Exception):
@@ -57,6 +59,8 @@ async def _read_pieces(receive: Receive, first: bytes, bytes_max: int) -> bytes:
             pieces.clear()
             await drain(receive, more)
             raise _too_large(bytes_max)
+    if size > JOINED_BYTES_MAX:
+        return await asyncio.to_thread(b"".join, pieces)
     return b"".join(pieces)
 
 
@@ -90,6 +94,12 @@ def bounded(receive: Receive, bytes_max: int) -> Receive:
         return message
 
     return receive_bounded
+
+
+def client_of(scope: Scope) -> str | None:
+    """The address that a request comes from."""
+    client = scope.get("client")
+    return client[0] if client else None
 
 
 async def until_gone(receive: Receive) -> None:

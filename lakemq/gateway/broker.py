@@ -60,8 +60,8 @@ class Broker:
         self.counters = Counters()
         self.gaps = Gaps()
         in_work = max(settings.gateway.request_bytes_in_flight_max // 2, settings.gateway.request_bytes_max)
-        self.decoding = Workshop("decode", in_work)
-        self.answering = Workshop("answer", in_work)
+        self.decoding = Workshop("decode", in_work, settings.gateway.client_share)
+        self.answering = Workshop("answer", in_work, settings.gateway.client_share)
         self.stopping = False
         self.router = Router(
             settings, self.log, self.reader, self.secret_ids, self.ids, self.clock, self.system_topic, self._wait_within

@@ -93,16 +93,17 @@ def later_rows(rows: ArrowRows, now_ms: int, delays: Delay) -> pa.Array | None:
     return pc.fill_null(pc.call_function("greater", [column, pa.scalar(now_ms, pa.int64())]), False)
 
 
-def place_aside(rows: ArrowRows, topic: Topic, aside: pa.Array, queue: Queue, **routing: str) -> Batch:
-    """`place_batch`, but the rows in the mask `aside` go to `queue`, last, with their real topic and
-    queue, and the columns of `routing`."""
+def place_aside(rows: ArrowRows, topic: Topic, aside: pa.Array, queue: Queue, group: str | None = None) -> Batch:
+    """`place_batch`, but the rows in the mask `aside` go to `queue`, last, with their real topic and queue, and
+    the group."""
     batch = rows.batch
     queue_ids = _queue_ids(batch, topic)
     if queue_ids is None:
         queue_ids = pa.repeat(pa.scalar(topic.next_queue().queue_id, pa.int32()), batch.num_rows)
     stored = _stored(batch)
     columns = dict(zip(stored.schema.names, stored.columns, strict=True))
-    for name, value in {"real_topic": topic.name, **routing}.items():
+    routing = {"real_topic": topic.name} if group is None else {"real_topic": topic.name, "group": group}
+    for name, value in routing.items():
         columns[name] = _where(aside, pa.scalar(value, pa.string()))
     columns["real_queue_id"] = _where(aside, queue_ids.cast(pa.int32()))
     names = [name for name in STORED_NAMES if name in columns]

@@ -7,19 +7,20 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakemq.gateway.asgi import Receive, Scope, Send, check_names, parse_query, read_body, send_answer
+from lakemq.gateway.asgi import Receive, Scope, Send, check_names, client_of, parse_query, read_body, send_answer
 from lakemq.gateway.asides import Asides
 from lakemq.gateway.broker import Broker
+from lakemq.gateway.bulk import body_bytes_of, is_large, make_bulk, pack_batch
 from lakemq.gateway.decode import ArrowRows, Limits, decode, inflate
 from lakemq.gateway.decode.raw_form import CURLS_OWN
 from lakemq.gateway.placement import Batch
 from lakemq.gateway.problems import Answer
+from lakemq.gateway.run import Run, at_once
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.message import Draft
 from lakemq.model.names import check_group
+from lakemq.storage.apart import Spread
 from lakemq.storage.appends import Key, Stored
 from lakemq.storage.idempotency import make_key
 from lakemq.storage.rows import Row, body_row, change_row, value_of
@@ -27,9 +28,6 @@ from lakemq.storage.topics import Topic
 
 JSON_HEADER = (b"content-type", b"application/json")
 SMALL_BYTES = 64 * 1024
-LARGE_BYTES = 256 * 1024
-LARGE_ARROW_BYTES = 4 * 1024 * 1024
-ARROW_TYPE = "application/vnd.apache.arrow.stream"
 _ACKS = ("async", "sync", "none")
 _QUERY = frozenset({"ack"})
 _HALVES_QUERY = frozenset({"ack", "producer_group"})
@@ -129,7 +127,7 @@ class Producer:
     async def _serve_decoded(
         self, scope: Scope, send: Send, name: str, body: bytes, ack: str, group: str | None
     ) -> None:
-        with self._broker.decoding.holding(len(body)):
+        with self._broker.decoding.holding(len(body), client_of(scope)):
             answer = await self._store_decoded(scope, name, body, ack, group)
         await send_answer(send, answer)
 
@@ -173,65 +171,75 @@ class Producer:
         if "idempotency-key" in headers and ack == "none":
             raise InvalidRequest("ack=none has no result to repeat: it takes no Idempotency-Key")
         scope_of_key = name if group is None else f"{name}/{group}"  # a slash is in no name
-        rows, key = await self._decode(headers, body, scope_of_key)
+        if not is_large(headers, body):
+            answer = await self._store_in(scope_of_key, name, headers, body, ack, group, at_once)
+        else:
+            client = client_of(scope)
+            async with self._broker.decoding.room(client):
+                run = self._broker.decoding.run_for(client)
+                answer = await self._store_in(scope_of_key, name, headers, body, ack, group, run)
+        await self._keep_promise(ack)
+        return answer
+
+    async def _store_in(
+        self, scope_of_key: str, name: str, headers: dict[str, str], body: bytes, ack: str, group: str | None, run: Run
+    ) -> Answer:
+        """Decode and store a request; what takes the longer the larger it is, `run` carries out."""
+        rows, key = await run(_decode_whole, headers, body, scope_of_key, self._broker.limits)
         del body
         topic = self.open_topics[name] = await self._broker.writable_topic(name)
         if key is not None:
-            return await self._store_once(topic, rows, key, ack, group)
-        storing = await self._append(topic, rows, None, group)
+            return await self._store_once(topic, rows, key, group, run)
+        storing, spread = await self._append(topic, rows, None, group, run)
         if ack == "none":
             storing.add_done_callback(_forget)
-            if self._log.backlogged:
-                await self._log.flushed()
             return Answer(202, [], b"")
-        stored = await storing
-        await self._keep_promise(ack)
-        return self._answer(stored, rows, group)
-
-    async def _decode(self, headers: dict[str, str], body: bytes, scope: str) -> _Decoded:
-        """The request's messages; in a thread when that takes long enough for others to notice."""
-        large = LARGE_ARROW_BYTES if headers.get("content-type") == ARROW_TYPE else LARGE_BYTES
-        if len(body) <= large and "content-encoding" not in headers:
-            return _decode_whole(headers, body, scope, self._broker.limits)
-        return await self._broker.decoding.run(_decode_whole, headers, body, scope, self._broker.limits)
+        return await run(self._answer, await storing, spread, rows, group)
 
     async def _store_once(
-        self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key, ack: str, group: str | None
+        self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key, group: str | None, run: Run
     ) -> Answer:
         """Store the request unless one with its key was stored in the window."""
         while (other := self._storing.get(key.key)) is not None:
             await asyncio.wait([other])
         table, reader = self._broker.idempotency, self._broker.reader
-        stored = table.find(key, reader, self._broker.clock.now_ms())
+        stored, spread = table.find(key, reader, self._broker.clock.now_ms()), None
         if stored is None:
             done = asyncio.get_running_loop().create_future()
             self._storing[key.key] = done
             try:
-                stored = await (await self._append(topic, rows, key, group))
+                storing, spread = await self._append(topic, rows, key, group, run)
+                stored = await storing
             finally:
                 del self._storing[key.key]
                 done.set_result(None)
-        await self._keep_promise(ack)
-        return self._answer(stored, rows, group)
+        return await run(self._answer, stored, spread, rows, group)
 
     async def _append(
-        self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key | None, group: str | None
-    ) -> asyncio.Future[Stored]:
+        self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key | None, group: str | None, run: Run
+    ) -> tuple[asyncio.Future[Stored], Spread | None]:
+        """Where the messages go is known when the future is done: by the spread, when there is one."""
         counters = self._broker.counters
-        placed = await self._asides.place(topic, rows, group)
+        placed = await self._asides.place(topic, rows, group, run)
+        if run is not at_once:
+            pack = self._log.pack
+            bulk = await (run(pack_batch, placed, pack) if isinstance(placed, Batch) else run(make_bulk, *placed, pack))
+            counters.messages_in += bulk.batch.num_rows
+            counters.bytes_in += bulk.body_bytes
+            return self._log.append_batch(bulk.batch, bulk.groups, bulk.body_bytes, key, *bulk[3:]), bulk.spread
         if isinstance(placed, Batch):
             batch, groups = placed
-            body_bytes = _body_bytes(batch.column("body"))
+            body_bytes = body_bytes_of(batch)
             counters.messages_in += batch.num_rows
             counters.bytes_in += body_bytes
-            return self._log.append_batch(batch, groups, body_bytes, key)
+            return self._log.append_batch(batch, groups, body_bytes, key), None
         body_bytes = sum([len(row[1]) for row in placed.rows])
         counters.messages_in += len(placed.rows)
         counters.bytes_in += body_bytes
         storing = self._log.append(placed.rows, placed.queues, body_bytes, key)
         if group is not None:
             storing.add_done_callback(lambda done: self._keep_halves(done, placed.rows))
-        return storing
+        return storing, None
 
     def _keep_halves(self, done: asyncio.Future[Stored], rows: list[Row]) -> None:
         if not done.cancelled() and done.exception() is None:
@@ -241,7 +249,12 @@ class Producer:
                     row = change_row(row, born_time_ms=store_time_ms)
                 self._broker.router.transactions.keep(position, row)
 
-    def _answer(self, stored: Stored, rows: list[Draft] | ArrowRows, group: str | None) -> Answer:
+    def _answer(
+        self, stored: Stored, spread: Spread | None, rows: list[Draft] | ArrowRows, group: str | None
+    ) -> Answer:
+        """Any thread may call it."""
+        if spread is not None:
+            stored = Stored(spread.each(stored.placed), stored.store_time_ms)
         if group is not None:
             return Answer(200, [JSON_HEADER], orjson.dumps({"transactions": self._transactions(stored, rows)}))
         if isinstance(rows, ArrowRows):
@@ -282,11 +295,6 @@ def _ranges(stored: Stored, count: int, id_prefix: str) -> dict[str, Any]:
             for placed, end in zip(stored.placed, ends, strict=True)
         ],
     }
-
-
-def _body_bytes(bodies: pa.Array) -> int:
-    lengths = pc.call_function("binary_length", [bodies])
-    return pc.call_function("sum", [lengths]).as_py()
 
 
 def _payload_headers(headers: dict[str, str]) -> bytes:

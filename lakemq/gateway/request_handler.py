@@ -19,9 +19,10 @@ from lakemq.gateway.asgi import (
     until_gone,
 )
 from lakemq.gateway.broker import Broker
+from lakemq.gateway.bulk import is_large
 from lakemq.gateway.decode import Limits, decode_one, inflate
 from lakemq.gateway.problems import Answer
-from lakemq.gateway.produce import JSON_HEADER, LARGE_BYTES
+from lakemq.gateway.produce import JSON_HEADER
 from lakemq.gateway.requests import Requests
 from lakemq.model.message import Draft
 from lakemq.model.names import check_writable
@@ -72,7 +73,7 @@ class RequestHandler:
         body = await read_body(receive, broker.limits.request_bytes_max)
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         with broker.decoding.holding(len(body)):
-            if len(body) <= LARGE_BYTES and "content-encoding" not in headers:
+            if not is_large(headers, body):
                 return _decode_whole(headers, body, broker.limits)
             return await broker.decoding.run(_decode_whole, headers, body, broker.limits)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
 from lakemq.model.message import Placed
+from lakemq.storage.apart import Spread
+from lakemq.storage.frame import Packed
 from lakemq.storage.rows import Row
 from lakemq.storage.topics import Queue
 
@@ -71,13 +74,16 @@ class OneAppend(NamedTuple):
 
 
 class BatchAppend(NamedTuple):
-    """One request's batch, its rows grouped by queue: `(queue, rows)` in the batch's order."""
+    """One request's batch, its rows grouped by queue: `(queue, rows)` in the batch's order. `packed`: its payload,
+    when that is made already. `spread`: for notes that say of each message where it is."""
 
     batch: pa.RecordBatch
     groups: list[tuple[Queue, int]]
     body_bytes: int
     future: Receiver[Stored]
     key: Key | None
+    packed: Packed | None = None
+    spread: Spread | None = None
 
 
 def refuse(requests: Sequence[OneAppend | RowsAppend | BatchAppend], error: Exception) -> None:
@@ -113,6 +119,24 @@ def rows_by_queue(requests: list[RowsAppend]) -> dict[Queue, list[Row]]:
     return groups
 
 
+def lay_out(requests: list[RowsAppend], position: int) -> tuple[list[Row], list[tuple[Queue, int]], list[list[Placed]]]:
+    """The rows of one frame whose first message gets this position, its groups, and where each request's messages
+    go."""
+    rows: list[Row] = []
+    groups: list[tuple[Queue, int]] = []
+    for queue, group in rows_by_queue(requests).items():
+        queue.fill_offset = queue.next_offset
+        queue.fill_position = position + len(rows)
+        rows += group
+        groups.append((queue, len(group)))
+    return rows, groups, [place(request.queues) for request in requests]
+
+
+def count(rows: Iterable[RowsAppend], batches: Iterable[BatchAppend]) -> int:
+    """How many messages these are."""
+    return sum([len(each.rows) for each in rows]) + sum([each.batch.num_rows for each in batches])
+
+
 def place(queues: list[Queue]) -> list[Placed]:
     """Where the next rows of these queues go, by the frame that is being built."""
     placed: list[Placed] = []
@@ -121,6 +145,27 @@ def place(queues: list[Queue]) -> list[Placed]:
         queue.fill_offset += 1
         queue.fill_position += 1
     return placed
+
+
+def place_groups(groups: list[tuple[Queue, int]], position: int) -> list[Placed]:
+    """Where the first message of each group goes, when the first of all gets this position."""
+    placed: list[Placed] = []
+    for queue, count in groups:
+        placed.append(Placed(queue.queue_id, queue.next_offset, position))
+        position += count
+    return placed
+
+
+def notes_for(request: BatchAppend, placed: list[Placed]) -> list[tuple[Key, list[Placed]]]:
+    """What is noted of a batch whose groups begin there."""
+    if request.key is None:
+        return []
+    return [(request.key, placed if request.spread is None else request.spread.each(placed))]
+
+
+def encode_notes(keyed: list[tuple[Key, list[Placed]]]) -> bytes:
+    """The notes of a frame."""
+    return json.dumps([{**key._asdict(), "placed": placed} for key, placed in keyed]).encode() if keyed else b""
 
 
 class _PassOn:

@@ -9,8 +9,8 @@ cut away again: a request is stored as a whole or not at all.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -20,27 +20,15 @@ import pyarrow as pa
 from lakemq.model.errors import StoreUnwritable
 from lakemq.model.message import Placed
 from lakemq.settings import Storage
-from lakemq.storage.appends import (
-    BatchAppend,
-    Key,
-    OneAppend,
-    Receiver,
-    RowsAppend,
-    Stored,
-    StoredOne,
-    as_rows,
-    in_frames,
-    ones_by_queue,
-    place,
-    refuse,
-    rows_by_queue,
-)
+from lakemq.storage import appends
+from lakemq.storage.apart import APART_BYTES, Apart, Spread
+from lakemq.storage.appends import BatchAppend, Key, OneAppend, Receiver, RowsAppend, Stored, StoredOne
 from lakemq.storage.cache import FrameCache
 from lakemq.storage.clock import Clock
 from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import FlushMark
 from lakemq.storage.flusher import Flusher
-from lakemq.storage.frame import LogEpoch, Meta
+from lakemq.storage.frame import LogEpoch, Meta, Packed, pack_payload
 from lakemq.storage.log_identity import FIRST_EPOCH, LogIdentity, new_log_id
 from lakemq.storage.log_state import LogState
 from lakemq.storage.lost_tail import pass_over_lost_tail
@@ -53,6 +41,7 @@ from lakemq.storage.rows import PayloadCodec, Row, batch_mask, rows_to_batch
 from lakemq.storage.segment import Frame, Segment
 from lakemq.storage.segment_index import Note, SegmentIndex, notes_of
 from lakemq.storage.segment_store import FrameLeftTorn, SegmentStore
+from lakemq.storage.snapshot_pace import SnapshotPace
 from lakemq.storage.topics import Queue, TopicTable
 from lakemq.storage.unflushed import bring_to_disk
 
@@ -83,11 +72,11 @@ class CommitLog:
         self._store_time_ms = 0
         self._ones: list[OneAppend] = []
         self._rows: list[RowsAppend] = []
-        self._batches: list[BatchAppend] = []
+        self._batches: deque[BatchAppend] = deque()
+        self._apart = Apart()
         self._scheduled = False
         self._rolling = False
-        self._snapshot_bytes = 0
-        self._snapshot_ms = 0
+        self._pace = SnapshotPace(settings, clock)
 
     # Opening and closing ---------------------------------------------------------------------
 
@@ -113,13 +102,16 @@ class CommitLog:
         self._mark = FlushMark(self.files, self.directory)
         self._mark.set(self.active, self.active.size)
         self.flusher = Flusher(self._prepare_flush, self.settings, self.next_position)
-        self._snapshot_bytes = self.active.size
-        self._snapshot_ms = self._clock.now_ms()
+        self._pace.begin(self.active.size)
 
     async def close(self) -> None:
         """Write what is pending, bring it to disk and leave a snapshot."""
-        while self._ones or self._rows or self._batches or self._rolling or self._positions.running:
+        while (
+            self._ones or self._rows or self._batches or self._rolling or self._apart.running or self._positions.running
+        ):
             self._write_pending()
+            if self._apart.running:
+                await asyncio.wait([self._apart.running])
             await self._flush_or_fail()
         if await self._flush_or_fail():
             self._store.snapshot(self.active, self._store.dump_index(self.state))
@@ -127,7 +119,8 @@ class CommitLog:
         self.release()
 
     def release(self) -> None:
-        """Give the files and the thread back without a further write, as a crash would."""
+        """Give the files and the threads back without a further write, as a crash would."""
+        self._apart.close()
         self.flusher.close()
         self._positions.close()
         self._mark.close()
@@ -240,16 +233,27 @@ class CommitLog:
             self._loop.call_soon(self._write_pending)
 
     def append_batch(
-        self, batch: pa.RecordBatch, groups: list[tuple[Queue, int]], body_bytes: int, key: Key | None = None
+        self,
+        batch: pa.RecordBatch,
+        groups: list[tuple[Queue, int]],
+        body_bytes: int,
+        key: Key | None = None,
+        packed: Packed | None = None,
+        spread: Spread | None = None,
     ) -> asyncio.Future[Stored]:
-        """Store a batch of `STORED` columns, as a frame of its own; otherwise like `append`.
+        """Store a batch of `STORED` columns, as a frame of its own; otherwise like `append`. `packed`: what `pack`
+        made of it, in another thread. With a `spread` the key's note says of each message where it is.
 
         Its `Stored.placed` has one entry a group: the group's first row.
         """
         future: asyncio.Future[Stored] = self._loop.create_future()
-        self._batches.append(BatchAppend(batch, groups, body_bytes, future, key))
+        self._batches.append(BatchAppend(batch, groups, body_bytes, future, key, packed, spread))
         self._schedule()
         return future
+
+    def pack(self, batch: pa.RecordBatch, body_bytes: int) -> Packed:
+        """The batch's payload, for `append_batch`. Any thread may call it."""
+        return pack_payload(self._codec.encode(batch, body_bytes))
 
     def flushed(self) -> asyncio.Future[None]:
         """Done when everything written by now is on disk."""
@@ -267,30 +271,41 @@ class CommitLog:
 
     def _write_pending(self) -> None:
         self._scheduled = False
-        if self._rolling or not self._has_positions():
+        if self._rolling or self._apart.running or not self._has_positions():
             return
         if self.active.size >= self.settings.segment_bytes and self.unwritable is None:
             self.begin_segment()
             return
         ones, self._ones = self._ones, []
         rows, self._rows = self._rows, []
-        batches, self._batches = self._batches, []
         if ones and (rows or sum([len(one.row[1]) for one in ones]) > self.settings.frame_bytes_max // 4):
-            rows = [*map(as_rows, ones), *rows]
+            rows = [*map(appends.as_rows, ones), *rows]
         elif ones:
             self._attempt(self._write_ones, ones)
-        for group in in_frames(rows, self.settings.frame_bytes_max // 2):
+        if rows:
+            group, *later = appends.in_frames(rows, min(APART_BYTES, self.settings.frame_bytes_max // 2))
             self._attempt(self._write_rows, group)
-        for batch in batches:
-            self._attempt(self._write_batch, [batch])
+            # What else is there may take long as well: others have their turn first.
+            self._rows = [request for group in later for request in group] + self._rows
+        self._write_batches()
+        if self._rows or self._batches:
+            self._schedule()
+
+    def _write_batches(self) -> None:
+        written = 0
+        while self._batches and written < APART_BYTES:
+            request = self._batches.popleft()
+            written += request.body_bytes
+            if request.body_bytes > APART_BYTES:
+                self._attempt(self._write_apart, [request])
+                return
+            self._attempt(self._write_batch, [request])
 
     def _has_positions(self) -> bool:
         """Whether all that is pending may be written, or must be refused; else it waits until it may."""
         end = self.next_position + len(self._ones)
-        for request in self._rows:
-            end += len(request.rows)
-        for request in self._batches:
-            end += request.batch.num_rows
+        if self._rows or self._batches:
+            end += appends.count(self._rows, self._batches)
         return end <= self._positions.bound or self.unwritable is not None or self._positions.ensure(end)
 
     def _positions_changed(self) -> None:
@@ -301,17 +316,19 @@ class CommitLog:
         try:
             write(requests)
         except OSError as error:
+            if isinstance(error, FrameLeftTorn):
+                self.flusher.fail(str(error))
             self.full = f"the log can't be written: {error}"
             logger.error("%s", self.full)  # noqa: TRY400  a full disk needs no traceback
-            refuse(requests, StoreUnwritable(self.full))
+            appends.refuse(requests, StoreUnwritable(self.full))
         except StoreUnwritable as error:
-            refuse(requests, error)
+            appends.refuse(requests, error)
         except Exception as error:
             logger.exception("a frame could not be made")
-            refuse(requests, error)
+            appends.refuse(requests, error)
 
     def _write_ones(self, ones: list[OneAppend]) -> None:
-        groups = ones_by_queue(ones)
+        groups = appends.ones_by_queue(ones)
         rows: list[Row] = []
         for group_rows, _ in groups.values():
             rows += group_rows
@@ -328,38 +345,50 @@ class CommitLog:
             position += len(futures)
 
     def _write_rows(self, requests: list[RowsAppend]) -> None:
-        groups = rows_by_queue(requests)
-        rows: list[Row] = []
-        position = self.next_position
-        for queue, group in groups.items():
-            queue.fill_offset = queue.next_offset
-            queue.fill_position = position + len(rows)
-            rows += group
-        results = [place(request.queues) for request in requests]
+        rows, groups, results = appends.lay_out(requests, self.next_position)
         mask, batch = rows_to_batch(rows)
         notes = [(r.key, placed) for r, placed in zip(requests, results, strict=True) if r.key is not None]
-        store_time_ms = self._write(
-            batch,
-            mask,
-            sum([request.body_bytes for request in requests]),
-            [(queue, len(group)) for queue, group in groups.items()],
-            notes,
-        )
+        body_bytes = sum([request.body_bytes for request in requests])
+        store_time_ms = self._write(batch, mask, body_bytes, groups, notes)
         for request, placed in zip(requests, results, strict=True):
             if not request.future.done():
                 request.future.set_result(Stored(placed, store_time_ms))
 
     def _write_batch(self, requests: list[BatchAppend]) -> None:
         (request,) = requests
-        placed: list[Placed] = []
-        position = self.next_position
-        for queue, count in request.groups:
-            placed.append(Placed(queue.queue_id, queue.next_offset, position))
-            position += count
-        notes = [(request.key, placed)] if request.key is not None else []
-        store_time_ms = self._write(request.batch, batch_mask(request.batch), request.body_bytes, request.groups, notes)
+        placed = appends.place_groups(request.groups, self.next_position)
+        notes = appends.notes_for(request, placed)
+        mask, size = batch_mask(request.batch), request.body_bytes
+        store_time_ms = self._write(request.batch, mask, size, request.groups, notes, request.packed)
         if not request.future.done():
             request.future.set_result(Stored(placed, store_time_ms))
+
+    def _write_apart(self, requests: list[BatchAppend]) -> None:
+        """`_write_batch` of a large frame: all that takes long happens in a thread, and what else is pending waits."""
+        (request,) = requests
+        if self.unwritable is not None:
+            raise StoreUnwritable(self.unwritable)
+        batch, groups, store_time_ms = request.batch, request.groups, self.now_ms()
+        placed = appends.place_groups(groups, self.next_position)
+        place = self.next_position, store_time_ms, batch.num_rows, batch_mask(batch)
+        log = self.state.identity.now
+
+        def write() -> tuple[int, Meta]:
+            notes = appends.encode_notes(appends.notes_for(request, placed))
+            packed = request.packed or self.pack(batch, request.body_bytes)
+            return self._store.write_messages(log, *place, groups, notes, packed)
+
+        def enter(requests: list[BatchAppend]) -> None:
+            offset, meta = self._apart.result()
+            self._enter(offset, meta, batch, groups)
+            if not request.future.done():
+                request.future.set_result(Stored(placed, store_time_ms))
+
+        def written() -> None:
+            self._attempt(enter, requests)
+            self._write_pending()
+
+        self._apart.begin(write, written)
 
     def _write(
         self,
@@ -368,19 +397,16 @@ class CommitLog:
         body_bytes: int,
         groups: list[tuple[Queue, int]],
         keyed: list[tuple[Key, list[Placed]]],
+        packed: Packed | None = None,
     ) -> int:
         """Write one frame of messages and make it readable; returns its store time."""
         if self.unwritable is not None:
             raise StoreUnwritable(self.unwritable)
         store_time_ms = self.now_ms()
-        notes = json.dumps([{**key._asdict(), "placed": placed} for key, placed in keyed]).encode() if keyed else b""
-        payload = self._codec.encode(batch, body_bytes)
+        notes = appends.encode_notes(keyed) if keyed else b""
+        payload = packed or self._codec.encode(batch, body_bytes)
         place = self.next_position, store_time_ms, batch.num_rows, mask
-        try:
-            offset, meta = self._store.write_messages(self.state.identity.now, *place, groups, notes, payload)
-        except FrameLeftTorn as error:
-            self.flusher.fail(str(error))
-            raise
+        offset, meta = self._store.write_messages(self.state.identity.now, *place, groups, notes, payload)
         self._enter(offset, meta, batch, groups)
         return store_time_ms
 
@@ -404,6 +430,9 @@ class CommitLog:
 
     def _roll(self, done: asyncio.Future[None]) -> None:
         """Begin a new segment, now that the old one is on disk whole."""
+        if self._apart.running is not None:  # it isn't, yet
+            self._apart.running.add_done_callback(lambda _: self.flushed().add_done_callback(self._roll))
+            return
         self._rolling = False
         if done.exception() is None:
             old, dump = self.active, self._store.dump_index(self.state)
@@ -414,7 +443,7 @@ class CommitLog:
                 self.full = f"a new segment can't be begun: {error}"
                 logger.error("%s", self.full)  # noqa: TRY400  a full disk needs no traceback
             else:
-                self._snapshot_bytes = self.active.size
+                self._pace.begin(self.active.size)
                 old.sealing = True
                 self._loop.run_in_executor(None, self._store.seal, old, dump)
         self._write_pending()
@@ -428,7 +457,7 @@ class CommitLog:
     def _prepare_flush(self) -> Callable[[], None]:
         segment = self.active
         descriptor, size = segment.open(), segment.size
-        dump = self._store.dump_index(self.state) if self._snapshot_due() else None
+        dump = self._store.dump_index(self.state) if self._pace.due(size) else None
 
         def flush() -> None:
             self.files.sync(descriptor)
@@ -438,27 +467,14 @@ class CommitLog:
 
         return flush
 
-    def _snapshot_due(self) -> bool:
-        now = self._clock.now_ms()
-        due = (
-            self.active.size - self._snapshot_bytes >= self.settings.snapshot_bytes
-            or now - self._snapshot_ms >= self.settings.snapshot_interval_ms
-        )
-        if due:
-            self._snapshot_bytes, self._snapshot_ms = self.active.size, now
-        return due
-
     # Retention -------------------------------------------------------------------------------
 
     def retain(self) -> int:
         """Remove the old segments that may go; returns how many went."""
-        self._check_room()
-        removed = self.retention.retain(self.state)
-        self.routing.tidy(self.min_position)
-        return removed
-
-    def _check_room(self) -> None:
         full = self.retention.no_room()
         if full is None and self.full is not None:
             logger.info("the log takes writes again: there is room on the disk")
         self.full = full
+        removed = self.retention.retain(self.state)
+        self.routing.tidy(self.min_position)
+        return removed

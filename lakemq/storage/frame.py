@@ -57,6 +57,14 @@ class LogEpoch(NamedTuple):
     epoch: int
 
 
+class Packed(NamedTuple):
+    """A payload as it is stored, with what it takes long to find out about a large one."""
+
+    stored: Payload
+    mask: int
+    crc: int
+
+
 NO_LOG = LogEpoch(bytes(16), 0)
 
 
@@ -94,6 +102,13 @@ def encode_queue(topic: str, queue_id: int) -> bytes:
     return _QUEUE.pack(queue_id, len(name)) + name + bytes(-len(name) % ALIGNMENT)
 
 
+def pack_payload(payload: Payload) -> Packed:
+    """What `encode` would do with the payload, beforehand. Any thread may call it."""
+    mask = choose_mask(payload)
+    stored = apply_mask(payload, mask) if mask else payload
+    return Packed(stored, mask, crc32c(stored))
+
+
 def encode(
     log: LogEpoch,
     kind: int,
@@ -103,7 +118,7 @@ def encode(
     columns: int,
     runs: Sequence[tuple[int, int, bytes]],
     notes: bytes,
-    payload: Payload,
+    payload: Payload | Packed,
     flushed_bytes: int = 0,
 ) -> tuple[bytes, Payload]:
     """A frame: everything that stands before its payload, and the payload as it is stored.
@@ -119,11 +134,9 @@ def encode(
     meta_bytes = HEADER_BYTES + len(tail)
     if meta_bytes > META_BYTES_MAX:
         raise ValueError(f"a frame's header, runs and notes have at most {META_BYTES_MAX} bytes, not {meta_bytes}")
+    payload, mask, crc = payload if isinstance(payload, Packed) else pack_payload(payload)
     payload_bytes = len(payload)
     assert payload_bytes % ALIGNMENT == 0
-    mask = choose_mask(payload)
-    if mask:
-        payload = apply_mask(payload, mask)
     meta = _HEADER.pack(
         MAGIC,
         0,
@@ -133,7 +146,7 @@ def encode(
         0,
         meta_bytes + payload_bytes,
         meta_bytes,
-        crc32c(payload),
+        crc,
         log[0],
         first_position,
         store_time_ms,

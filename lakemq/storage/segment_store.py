@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_HOLE, KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, Run, decode_meta, encode
+from lakemq.storage.frame import KIND_HOLE, KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, Packed, Run, decode_meta, encode
 from lakemq.storage.log_state import LogState
 from lakemq.storage.mask import Payload
 from lakemq.storage.recovery import sealed_index
@@ -47,7 +47,7 @@ class SegmentStore:
         columns: int,
         groups: list[tuple[Queue, int]],
         notes: bytes,
-        payload: Payload,
+        payload: Payload | Packed,
     ) -> tuple[int, Meta]:
         """Append a frame of messages to the active segment, whole or not at all: `(queue, rows)` in the
         batch's order, from the queues' ends on. Returns its offset and its meta.
@@ -58,7 +58,7 @@ class SegmentStore:
         place = KIND_MESSAGES, position, store_time_ms, count, columns
         meta_part, stored = encode(log, *place, encoded, notes, payload, self.active.flushed_bytes)
         offset = self._write(meta_part, stored)
-        sizes = len(meta_part), len(meta_part) + len(payload)
+        sizes = len(meta_part), len(meta_part) + len(stored)
         return offset, Meta(*place, make_runs(groups), notes, 0, *sizes, log)
 
     def write_hole(self, log: LogEpoch, position: int, store_time_ms: int, count: int) -> tuple[int, Meta]:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from lakemq.gateway.asides import Asides, Rows
+from lakemq.gateway.asides import Asides, Rows, at_once
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.receive.receiver import Given, Receiver
@@ -161,7 +161,7 @@ class RoutingHarness:
     async def storing(self, draft: Draft, group: str | None) -> int:
         """`produce`, for several at once."""
         topic = await self.broker.writable_topic(TOPIC)
-        placed = await Asides(self.broker).place(topic, [draft], group)
+        placed = await Asides(self.broker).place(topic, [draft], group, at_once)
         assert isinstance(placed, Rows)
         stored = await self.broker.log.append(placed.rows, placed.queues, len(draft.body))
         return stored.placed[0].position

@@ -84,7 +84,7 @@ def test_single_messages_pending_at_once_make_one_frame(harness: LogHarness) -> 
 
 
 def test_requests_beyond_what_a_frame_takes_make_several_and_none_is_split(make_log: MakeLog) -> None:
-    harness = make_log(frame_bytes_max=1024 * 1024)
+    harness = make_log(frame_bytes_max=1024 * 1024, segment_bytes=64 * 1024 * 1024)
     harness.put_topic("a")
     before = len(_frames(harness))
 

@@ -8,9 +8,10 @@ import orjson
 
 from lakemq.gateway.asgi import Receive, Scope, Send, check_names, parse_query, read_body, send_answer
 from lakemq.gateway.broker import Broker
+from lakemq.gateway.bulk import ARROW_TYPE
 from lakemq.gateway.decode import inflate
 from lakemq.gateway.problems import Answer
-from lakemq.gateway.produce import ARROW_TYPE, JSON_HEADER
+from lakemq.gateway.produce import JSON_HEADER
 from lakemq.model.errors import InvalidRequest, UnsupportedMediaType
 
 _PREFIX = "/v1/sinks/"
