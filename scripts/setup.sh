@@ -73,6 +73,6 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$(wanted)" ]; then
   say "done: .venv/bin/lakemq"
 fi
 compile_all lakemq tests benchmarks
-for step in scripts/setup-java.sh scripts/setup-jars.sh scripts/setup-fuse.sh; do
+for step in scripts/setup-java.sh scripts/setup-jars.sh scripts/setup-classes.sh scripts/setup-fuse.sh; do
   if [ -x "$step" ]; then "$step"; fi
 done

@@ -18,10 +18,10 @@ MODULE = "jdk.incubator.vector"
 INSTALL = "apt install openjdk-17-jre-headless, or what your system calls a Java runtime of version 17"
 
 
-def check_java(environment: Mapping[str, str] | None = None) -> None:
-    """Raises `JavaNotFound` where there is no Java that Spark can use; says what to install.
+def check_java(environment: Mapping[str, str] | None = None) -> Path:
+    """The `java` that Spark will start: it looks in JAVA_HOME, or on the PATH.
 
-    Looks where Spark does: in JAVA_HOME, or on the PATH.
+    Raises `JavaNotFound` where there is none that it can use; says what to install.
     """
     environment = os.environ if environment is None else environment
     home = environment.get("JAVA_HOME")
@@ -36,9 +36,10 @@ def check_java(environment: Mapping[str, str] | None = None) -> None:
         if found is None:
             raise JavaNotFound(f"Spark needs Java, and there is none: install one ({INSTALL}), or set JAVA_HOME")
         command = Path(found)
-    fault = fault_of(_release_of(command))
+    fault = fault_of(release_of(command))
     if fault is not None:
         raise JavaNotFound(f"the Java in {command} {fault}, and Spark can't use it: install another ({INSTALL})")
+    return command
 
 
 def fault_of(release: str) -> str | None:
@@ -52,7 +53,8 @@ def fault_of(release: str) -> str | None:
     return None
 
 
-def _release_of(command: Path) -> str:
+def release_of(command: Path) -> str:
+    """The file `release` that comes with a Java; empty when there is none."""
     try:
         return (command.resolve().parent.parent / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from lakemq.jobs import connect, jars
+from lakemq.jobs import class_archive, connect, jars
 from lakemq.jobs.errors import SparkNotStarted
 from lakemq.jobs.java import check_java
 from lakemq.jobs.source import LakemqDataSource
@@ -90,7 +90,7 @@ def start_session(
     the CPU, long work some more. In one process there is one session: the second call gets the
     first one's. Raises `JavaNotFound`, `JarsUnavailable`, `SparkNotStarted`.
     """
-    check_java()
+    java = check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -102,6 +102,7 @@ def start_session(
     if short_lived:
         # By itself this leaves room for 48 MiB of code; a session that has compiled that much stops compiling.
         conf[_JAVA_OPTIONS] += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    conf[_JAVA_OPTIONS] += class_archive.java_options(java)
     for key, value in conf.items():
         builder = builder.config(key, value)
     # PySpark logs each error of a statement too, with the JVM's stack; it is raised all the same.
