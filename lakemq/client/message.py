@@ -8,13 +8,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lakemq.model.message import Draft
+from lakemq.model.names import RETRY_PREFIX
 
 _OPTIONAL = tuple(field for field in Draft._fields if field != "body")
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as a pull answers it. Times are ms since the epoch."""
+    """One message as a pull answers it. Times are ms since the epoch.
+
+    `topic` is the one that it was sent to, also when it comes again out of its group's retry topic; `stored_topic` is
+    the one that `queue_id` and `queue_offset` are of.
+    """
 
     message_id: str
     topic: str
@@ -34,6 +39,7 @@ class Message:
     real_queue_id: int | None = None
     origin_message_id: str | None = None
     transaction_id: str | None = None
+    stored_topic: str = ""
 
 
 class Nack(NamedTuple):
@@ -45,7 +51,7 @@ class Nack(NamedTuple):
     max_reconsume_times: int | None = None
 
 
-_FIELDS = frozenset(Message.__dataclass_fields__) - {"body", "keys"}
+_FIELDS = frozenset(Message.__dataclass_fields__) - {"body", "keys", "topic", "stored_topic"}
 
 
 def encode_draft(draft: Draft) -> dict[str, Any]:
@@ -70,17 +76,27 @@ def decode_message(content: Mapping[str, Any]) -> Message:
     """A message out of an answer; fields that this version does not know are left out."""
     body: str = content["body"]
     encoded = content.get("body_encoding") == "base64"
+    stored: str = content.get("stored_topic") or content["topic"]
     return Message(
+        topic=topic_of(stored, content.get("real_topic")),
+        stored_topic=stored,
         body=b64decode(body) if encoded else body.encode(),
         keys=tuple(content.get("keys") or ()),
         **{name: value for name, value in content.items() if name in _FIELDS},
     )
 
 
+def topic_of(stored_topic: str, real_topic: str | None) -> str:
+    """The topic that a message was sent to, for whoever consumes it: that of a dead letter is where it is."""
+    return (real_topic or stored_topic) if stored_topic.startswith(RETRY_PREFIX) else stored_topic
+
+
 def encode_message(message: Message) -> dict[str, Any]:
-    """The JSON object of a message as the gateway answers it; what does not apply is left out."""
+    """The JSON object of a message as a receive answers it; what does not apply is left out."""
     encoded = {name: getattr(message, name) for name in Message.__dataclass_fields__}
     del encoded["body"]
+    if encoded["stored_topic"] == message.topic:
+        del encoded["stored_topic"]
     encoded["keys"] = list(message.keys)
     present = {name: value for name, value in encoded.items() if value not in (None, [], {})}
     return present | encode_body(message.body)

@@ -60,23 +60,26 @@ GROUP BY broker, change.topic
 _OFFSETS = f"""
 SELECT group, topic, queue_id, offset, kind, committed_at, broker, position
 FROM (SELECT *, row_number() OVER (PARTITION BY broker, group, topic, queue_id ORDER BY position) AS nth
-  FROM (SELECT *, greatest(greatest_known, 0) > known AS stale
+  FROM (SELECT *, greatest(greatest_known, 0) > known AS stale, max(life) OVER (PARTITION BY broker, group) AS last_life
     FROM (SELECT *, max(known) OVER (PARTITION BY broker, group ORDER BY position
         RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS greatest_known
       FROM (SELECT *, change.resets - count_if(tag = 'reset') OVER (PARTITION BY broker, group ORDER BY position
           RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS known
         FROM (SELECT broker, position, group, tag, tag AS kind, store_time AS committed_at,
+            count_if(tag = 'delete') OVER (PARTITION BY broker, group ORDER BY position
+              RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS life,
             from_json(CAST(body AS STRING),
               'offsets MAP<STRING, ARRAY<ARRAY<BIGINT>>>, if_absent BOOLEAN, resets BIGINT') AS change
-          FROM {{messages}} WHERE topic = '{GROUP_TOPIC}' AND tag IN ('offsets', 'reset')))))
+          FROM {{messages}} WHERE topic = '{GROUP_TOPIC}' AND tag IN ('offsets', 'reset', 'delete')))))
   LATERAL VIEW explode(change.offsets) AS topic, pairs
   LATERAL VIEW explode(pairs) AS pair
   LATERAL VIEW inline(array(struct(CAST(pair[0] AS INT), pair[1]))) AS queue_id, offset
-  WHERE NOT coalesce(stale, false))
+  WHERE NOT coalesce(stale, false) AND life = last_life)
 WHERE nth = 1 OR NOT coalesce(change.if_absent, false)
 """  # noqa: S608
 """Every commit that counted (docs/groups.md). A commit that knew of fewer resets than one before it,
-resets since then added, is stale; `if_absent` counts where it is the first of its queue."""
+resets since then added, is stale; `if_absent` counts where it is the first of its queue. A group that is deleted begins
+anew."""
 
 _DEAD_LETTERS = f"""
 SELECT * FROM {{messages}} WHERE startswith(topic, '{DEAD_LETTER_PREFIX}')

@@ -40,3 +40,14 @@ def test_a_message_survives_the_way_through_json() -> None:
 def test_fields_of_a_later_version_are_left_out() -> None:
     message = decode_message({**PLACE, "body": "x", "body_encoding": "utf-8", "colour": "red"})
     assert message.body == b"x"
+
+
+def test_the_topic_of_a_retry_is_the_one_it_was_sent_to() -> None:
+    pulled = {**PLACE, "topic": "%RETRY%g", "real_topic": "orders", "body": "x", "body_encoding": "utf-8"}
+    received = {**pulled, "topic": "orders", "stored_topic": "%RETRY%g"}
+    for content in (pulled, received):
+        message = decode_message(content)
+        assert (message.topic, message.real_topic, message.stored_topic) == ("orders", "orders", "%RETRY%g")
+        assert encode_message(message) | {"body_encoding": "utf-8"} == received
+    dead = decode_message({**pulled, "topic": "%DLQ%g"})
+    assert (dead.topic, dead.stored_topic) == ("%DLQ%g", "%DLQ%g")

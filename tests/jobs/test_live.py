@@ -157,12 +157,12 @@ def test_the_seam_has_no_gap_and_no_duplicate_while_compaction_runs(scene: Scene
 
 def test_offsets_that_counted_are_the_history_of_a_group(scene: Scene) -> None:
     scene.views.register()
+
+    def commit(offset: int, **more: Any) -> None:
+        body = {"offsets": [{"topic": "old", "queue_id": 0, "offset": offset}], **more}
+        httpx.put(f"{scene.gateway.url}/v1/groups/g/offsets", json=body).raise_for_status()
+
     with httpx.Client(base_url=scene.gateway.url) as http:
-
-        def commit(offset: int, **more: Any) -> None:
-            body = {"offsets": [{"topic": "old", "queue_id": 0, "offset": offset}], **more}
-            http.put("/v1/groups/g/offsets", json=body).raise_for_status()
-
         commit(1)
         commit(2)
         commit(0, if_absent=True)
@@ -174,6 +174,11 @@ def test_offsets_that_counted_are_the_history_of_a_group(scene: Scene) -> None:
     assert scene.rows(history) == [("offsets", 1), ("offsets", 2), ("reset", 0), ("offsets", 1)]
     at = "SELECT max_by(offset, position) FROM live.consumer_offsets WHERE group = 'g' AND queue_id = 0"
     assert scene.rows(at) == [(1,)]
+    with httpx.Client(base_url=scene.gateway.url) as http:
+        http.delete("/v1/groups/g").raise_for_status()
+        assert scene.rows(history) == [], "it has none, as at the broker"
+        commit(2, if_absent=True)
+    assert scene.rows(history) == [("offsets", 2)], "the first of its queue once more"
 
 
 def test_a_dead_letter_is_in_its_view(scene: Scene, topic: str) -> None:
