@@ -58,7 +58,7 @@ def test_power_cuts_and_kills_at_any_call_break_no_promise(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("site", CAUGHT)
 def test_without_any_one_sync_a_promise_is_broken(site: str) -> None:
-    for seed in (*CAUGHT[site], *range(100, 400)):
+    for seed in (*CAUGHT[site], *range(100, 1_000)):
         try:
             run_seed(seed, CALLS, site)
         except Broken:
