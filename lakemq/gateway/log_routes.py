@@ -108,7 +108,11 @@ def make_router(broker: Broker) -> APIRouter:
             return to_arrow(slices, broker.ids, schema), reached, holes
 
         body, reached, holes = await broker.answering.run(carry_out)
-        headers = {"lakemq-next-position": str(max(reached, begin))}
+        headers = {
+            "lakemq-next-position": str(max(reached, begin)),
+            "lakemq-log-id": log.identity.log_id,
+            "lakemq-epoch": str(log.identity.now.epoch),
+        }
         if holes:
             headers["lakemq-holes"] = to_header(holes).decode()
         return Response(body, headers=headers, media_type=ARROW.decode())

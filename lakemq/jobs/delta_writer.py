@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lakemq.jobs.errors import LakeOutOfStep
+from lakemq.model.errors import LogReplaced
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.log_marks import LogMark, log_identifier
 from lakemq.storage.lake.progress import Progress, read_progress
@@ -53,7 +54,7 @@ class DeltaWriter:
 
         `frame` must be just what the table lacks up to there; None: there is nothing. Raises
         `LakeOutOfStep`, with nothing written, when another writer has come in between since
-        `held` or the last append.
+        `held` or the last append, and `LogReplaced` when the table holds another log of a broker.
         """
         transaction = self._begin(ends)
         rows: Any = None if frame is None else frame._jdf  # pyright: ignore[reportPrivateUsage]
@@ -67,7 +68,16 @@ class DeltaWriter:
         for broker in ends:
             # As `txnVersion` does, which also reads the whole state of the table each time.
             transaction.readTxn().append(APPLICATION + broker)
+            self._check_log(broker)
         return transaction
+
+    def _check_log(self, broker: str) -> None:
+        """What is committed is of the log that the table says."""
+        mark, log_id = self._known.logs.get(broker), self._logs.get(broker)
+        if mark is not None and log_id is not None and mark.log_id != log_id:
+            raise LogReplaced(
+                f"{self._path} holds the log {mark.log_id} of {broker}, and what is to be written is of {log_id}"
+            )
 
     def _commit(self, transaction: Any, actions: Any, ends: Mapping[str, int], epoch: int) -> int:
         """Commits the actions with the progress; the version that this made."""
@@ -100,9 +110,9 @@ class DeltaWriter:
         """Commits of others, such as OPTIMIZE, are fine as long as they leave the progress."""
         if version == self._known.version:
             return
-        before = self._known.held
+        before = self._known
         self._known = read_progress(self._path, version)
-        if self._known.held != before:
+        if (self._known.held, self._known.logs) != (before.held, before.logs):
             raise LakeOutOfStep(f"another lake query writes {self._path} at the same time")
 
 

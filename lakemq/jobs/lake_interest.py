@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from lakemq.jobs.log_client import LogClient, Subscription
+from lakemq.jobs.log_client import LogClient, Subscription, check_same_log
 from lakemq.jobs.scheduled_writer import ScheduledWriter
 from lakemq.model.errors import LakemqError
 from lakemq.model.names import DECISION_TOPIC, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
@@ -23,7 +23,7 @@ class Interest(Protocol):
 
     def concerns(self, begins: Mapping[str, int], clock_ms: int) -> bool:
         """False only where the log holds nothing for the table between `begins`, by broker, and
-        the end of a batch that was planned at `clock_ms`."""
+        the end of a batch that was planned at `clock_ms`. Raises `LogReplaced`."""
         ...
 
     def written(self) -> None:
@@ -43,13 +43,15 @@ class EveryMessage:
 class ScheduledMessages:
     """New scheduled messages, decisions on them, or one that is due: nothing else changes any."""
 
-    def __init__(self, addresses: Mapping[str, str], writer: ScheduledWriter) -> None:
+    def __init__(self, addresses: Mapping[str, str], logs: Mapping[str, str], writer: ScheduledWriter) -> None:
+        """`logs`: the id of each broker's log, which is asked."""
+        self._logs = logs
         self._clients = {broker: LogClient(address) for broker, address in addresses.items()}
         self._writer = writer
 
     def concerns(self, begins: Mapping[str, int], clock_ms: int) -> bool:
         topics = (SCHEDULE_TOPIC, DECISION_TOPIC)
-        if any(_has_news(self._clients[broker], topics, begin) for broker, begin in begins.items()):
+        if any(_has_news(self._clients[each], self._logs[each], topics, at) for each, at in begins.items()):
             return True
         due_ms = self._writer.least_due_ms()
         return due_ms is not None and due_ms <= clock_ms
@@ -64,15 +66,16 @@ class OpenTransactions:
     effects only of halves that come later, and those are noticed.
     """
 
-    def __init__(self, addresses: Mapping[str, str]) -> None:
+    def __init__(self, addresses: Mapping[str, str], logs: Mapping[str, str]) -> None:
         self._addresses = addresses
+        self._logs = logs
         self._clients = {broker: LogClient(address) for broker, address in addresses.items()}
         self._quiet_from: dict[str, int] = {}
 
     def concerns(self, begins: Mapping[str, int], clock_ms: int) -> bool:
         found = False
         for broker, begin in begins.items():
-            if _has_news(self._clients[broker], (HALF_TOPIC, OP_TOPIC), begin):
+            if _has_news(self._clients[broker], self._logs[broker], (HALF_TOPIC, OP_TOPIC), begin):
                 self._quiet_from.pop(broker, None)
             quiet_from = self._quiet_from.get(broker)
             found = found or quiet_from is None or begin < quiet_from
@@ -83,7 +86,9 @@ class OpenTransactions:
             if broker not in self._quiet_from:
                 client = LogClient(address, _ROUTING_RETRY_S)
                 try:
-                    if client.routing()["transactions"]["open"] == 0:
+                    routing = client.routing()
+                    check_same_log(address, self._logs[broker], routing["log_id"])
+                    if routing["transactions"]["open"] == 0:
                         self._quiet_from[broker] = client.end_of_log()
                 except LakemqError:
                     continue  # not known: the next range is read
@@ -91,5 +96,8 @@ class OpenTransactions:
                     client.close()
 
 
-def _has_news(client: LogClient, topics: tuple[str, ...], begin: int) -> bool:
-    return client.end(Subscription(topics=topics), begin).end_position > begin
+def _has_news(client: LogClient, log_id: str, topics: tuple[str, ...], begin: int) -> bool:
+    """Raises `LogReplaced` where another log would answer."""
+    end = client.end(Subscription(topics=topics), begin)
+    check_same_log(client.address, log_id, end.log_id)
+    return end.end_position > begin

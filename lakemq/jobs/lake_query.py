@@ -30,7 +30,7 @@ from lakemq.jobs.lake_table import LakeTable
 from lakemq.jobs.lake_tables import MESSAGES, TABLES
 from lakemq.jobs.lake_transactions import TRANSACTIONS
 from lakemq.jobs.live import LIVE_TABLES, LiveViews
-from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.log_client import LogClient, check_same_log
 from lakemq.jobs.log_range import read_range
 from lakemq.jobs.scheduled_writer import ScheduledWriter
 from lakemq.jobs.source_options import SourceOptions
@@ -84,8 +84,8 @@ class LakeQuery:
         forget_cached_logs(self._session)
         for table in TABLES:
             table.create(self._session, lake)
-        logs = {broker: client.end().log_id for broker, client in self._clients.items()}
-        self._writers = {table.name: _writer(self._session, table, lake, logs) for table in TABLES}
+        self._logs = {broker: client.end().log_id for broker, client in self._clients.items()}
+        self._writers = {table.name: _writer(self._session, table, lake, self._logs) for table in TABLES}
         self._interests = {table.name: self._interest(table) for table in TABLES}
         self._held = {table.name: self._begin_of_table(table) for table in TABLES}
         self._positions = {broker: min(held[broker] for held in self._held.values()) for broker in self._clients}
@@ -119,15 +119,15 @@ class LakeQuery:
         addresses = {broker: client.address for broker, client in self._clients.items()}
         writer = self._writers[table.name]
         if isinstance(writer, ScheduledWriter):
-            return ScheduledMessages(addresses, writer)
-        return OpenTransactions(addresses) if table is TRANSACTIONS else EveryMessage()
+            return ScheduledMessages(addresses, self._logs, writer)
+        return OpenTransactions(addresses, self._logs) if table is TRANSACTIONS else EveryMessage()
 
     def _begin_of_table(self, table: LakeTable) -> dict[str, int]:
         """Where the table goes on in each broker's log, checked against what the log holds."""
         begins: dict[str, int] = {}
         for broker, held in self._writers[table.name].held(self._clients).items():
             client = self._clients[broker]
-            self._check_log(table, broker, client.end().log_id)
+            self._check_log(table, broker, self._logs[broker])
             first, last = client.end().begin_position, client.end_of_log()
             if held is None:
                 if first > 0:
@@ -178,7 +178,13 @@ class LakeQuery:
         return writer.option("checkpointLocation", str(checkpoint)).start()
 
     def _write_batch(self, frame: DataFrame, epoch: int, end: StreamOffset) -> None:
-        """Brings each table to `end`, all at once; then tells the brokers."""
+        """Brings each table to `end`, all at once; then tells the brokers.
+
+        What was planned and read is of the logs that `end` names, or it could not be read; so what is committed is
+        of those too that the commits name.
+        """
+        for broker, log_id in self._logs.items():
+            check_same_log(self._clients[broker].address, log_id, end.logs.get(broker, log_id))
         tasks = [self._threads.submit(self._write_table, table, frame, epoch, end) for table in TABLES]
         failures = [failure for task in tasks if (failure := task.exception()) is not None]
         if failures:
@@ -226,7 +232,7 @@ class LakeQuery:
     def _read(self, table: LakeTable, begins: Mapping[str, int], ends: Mapping[str, int], clock_ms: int) -> DataFrame:
         """The same range of the log again, with just the columns that the table needs."""
         partitions = [
-            LogPartition(broker, self._clients[broker].address, low, high, clock_ms, {}, {})
+            LogPartition(broker, self._clients[broker].address, low, high, clock_ms, {}, {}, log_id=self._logs[broker])
             for broker in ends
             for low, high in split(begins[broker], ends[broker], 1)
         ]

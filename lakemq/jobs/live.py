@@ -125,7 +125,7 @@ class LiveViews:
         reader = self._session.read.format("delta").option("versionAsOf", progress.version)
         history = reader.load(str(table.path(self._lake)))
         partitions = [
-            LogPartition(broker, self._addresses[broker], low, high, 0, {}, {})
+            LogPartition(broker, self._addresses[broker], low, high, 0, {}, {}, log_id=progress.log_id(broker))
             for broker, (begin, end) in ends.items()
             for low, high in _parts(progress.held.get(broker, begin), end)
         ]

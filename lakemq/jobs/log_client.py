@@ -99,12 +99,16 @@ class LogClient:
             log_id=answer.get("log_id", ""),
         )
 
-    def messages(self, begin: int, end: int, subscription: Subscription, columns: list[str]) -> tuple[pa.Table, int]:
-        """A page of the messages with begin ≤ position < end, and where the next page begins."""
+    def messages(
+        self, begin: int, end: int, subscription: Subscription, columns: list[str], log_id: str = ""
+    ) -> tuple[pa.Table, int]:
+        """A page of the messages with begin ≤ position < end, and where the next page begins. Raises
+        `LogReplaced` when they are of another log than `log_id`, unless that is empty."""
         query = subscription.query()
         query |= {"from": str(begin), "to": str(end), "columns": ",".join(columns)}
         query["bytes_max"] = str(PAGE_BYTES_MAX)
         headers, payload = self._ask("GET", f"/v1/log/messages?{urlencode(query)}")
+        check_same_log(self.address, log_id, headers["Lakemq-Log-Id"])
         next_position = int(headers["Lakemq-Next-Position"])
         if not begin < next_position <= end:
             raise LakemqError(f"{self.address} answered {next_position} as next of {begin} to {end}")
@@ -207,6 +211,15 @@ class LogClient:
         self._connection.request(method, path, body, headers)
         response = self._connection.getresponse()
         return response.status, response.headers, response.read()
+
+
+def check_same_log(address: str, wanted: str, log_id: str) -> None:
+    """Raises `LogReplaced` when what a broker answered is of another log than that which was asked for."""
+    if wanted and log_id != wanted:
+        raise LogReplaced(
+            f"the log of the broker at {address} is {log_id} now, and what is read is of {wanted}: its positions mean"
+            " other messages"
+        )
 
 
 def _connect(address: str, timeout_s: float) -> http.client.HTTPConnection:

@@ -7,6 +7,7 @@ a partition). What the log has lost is an error, never passed over. docs/lake.md
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -208,9 +209,8 @@ def plan(
         if first is None:
             first = client.end().begin_position
         for low, high in split(first, end.positions[name], partitions):
-            tasks.append(
-                LogPartition(name, client.address, low, high, end.clock_ms, begin.begins, ends, begin.clock_ms)
-            )
+            part = LogPartition(name, client.address, low, high, end.clock_ms, begin.begins, ends, begin.clock_ms)
+            tasks.append(replace(part, log_id=end.logs.get(name, "")))
     return tasks
 
 
@@ -220,15 +220,14 @@ def read_partition(partition: LogPartition, options: SourceOptions, columns: lis
     wanted = log_columns(columns)
     bounded = bool(partition.begins or partition.ends)
     asked = list(dict.fromkeys([*wanted, *_QUEUE_COLUMNS])) if bounded else wanted
-    client = LogClient(partition.address, options.retry_s)
     position = partition.begin
-    while position < partition.end:
-        table, position = client.messages(position, partition.end, options.subscription, asked)
-        if bounded:
-            table = _within(table, partition.begins, partition.ends)
-        if table.num_rows:
-            yield to_batch(table, schema, partition.broker, partition.clock_ms, partition.previous_ms)
-    client.close()
+    with closing(LogClient(partition.address, options.retry_s)) as client:
+        while position < partition.end:
+            table, position = client.messages(position, partition.end, options.subscription, asked, partition.log_id)
+            if bounded:
+                table = _within(table, partition.begins, partition.ends)
+            if table.num_rows:
+                yield to_batch(table, schema, partition.broker, partition.clock_ms, partition.previous_ms)
     if partition.tick:
         yield tick_batch(schema, partition.broker, partition.clock_ms)
 

@@ -57,7 +57,7 @@ class LogPartition(InputPartition):
 
     Rows of queues in `begins` below the offset there are left out, and of queues in `ends` those
     from the offset there on. `previous_ms` is the clock of the batch before, 0 for none. With
-    `tick` there is also a row of just the clock.
+    `tick` there is also a row of just the clock. The log must be `log_id`; empty: whichever it is.
     """
 
     broker: str
@@ -69,6 +69,7 @@ class LogPartition(InputPartition):
     ends: QueueBounds
     previous_ms: int = 0
     tick: bool = False
+    log_id: str = ""
 
 
 def split(begin: int, end: int, partitions: int) -> list[tuple[int, int]]:

@@ -20,9 +20,11 @@ from lakemq.jobs.lake_query import CHECKPOINTS, LakeQuery
 from lakemq.jobs.lake_tables import MESSAGE_INDEX, MESSAGES, TABLES
 from lakemq.jobs.maintenance.adopt import adopt
 from lakemq.jobs.maintenance.work import Work
+from lakemq.jobs.source_plan import StreamOffset
 from lakemq.model.errors import LogReplaced
 from lakemq.settings import Lake, Settings
 from lakemq.storage.lake.certain import CertainLake
+from lakemq.storage.lake.log_marks import LogMark, append_identifiers, replaced
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of, wait_until_compacted
@@ -161,6 +163,35 @@ def test_an_adopted_lake_goes_on_with_the_new_log_and_keeps_the_old_one_apart(
         end = broker_of(gateway.url)["max_position"]
         assert CertainLake(lake, "broker-a").look(log_id=broker_of(gateway.url)["log_id"]) == (end, None)
         assert CertainLake(lake, "broker-a").look(log_id=log_id).position == 0
+
+
+def test_what_is_of_another_log_is_not_committed(spark: SparkSession, tmp_path: Path) -> None:
+    """The gateway's log was replaced, and the lake adopted it, while a batch was under way."""
+    MESSAGE_INDEX.create(spark, tmp_path)
+    path = MESSAGE_INDEX.path(tmp_path)
+    kinds = ", ".join(f"{name} {kind}" for name, kind in MESSAGE_INDEX.columns.items())
+    frame = spark.createDataFrame([("a", "k", "broker-a", 0, None)], kinds)
+    first, second = (DeltaWriter(spark, path, {"broker-a": log_id}) for log_id in ("one", "two"))
+    first.held(["broker-a"])
+    first.append(frame, {"broker-a": 1}, 0)
+    second.held(["broker-a"])
+    with pytest.raises(LogReplaced, match="is of two"):
+        second.append(frame, {"broker-a": 2}, 0)
+    append_identifiers(path, replaced("broker-a", LogMark(1, "one"), "two"))
+    with pytest.raises(LakeOutOfStep, match="at the same time"):
+        first.append(frame, {"broker-a": 2}, 0)
+    assert rows_of(tmp_path, "message_index", ["position"]) == [(0,)]
+
+
+def test_a_batch_that_was_planned_of_another_log_reads_and_commits_nothing(scene: Scene, spark: SparkSession) -> None:
+    query = LakeQuery(spark, scene.settings, scene.gateway.url)
+    query.start()
+    try:
+        end = StreamOffset({"broker-a": 10**6}, 0, {}, {"broker-a": "another"})
+        with pytest.raises(LogReplaced, match="another"):
+            query._write_batch(spark.createDataFrame([], "x int"), 0, end)  # pyright: ignore[reportPrivateUsage]
+    finally:
+        query.stop()
 
 
 def test_a_second_writer_is_noticed_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:

@@ -28,6 +28,11 @@ class Progress:
     held: dict[str, int]
     logs: dict[str, LogMark] = field(default_factory=dict[str, LogMark])
 
+    def log_id(self, broker: str) -> str:
+        """The id of the broker's log; empty where the table doesn't say."""
+        mark = self.logs.get(broker)
+        return "" if mark is None else mark.log_id
+
 
 def read_progress(table: Path, version: int | None = None) -> Progress:
     """The progress as of that version of the table, or the last; version -1: there is no table. Raises
