@@ -20,16 +20,16 @@ FIRST, ROUNDS = 5_000, 30
 
 CAUGHT = {
     "storage.commit_log.CommitLog._prepare_flush.<locals>.flush: sync": (1, 3),
-    "storage.commit_log.CommitLog.open: sync_above.sync_dir": (10, 18),
+    "storage.commit_log.CommitLog.open: sync_above.sync_dir": (131, 141),
     "storage.erasure._Writer.finish: sync": (2, 4),
     "storage.erasure.Eraser._sync_names: sync_dir": (4, 6),
     "storage.segment_store.SegmentStore.begin: sync": (17, 53),
     "storage.segment_store.SegmentStore.begin: sync_dir": (15, 31),
     "storage.unflushed.bring_to_disk: sync": (28, 29),
-    "storage.lost_tail.pass_over_lost_tail: sync": (18,),
+    "storage.lost_tail.pass_over_lost_tail: sync": (120, 128),
     "gateway.sinks.staging.Staging.write: replace.sync": (2,),
     "gateway.sinks.staging.Staging.write: replace.sync_dir": (108, 168),
-    "gateway.sinks.staging.Staging.load: sync_dir": (247,),
+    "gateway.sinks.staging.Staging.load: sync_dir": (323, 901),
 }
 """Each sync, and seeds of which at least one breaks a promise when it does nothing."""
 NOT_CAUGHT = {
