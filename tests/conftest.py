@@ -83,7 +83,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from lakemq.jobs.session import start_session
 
     warehouse = tmp_path_factory.mktemp("warehouse")
-    conf = {"spark.sql.warehouse.dir": str(warehouse)}
+    # Two processes share two cores: a collector with threads of its own costs more than it saves.
+    conf = {"spark.sql.warehouse.dir": str(warehouse), "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC"}
     settings = Settings(spark=Spark(conf=conf, driver_memory="1g"), sql=Sql(port=0))
     session = start_session(settings, "lakemq tests", short_lived=True, server=True)
     yield session

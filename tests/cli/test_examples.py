@@ -111,7 +111,7 @@ class Site:
             "LAKEMQ_STORAGE__DATA_DIR": "own",
             "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",
             "LAKEMQ_SPARK__NICENESS": "0",
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
 
     def start(self, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:

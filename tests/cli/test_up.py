@@ -35,7 +35,7 @@ class Up:
         self._log = folder / "up.log"
         command = [sys.executable, "-m", "lakemq", "up", "--data-dir", "data", "--lake", "lake"]
         command += ["--port", str(self.port)]
-        environment = os.environ | {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+        environment = os.environ | {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(command, cwd=folder, stderr=log, env=environment, start_new_session=True)
 

@@ -20,7 +20,7 @@ SETTINGS = {
     "LAKEMQ_LAKE__TRIGGER_MS": "500",
     "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",
     "LAKEMQ_SPARK__NICENESS": "0",
-    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 

@@ -1,8 +1,13 @@
-"""The jars are the pinned ones, or the cause is said why there are none. Nothing here starts Spark."""
+"""The jars are the pinned ones, or the cause is said why there are none. But for one, nothing here starts Spark."""
 
 from __future__ import annotations
 
 import shutil
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -77,3 +82,43 @@ def test_the_cause_is_said_and_not_what_follows_from_it(said: str, cause: str) -
 def test_what_is_not_understood_is_the_last_line() -> None:
     assert jars.cause_of(f"one\n{GATEWAY}\n\n") == GATEWAY
     assert jars.cause_of("") == "Spark said nothing"
+
+
+@pytest.fixture
+def untrusted() -> Iterator[int]:
+    """The port of a proxy that answers for every host itself, with a certificate that nobody has signed."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(Path(__file__).with_name("self_signed.pem"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with suppress(OSError):  # closed, at the end
+                while True:
+                    connection = listening.accept()[0]
+                    threading.Thread(target=greet, args=(connection,), daemon=True).start()
+
+        def greet(connection: socket.socket) -> None:
+            with connection, suppress(OSError):
+                asked = b""
+                while not asked.endswith(b"\r\n\r\n"):
+                    more = connection.recv(1)
+                    if not more:
+                        return
+                    asked += more
+                connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                context.wrap_socket(connection, server_side=True).close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_certificate_that_java_does_not_trust_is_the_cause_that_is_said(
+    untrusted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = f"-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort={untrusted} -Duser.home={tmp_path}"
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", f"{options} -XX:TieredStopAtLevel=1")
+    monkeypatch.setattr(jars, "folder", lambda: tmp_path / "jars")
+    with pytest.raises(JarsUnavailable, match="can't get the Delta jars: Java does not trust the server's certificate"):
+        jars.install(attempts_max=1)
+    assert not (tmp_path / "jars.new").exists()

@@ -108,7 +108,7 @@ def driver(url: str, lake: Path, log: Path) -> Generator[subprocess.Popen[bytes]
         "LAKEMQ_MAINTENANCE__SMALL_FILES_MIN": "2",
         **{f"LAKEMQ_MAINTENANCE__{job.upper()}": "" for job in SCHEDULED},
         "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     command = [sys.executable, "-m", "lakemq", "jobs", *JOBS, "--broker", url, "--lake", str(lake)]
     with log.open("wb") as output:

@@ -72,7 +72,10 @@ class Killed:
 @contextlib.contextmanager
 def driver(url: str, lake: Path, log: Path) -> Generator[subprocess.Popen[bytes]]:
     """`lakemq jobs delay transaction retry` in a process of its own, killed at the end."""
-    environment = os.environ | {"LAKEMQ_SPARK__DRIVER_MEMORY": "1g", "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+    environment = os.environ | {
+        "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
     command = [sys.executable, "-m", "lakemq", "jobs", *JOBS, "--broker", url, "--lake", str(lake)]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stderr=output, stdout=output, env=environment)
