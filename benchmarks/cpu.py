@@ -46,6 +46,12 @@ def rss_bytes(pid: int) -> int:
     return int((_PROC / str(pid) / "statm").read_text().split()[1]) * _PAGE_BYTES
 
 
+def peak_rss_bytes(pid: int) -> int:
+    """The most that it has been since the process began."""
+    lines = (_PROC / str(pid) / "status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) * 1024
+
+
 def _busy_s() -> float:
     """Seconds that all processors of the machine have worked."""
     fields = [int(field) for field in (_PROC / "stat").read_text().splitlines()[0].split()[1:]]

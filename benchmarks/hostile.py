@@ -17,9 +17,10 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 from benchmarks.broker import gateway, make_topic, scratch
-from benchmarks.cpu import rss_bytes
+from benchmarks.cpu import peak_rss_bytes
 from benchmarks.results import emit, latencies, say
 from benchmarks.wire import BadAnswer, Connection, ask, build, dial
+from lakemq.gateway.decode.limits import JSON_VALUES_MAX
 
 MIB = 1024 * 1024
 PAUSE_S = 0.005
@@ -67,16 +68,32 @@ def gzips(url: str, stop: Stop) -> None:
 
 def small_messages(url: str, stop: Stop) -> None:
     """Bodies with as many messages as may be."""
+    body = gzip.compress(b'{"body":""}\n' * 20_000, 6)
+    headers = {"content_type": "application/x-ndjson", "content_encoding": "gzip"}
+    _repeat(url, stop, build("POST", "/v1/topics/small/messages", body, **headers), 4)
+
+
+def too_many_messages(url: str, stop: Stop) -> None:
+    """Bodies with ten times as many."""
     body = gzip.compress(b'{"body":""}\n' * 200_000, 6)
     headers = {"content_type": "application/x-ndjson", "content_encoding": "gzip"}
     _repeat(url, stop, build("POST", "/v1/topics/small/messages", body, **headers), 4)
 
 
 def json_values(url: str, stop: Stop) -> None:
-    """One JSON document with a great many values, which is no request in the end."""
-    body = gzip.compress(b'{"messages":[' + b"{}," * 1_900_000 + b"{}]}", 6)
+    """One JSON document with as many values as are parsed, which is no request in the end."""
+    body = gzip.compress(b'{"messages":[' + b"{}," * (JSON_VALUES_MAX // 2 - 10) + b"{}]}", 6)
     headers = {"content_type": "application/json", "content_encoding": "gzip"}
     _repeat(url, stop, build("POST", "/v1/topics/values/messages", body, **headers), 4)
+
+
+def properties(url: str, stop: Stop) -> None:
+    """As many messages with as many properties as may be."""
+    given = ",".join([f'"{number}":"v"' for number in range(JSON_VALUES_MAX // 20_000 - 6)])
+    message = '{"body":"b","keys":["k"],"properties":{' + given + "}}"
+    body = gzip.compress(('{"messages":[' + ",".join([message] * 20_000) + "]}").encode(), 6)
+    headers = {"content_type": "application/json", "content_encoding": "gzip"}
+    _repeat(url, stop, build("POST", "/v1/topics/properties/messages", body, **headers), 4)
 
 
 def slow_readers(url: str, stop: Stop) -> None:
@@ -150,7 +167,8 @@ def topics(url: str, stop: Stop) -> None:
 CLIENTS: dict[str, Callable[[str, Stop], None]] = {
     each.__name__: each
     for each in (
-        *(like, gzips, small_messages, json_values, slow_readers, stalled_uploads, half_heads, pipelines, topics),
+        *(like, gzips, small_messages, too_many_messages, json_values, properties),
+        *(slow_readers, stalled_uploads, half_heads, pipelines, topics),
     )
 }
 
@@ -160,10 +178,10 @@ def _work(name: str, url: str, seconds: float) -> None:
     CLIENTS[name](url, lambda: time.monotonic() > end)
 
 
-def _behave(url: str, seconds: float, pid: int) -> tuple[list[int], int, int]:
-    """What a request took, in ns, how many failed, and the most memory that the gateway had."""
+def _behave(url: str, seconds: float) -> tuple[list[int], int]:
+    """What a request took, in ns, and how many failed."""
     taken: list[int] = []
-    failed = memory = 0
+    failed = 0
     produce = build("POST", "/v1/topics/well/messages", b"x" * 100, content_type="text/plain")
     pull = build("GET", "/v1/topics/well/queues/0/messages?offset=0&max=10")
     end = time.monotonic() + seconds
@@ -178,10 +196,9 @@ def _behave(url: str, seconds: float, pid: int) -> tuple[list[int], int, int]:
                 say(f"a well-behaved request failed: {error}")
                 connection = Connection(url)
             taken.append(time.perf_counter_ns() - begin)
-        memory = max(memory, rss_bytes(pid))
         time.sleep(PAUSE_S)
     connection.close()
-    return taken, failed, memory
+    return taken, failed
 
 
 def measure(name: str, seconds: float) -> None:
@@ -193,10 +210,19 @@ def measure(name: str, seconds: float) -> None:
         if name != "none":
             worker.start()
             time.sleep(1)
-        taken, failed, memory = _behave(process.url, seconds, process.pid)
+        taken, failed = _behave(process.url, seconds)
+        memory = peak_rss_bytes(process.pid)
         figures = latencies(taken)
         settings = {"seconds": seconds, "requests": len(taken)}
-        emit(f"beside {name}", figures["p99_ms"], "ms p99", settings, failed=failed, rss_mib=memory // MIB, **figures)
+        emit(
+            f"beside {name}",
+            figures["p99_ms"],
+            "ms p99",
+            settings,
+            failed=failed,
+            peak_rss_mib=memory // MIB,
+            **figures,
+        )
         if name != "none":
             worker.join(30)
             worker.kill()

@@ -89,7 +89,7 @@ class Broker:
         self.secret_ids.open(self.log.identity)
         remove_scratch(self.log.files, self.log.directory)
         self.log.on_notes = self.idempotency.add
-        self.idempotency.load(self.reader, self.clock.now_ms())
+        self.idempotency.load(self.reader, self.log.retention.steady_ms)
         self._housekeeper = asyncio.get_running_loop().create_task(self._keep_house())
 
     async def start(self) -> None:
@@ -131,7 +131,7 @@ class Broker:
             try:
                 await self.letting_go.let_go()
                 await self.router.make_room()
-                self.idempotency.expire(self.clock.now_ms())
+                self.idempotency.expire(self.log.retention.steady_ms)
                 self.sinks.tidy(self.log.retention.steady_ms)
             except (OSError, LakemqError) as error:
                 logger.warning("housekeeping failed, trying again later: %s", error)

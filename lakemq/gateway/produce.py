@@ -203,7 +203,7 @@ class Producer:
         while (other := self._storing.get(key.key)) is not None:
             await asyncio.wait([other])
         table, reader = self._broker.idempotency, self._broker.reader
-        stored, spread = table.find(key, reader, self._broker.clock.now_ms()), None
+        stored, spread = table.find(key, reader, self._log.retention.steady_ms), None
         if stored is None:
             done = asyncio.get_running_loop().create_future()
             self._storing[key.key] = done

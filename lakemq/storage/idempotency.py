@@ -47,7 +47,8 @@ def _checksums(part: bytes) -> bytes:
 
 
 class IdempotencyTable:
-    """Keys of the last `window_ms`, at most `keys_max`: past that the oldest is forgotten early."""
+    """Keys of the last `window_ms`, at most `keys_max`: past that the oldest is forgotten early. What time it is
+    now is steady time: a clock that jumps ahead must not make it forget."""
 
     def __init__(self, window_ms: int, keys_max: int) -> None:
         self._window_ms = window_ms

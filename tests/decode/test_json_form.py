@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakemq.gateway.decode import Limits, decode
+from lakemq.gateway.decode.limits import JSON_VALUES_MAX
 from lakemq.model.errors import InvalidRequest, MessageTooLarge, UnsupportedMediaType
 from lakemq.model.message import Draft
 from tests.decode.streams import LIMITS, VALUES
@@ -232,14 +233,14 @@ def test_more_messages_than_can_be_decoded_at_a_go_are_refused() -> None:
 
 
 def test_a_document_of_countless_tiny_values_is_refused_unread() -> None:
-    body = b'{"messages":[' + b"[]," * 500_001 + b"[]]}"
-    with pytest.raises(MessageTooLarge, match="more than 1000000 values"):
+    body = b'{"messages":[' + b"[]," * (JSON_VALUES_MAX // 2 + 1) + b"[]]}"
+    with pytest.raises(MessageTooLarge, match=f"more than {JSON_VALUES_MAX} values"):
         decode(JSON, {}, body, LIMITS)
 
 
 def test_a_document_of_countless_short_strings_is_refused_unread() -> None:
-    with pytest.raises(MessageTooLarge, match="more than 1000000 values"):
-        decode(JSON, {}, b'{"messages":[' + b'"",' * 2_000_003 + b"]}", LIMITS)
+    with pytest.raises(MessageTooLarge, match=f"more than {JSON_VALUES_MAX} values"):
+        decode(JSON, {}, b'{"messages":[' + b'"",' * (2 * JSON_VALUES_MAX + 3) + b"]}", LIMITS)
 
 
 def test_commas_inside_a_body_are_no_values() -> None:

@@ -132,3 +132,46 @@ def test_past_the_window_a_key_is_new(tmp_path: Path) -> None:
         ids = {post(http, "t", "k", "text/plain", b"x").json()["messages"][0]["position"]}
         while len(ids) < 2:
             ids.add(post(http, "t", "k", "text/plain", b"x").json()["messages"][0]["position"])
+
+
+def test_a_clock_that_jumps_ahead_makes_no_key_forgotten(tmp_path: Path) -> None:
+    clock = tmp_path / "clock"
+    clock.write_text(f"{0:20}")
+    # What stamps messages believes it at once.
+    with start_gateway(tmp_path / "data", clock, routing__clock_confirm_ms=0) as gateway, connect(gateway) as http:
+        put_topic(http, "t")
+        first = post(http, "t", "k", "text/plain", b"hello").json()
+        with clock.open("r+") as file:
+            file.write(f"{3_600_000:20}")
+        # The other one is stored by the clock that jumped.
+        other = post(http, "t", "other", "text/plain", b"hello").json()
+        assert other["messages"][0]["store_time_ms"] > first["messages"][0]["store_time_ms"] + 3_000_000
+        assert post(http, "t", "k", "text/plain", b"hello").json() == first
+        assert len(pull_all(http, "t")) == 2
+
+
+def test_each_of_many_messages_is_where_the_answer_says_and_the_same_key_gives_the_same_answer(
+    http: httpx.Client, topic: str
+) -> None:
+    """They are placed and made to a frame in a thread."""
+    put_topic(http, topic, 3)
+    sent = [{"body": str(number), "ordering_key": f"k{number % 7}"} for number in range(600)]
+    sent += [{"body": str(number), "queue_id": number % 3} for number in range(600, 900)]
+    sent += [{"body": str(number), "delay_ms": 3_600_000} for number in range(900, 905)]
+    sent += [{"body": str(number)} for number in range(905, 1_200)]
+    body = httpx.Request("POST", "http://x", json={"messages": sent}).content
+    answers = [post(http, topic, "k", JSON, body).json()["messages"] for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == len(sent)
+    stored = {message["message_id"]: message for message in pull_all(http, topic)}
+    assert len(stored) == len(sent) - 5
+    for answer, message in zip(answers[0], sent, strict=True):
+        if "delay_ms" in message:
+            assert answer["message_id"] not in stored
+            continue
+        found = stored[answer["message_id"]]
+        assert found["body"] == message["body"]
+        assert {name: found[name] for name in answer} == answer
+        assert answer["queue_id"] == message.get("queue_id", answer["queue_id"])
+    spread = [answer["queue_id"] for answer in answers[0][905:]]
+    assert {spread.count(queue_id) for queue_id in range(3)} <= {98, 99}

@@ -99,4 +99,9 @@ def _separators_outside(document: bytes) -> int:
 
 
 def _separators(document: bytes) -> int:
-    return document.count(b",") + document.count(b"[") + document.count(b"{")
+    # By steps: each call keeps the interpreter from everybody else.
+    return sum(
+        document.count(separator, start, start + _STEP)
+        for start in range(0, len(document), _STEP)
+        for separator in (b",", b"[", b"{")
+    )

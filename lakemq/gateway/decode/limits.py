@@ -20,8 +20,9 @@ BATCHES_MAX = 1_024
 """Record batches a request as Arrow: each costs Python's time, however small it is."""
 METADATA_BYTES_MAX = 4_194_304
 """Of all messages of an Arrow stream together: what Python has to look at."""
-JSON_VALUES_MAX = 1_000_000
-"""Values in a JSON document: each takes up to 64 bytes of memory, however short its text."""
+JSON_VALUES_MAX = 400_000
+"""Values in a JSON document: each takes up to 64 bytes of memory, however short its text, and time for which the
+parser keeps the interpreter from everybody else. Twenty for each of as many messages as there may be."""
 
 TAG_BYTES_MAX = 1_024
 KEYS_MAX = 64
