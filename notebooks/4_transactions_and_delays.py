@@ -128,8 +128,9 @@ display(events.select("transaction_id", "event", "by", "state", "event_time", "m
 display(
     spark.table("live.messages")
     .where("topic = 'transfers'")
-    .selectExpr("body_text(body) AS body", "half_of(transaction_id) AS transaction_id")
+    .selectExpr("body", "half_of(transaction_id) AS transaction_id")
     .join(ids, "transaction_id")
+    .selectExpr("body_text(body) AS body", "transaction_id")
     .orderBy("transaction_id")
 )
 
