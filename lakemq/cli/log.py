@@ -43,7 +43,10 @@ def verify(context: typer.Context, data_dir: DataDir = None) -> None:
     stdout().print(table)
     _show_damages(report.damages)
     if not report.sound:
-        note(f"lakemq: the log is damaged; lakemq log repair --data-dir {directory} keeps what is readable")
+        note(
+            "lakemq: the log is damaged; a gateway that is started makes good what its lake holds, and"
+            f" lakemq log repair --data-dir {directory} keeps what is readable"
+        )
         raise typer.Exit(1)
     write_line(f"sound: {report.messages:,} messages")
 
@@ -52,7 +55,8 @@ def verify(context: typer.Context, data_dir: DataDir = None) -> None:
 def repair(context: typer.Context, data_dir: DataDir = None) -> None:
     """Make a damaged log serve again, with every frame that can be read.
 
-    What can't be read becomes a hole; the damaged files stay beside as *.damaged.
+    Start the gateway first: what its lake holds it makes good by itself. Here, what can't be read becomes
+    a hole; the damaged files stay beside as *.damaged.
 
     \b
     lakemq log repair --data-dir /var/lib/lakemq

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from lakemq.gateway.decode import Limits
 from lakemq.gateway.gaps import Gaps
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.letting_go import LettingGo
+from lakemq.gateway.quarantine import Quarantine
 from lakemq.gateway.redrive import Redriver
 from lakemq.gateway.routing.router import Router
 from lakemq.gateway.sinks.committer import Sinks
@@ -30,6 +32,7 @@ from lakemq.storage.idempotency import IdempotencyTable
 from lakemq.storage.lock import DirectoryLock
 from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.privacy import tighten
+from lakemq.storage.replacing import Replacing
 from lakemq.storage.row_reader import RowReader
 from lakemq.storage.rows import make_row
 from lakemq.storage.secret_ids import SecretIds
@@ -55,7 +58,9 @@ class Broker:
         self.secret_ids = SecretIds(self.ids)
         self.cold = ColdReader(settings, self.log, self.reader, self.ids)
         self.letting_go = LettingGo(settings, self.log, self.cold.run)
-        self.eraser = Eraser(self.log, self.reader)
+        self.replacing = Replacing(self.log, self.reader)
+        self.eraser = Eraser(self.log, self.reader, self.replacing)
+        self.quarantine = Quarantine(settings, self.log, self.reader, self.cold.history)
         self.idempotency = IdempotencyTable(settings.idempotency.window_ms, settings.idempotency.keys_max)
         self.counters = Counters()
         self.gaps = Gaps()
@@ -84,13 +89,17 @@ class Broker:
         self.log.files.make_dirs(directory)
         tighten(directory, self.log.directory, self.sinks.staging.directory)
         self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
-        self.log.open()
+        self.log.open(self.quarantine.mend)
         self.ids.open(self.log.identity)
         self.secret_ids.open(self.log.identity)
         remove_scratch(self.log.files, self.log.directory)
+        self.quarantine.look()
+        loop = asyncio.get_running_loop()
+        self.quarantine.on_damage = partial(loop.call_soon_threadsafe, self.letting_go.look_again)
+        self.reader.elsewhere = self.quarantine
         self.log.on_notes = self.idempotency.add
         self.idempotency.load(self.reader, self.log.retention.steady_ms)
-        self._housekeeper = asyncio.get_running_loop().create_task(self._keep_house())
+        self._housekeeper = loop.create_task(self._keep_house())
 
     async def start(self) -> None:
         """Go on with what waits to be routed, and with the groups. Raises `LogDamaged`."""
@@ -131,6 +140,7 @@ class Broker:
             try:
                 await self.letting_go.let_go()
                 await self.router.make_room()
+                await self.quarantine.look_after(self.replacing, self.cold.run)
                 self.idempotency.expire(self.log.retention.steady_ms)
                 self.sinks.tidy(self.log.retention.steady_ms)
             except (OSError, LakemqError) as error:
@@ -250,7 +260,7 @@ class Broker:
         """What is wrong while the broker takes and gives messages all the same, a line each."""
         found = [f"the job {name} is not heard of any more" for name in self.router.jobs.dead()]
         overdue = self.router.overdue.count()
-        found += self.letting_go.degraded()
+        found += self.quarantine.degraded() + self.letting_go.degraded()
         found += [f"overdue: {count} of kind {kind}" for kind, count in overdue.items() if count]
         return found
 

@@ -44,6 +44,10 @@ class LettingGo:
         if self._believes:
             self._log.retention.certain_position = position
 
+    def look_again(self) -> None:
+        """There is something to see to."""
+        self._told.set()
+
     async def news(self, wait_s: float) -> None:
         """Return when somebody has said something since the last look, or after so long."""
         with suppress(TimeoutError):

@@ -46,6 +46,9 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("lakemq_ahead_bytes", "Bytes of requests that wait for the answers to others.", ahead)
         yield GaugeMetricFamily("lakemq_topics", "Topics.", len(log.topics))
         yield GaugeMetricFamily("lakemq_segments", "Segments of the log.", len(log.segments))
+        broken, kept = self._broker.quarantine.damaged, self._broker.quarantine.kept
+        yield GaugeMetricFamily("lakemq_damaged_segments", "Damaged, and nothing stands in for them yet.", len(broken))
+        yield GaugeMetricFamily("lakemq_quarantined_segments", "Damaged files that others stand in for.", len(kept))
         yield GaugeMetricFamily("lakemq_waiting_requests", "Requests that are held.", broker.waiting)
         yield from self._routing()
         yield GaugeMetricFamily("lakemq_groups", "Consumer groups.", broker.groups.count)

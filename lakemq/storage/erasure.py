@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,13 +26,16 @@ import pyarrow as pa
 import pyarrow.compute
 from pyroaring import BitMap64
 
-from lakemq.model.errors import StoreUnwritable
+from lakemq.model.errors import LogDamaged, StoreUnwritable
 from lakemq.settings import Storage
+from lakemq.storage import stand_in
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_HOLE, KIND_MESSAGES, Meta, Run, decode_meta, encode, encode_queue
+from lakemq.storage.kept import drop_kept
 from lakemq.storage.mask import Payload
 from lakemq.storage.reader import Reader
+from lakemq.storage.replacing import Replacing
 from lakemq.storage.rows import PayloadCodec, decode_payload
 from lakemq.storage.scan import Broken, Scanned, scan
 from lakemq.storage.segment import Segment
@@ -44,8 +48,6 @@ logger = logging.getLogger(__name__)
 _POLL_S = 0.002
 SCRATCH = ".erase"
 SCRATCH_INDEX = ".erase-idx"
-OLD_KEPT_S = 60.0
-"""So long a reader that had planned before may go on reading the old file."""
 
 
 class Erased(NamedTuple):
@@ -194,10 +196,10 @@ def _copy(writer: _Writer, frame: Scanned, positions: BitMap64, codec: PayloadCo
 class Eraser:
     """Erases messages of one log, one request at a time. Lives on the log's event loop."""
 
-    def __init__(self, log: CommitLog, reader: Reader) -> None:
+    def __init__(self, log: CommitLog, reader: Reader, replacing: Replacing) -> None:
         self._log = log
         self._reader = reader
-        self._lock = asyncio.Lock()
+        self._replacing = replacing
 
     async def erase(self, positions: BitMap64) -> Erased:
         """Erase the messages at these positions, all below the log's end; when this returns they are in
@@ -206,7 +208,7 @@ class Eraser:
         Raises `StoreUnwritable` and `LogDamaged`: then some segments may be done, and the same request
         does the others.
         """
-        async with self._lock:
+        async with self._replacing.turn:
             below = positions.range_cardinality(0, self._log.min_position)
             if positions.range_cardinality(self._log.active.base_position, self._log.next_position):
                 await self._seal()
@@ -216,6 +218,10 @@ class Eraser:
                     continue
                 try:
                     erased = await self._erase_in(segment, positions)
+                    await asyncio.to_thread(self._forget_kept, segment)
+                except LogDamaged as why:
+                    self._reader.tell(segment, why)
+                    raise
                 except OSError as error:
                     raise StoreUnwritable(f"segment {segment.path.name} can't be written again: {error}") from None
                 if erased:
@@ -244,20 +250,13 @@ class Eraser:
         if not erased or segment not in log.segments:  # or retention was faster
             await asyncio.to_thread(writer.discard)
             return 0
-        # From here on nobody needs the old index's file, and who has planned reads the old segment on.
         segment.index = old
-        segment.open()
-        await asyncio.to_thread(self._drop_index, segment)
-        if segment not in log.segments:
-            await asyncio.to_thread(writer.discard)
-            return 0
         new = segment.rewritten(writer.size, writer.index.last_store_time_ms)
         new.index = writer.index
-        files.rename(writer.path, segment.path)
-        log.segments[log.segments.index(segment)] = new
-        self._reader.forget(segment)
-        asyncio.get_running_loop().call_later(OLD_KEPT_S, segment.close)
-        await asyncio.to_thread(self._sync_names)
+        before, rename = partial(self._drop_index, segment), partial(files.rename, writer.path, segment.path)
+        if not await self._replacing.replace(segment, new, before, rename):
+            await asyncio.to_thread(writer.discard)
+            return 0
         # Only now: a power cut that left the new index beside the old file would leave what looks like damage.
         if new in log.segments:
             files.rename(writer.index_path, new.index_path)
@@ -271,12 +270,16 @@ class Eraser:
         self._log.files.remove(segment.index_path)
         self._log.files.sync_dir(self._log.directory)
 
-    def _sync_names(self) -> None:
-        self._log.files.sync_dir(self._log.directory)
+    def _forget_kept(self, segment: Segment) -> None:
+        """What was kept of the segment before may hold what is erased."""
+        if drop_kept(self._log.files, segment):
+            self._log.files.sync_dir(self._log.directory)
 
 
 def remove_scratch(files: Files, directory: Path) -> None:
-    """Remove what an erasure that a crash ended has left."""
-    for suffix in (SCRATCH, SCRATCH_INDEX, SCRATCH_INDEX + ".tmp"):
+    """Remove what was being written in a segment's place when a crash came."""
+    for suffix in (SCRATCH, SCRATCH_INDEX, stand_in.SCRATCH, stand_in.SCRATCH_INDEX):
+        for path in directory.glob(f"*{suffix}.tmp"):
+            files.remove(path)
         for path in directory.glob(f"*{suffix}"):
             files.remove(path)

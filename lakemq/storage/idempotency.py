@@ -15,7 +15,7 @@ from zlib import crc32
 
 from crc32c import crc32c
 
-from lakemq.model.errors import IdempotencyMismatch, MessageNotFound
+from lakemq.model.errors import IdempotencyMismatch, LogDamaged, MessageNotFound
 from lakemq.model.message import Placed
 from lakemq.storage.appends import Key, Stored
 from lakemq.storage.reader import Reader
@@ -82,7 +82,8 @@ class IdempotencyTable:
 
     def find(self, key: Key, reader: Reader, now_ms: int) -> Stored | None:
         """The first result of the same request, or None, also when retention took its messages;
-        raises `IdempotencyMismatch` when the key came with another payload."""
+        raises `IdempotencyMismatch` when the key came with another payload, and `LogDamaged` when its result is
+        lost: to store it twice would be worse."""
         note = self._notes.get(key.key)
         if note is None or note.store_time_ms < now_ms - self._window_ms:
             return None
@@ -92,5 +93,7 @@ class IdempotencyTable:
             frame = reader.message(note.position).frame
         except MessageNotFound:
             return None
-        placed = json.loads(frame.meta.notes)[note.number]["placed"]
+        placed = json.loads(frame.meta.notes)[note.number]["placed"] if frame.meta.notes else None
+        if placed is None:
+            raise LogDamaged("this request was stored before; what it was answered is lost to damage of the log")
         return Stored([Placed(*where) for where in placed], frame.meta.store_time_ms)

@@ -12,12 +12,13 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lakemq.model.errors import Busy, MessageNotFound, PositionGone
+from lakemq.model.errors import LogDamaged, MessageNotFound, PositionGone
 from lakemq.storage.cache import FrameKey
 from lakemq.storage.commit_log import CommitLog
+from lakemq.storage.elsewhere import Elsewhere
 from lakemq.storage.frame import KIND_MESSAGES, Run
 from lakemq.storage.recovery import sealed_index
-from lakemq.storage.segment import Frame, Segment
+from lakemq.storage.segment import Frame, Segment, read_bytes
 from lakemq.storage.segment_index import QueueRuns, SegmentIndex
 from lakemq.storage.topics import Queue
 
@@ -74,15 +75,26 @@ class PositionPlan(NamedTuple):
 
 
 class Reader:
-    """Reads a `CommitLog`. Plans on the loop; `read` and `read_positions` in any thread."""
+    """Reads a `CommitLog`. Plans on the loop; `read` and `read_positions` in any thread. `elsewhere`: what a
+    damaged frame held is taken from there."""
 
     def __init__(self, log: CommitLog) -> None:
         self._log = log
+        self.elsewhere: Elsewhere | None = None
         self._indexes: OrderedDict[int, SegmentIndex] = OrderedDict()
 
     def segments(self) -> list[Segment]:
         """The log's segments, ascending."""
         return self._log.segments
+
+    def known_index(self, segment: Segment) -> SegmentIndex | None:
+        """The segment's index, if it is in memory. For any thread."""
+        return segment.index or self._indexes.get(segment.identity)
+
+    def tell(self, segment: Segment, why: LogDamaged) -> None:
+        """Say that the segment is damaged, to who may mend it. For any thread."""
+        if self.elsewhere is not None:
+            self.elsewhere.note(segment, why)
 
     def forget(self, segment: Segment) -> None:
         """Another file took the segment's place."""
@@ -250,12 +262,40 @@ class Reader:
                     number += 1
                     continue
                 end = _adjacent(frames, number)
-                data = read_bytes(segment, offset, frames[end - 1][0] + frames[end - 1][1] - offset)
-                for at, _ in frames[number:end]:
-                    frame = segment.parse(data, at, at - offset)
+                for at, frame in self._read_frames(segment, frames[number:end]):
                     if frame.meta.kind == KIND_MESSAGES:
                         yield (segment.identity, at), frame
                 number = end
+
+    def _read_frames(self, segment: Segment, frames: list[tuple[int, int]]) -> Iterable[tuple[int, Frame]]:
+        """Frames that follow one another in the segment, each with its place, below 0 for those from elsewhere."""
+        begin = frames[0][0]
+        try:
+            data = read_bytes(segment, begin, frames[-1][0] + frames[-1][1] - begin)
+        except PositionGone:
+            if segment not in self._log.segments:
+                raise
+            data = memoryview(b"")
+        for at, _ in frames:
+            try:
+                frame = segment.parse(data, at, at - begin)
+            except LogDamaged as why:
+                for frame in self.read_elsewhere(segment, at, why):
+                    yield -1 - frame.meta.first_position, frame
+            else:
+                yield at, frame
+
+    def read_elsewhere(self, segment: Segment, offset: int, why: LogDamaged) -> list[Frame]:
+        """What the damaged frame at that byte of the segment held. Raises `why` when that is nowhere."""
+        if self.elsewhere is None:
+            raise why
+        self.elsewhere.note(segment, why)
+        # Kept: while the segment is written again its index's file is another's.
+        index = segment.index = self.known_index(segment) or sealed_index(self._log.files, segment)
+        number = index.frame_number(offset)
+        begin = index.positions[number]
+        end = index.positions[number + 1] if number + 1 < len(index.positions) else index.end_position
+        return self.elsewhere.frames(begin, end, why) if begin < end else []
 
     # Looking up ------------------------------------------------------------------------------
 
@@ -362,17 +402,6 @@ def _frames_that_fit(index: SegmentIndex, queues: list[QueueRuns], first: int, r
         else:
             high = middle - 1
     return low
-
-
-def read_bytes(segment: Segment, offset: int, size: int) -> memoryview:
-    """Bytes of a segment; raises `PositionGone` when it has left, and `Busy` when it can't be read now: of what
-    was read nothing is known then, so that is no damage."""
-    try:
-        return memoryview(segment.read(offset, size))
-    except FileNotFoundError:
-        raise PositionGone(f"segment {segment.path.name} has left the log") from None
-    except OSError as error:
-        raise Busy(f"segment {segment.path.name} can't be read now: {error}") from None
 
 
 def _plan_runs(

@@ -3,7 +3,8 @@
 A torn tail, bytes that were never flushed, is cut where its first bad frame begins; when a sound one
 follows, as a power cut leaves it, the tail is kept beside. A bad frame among what was flushed, or before a
 sound one while the machine has run on, a segment that is missing or
-shorter than what was known to be on disk: these are damage, and raise `LogDamaged` with segment and
+shorter than what was known to be on disk: these are damage. A damaged segment that is written no more
+is mended where that can be proved (`Mend`); all other damage raises `LogDamaged` with segment and
 offset. States and their letters are in docs/log_format.md.
 """
 
@@ -18,6 +19,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lakemq.model.errors import LogDamaged, LogVersion
+from lakemq.storage.damaged_segment import DamagedSegment, Mend, refuse_to_mend
 from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import Mark, read_flush_mark
 from lakemq.storage.frame import HEADER_BYTES, VERSION, FrameError, Meta, is_version_1
@@ -30,6 +32,7 @@ from lakemq.storage.torn import cut_tail, flushed_by_later_frames
 
 logger = logging.getLogger(__name__)
 SUFFIX = ".log"
+Damages = dict[Segment, LogDamaged]
 
 
 class Recovered(NamedTuple):
@@ -59,7 +62,9 @@ def list_segments(files: Files, directory: Path) -> list[Segment]:
     return segments
 
 
-def recover(files: Files, directory: Path, verify_ms: int, memory_survives: bool = True) -> Recovered:
+def recover(
+    files: Files, directory: Path, verify_ms: int, memory_survives: bool = True, mend: Mend = refuse_to_mend
+) -> Recovered:
     """Open the log in `directory`; raises `LogDamaged`.
 
     What was written since the last snapshot is verified in full. Of the rest, as much as
@@ -70,13 +75,13 @@ def recover(files: Files, directory: Path, verify_ms: int, memory_survives: bool
     mark = read_flush_mark(files, directory)
     torn = _drop_unborn(files, segments, mark)
     flushed = _flushed_bytes(directory, segments, mark)
-    for segment, following in pairwise(segments):
-        _check_sealed(files, segment, following.base_position)
+    damaged = _check_all_sealed(files, directory, segments)
     state = LogState()
     if segments:
         is_same_run = memory_survives and mark.boot == files.boot_id()
         torn += _open_last(files, segments[-1], state, flushed, is_same_run)
-        _verify_newest(segments, verify_ms)
+        _verify_newest(segments, verify_ms, damaged)
+        _mend_all(files, segments, damaged, state, mend)
     return Recovered(segments, state, torn, mark)
 
 
@@ -101,22 +106,55 @@ def _drop_unborn(files: Files, segments: list[Segment], mark: Mark) -> int:
     return size
 
 
+def _check_all_sealed(files: Files, directory: Path, segments: list[Segment]) -> Damages:
+    """Bring all sealed segments' extents; those that are damaged. Each that is missing is added to the segments."""
+    damaged: Damages = {}
+    for segment, following in pairwise(list(segments)):
+        next_base = following.base_position
+        try:
+            _check_sealed(files, segment, next_base)
+        except LogDamaged as why:
+            damaged[segment] = why
+            continue
+        end = segment.end_position
+        if end == next_base:
+            continue
+        why = segment.damaged(
+            segment.size, f"it ends with position {end}, but the next segment begins with {next_base}"
+        )
+        if end > next_base:
+            raise why
+        missing = Segment(files, segment_path(directory, end), end)
+        segments.insert(segments.index(following), missing)
+        damaged[missing] = why
+    return damaged
+
+
+def _mend_all(files: Files, segments: list[Segment], damaged: Damages, state: LogState, mend: Mend) -> None:
+    """Have all damaged segments mended, the oldest first: each begins as the one before it ends."""
+    before: Segment | None = None
+    for segment, following in pairwise(segments):
+        if segment in damaged:
+            mend(DamagedSegment(segment, following, before, state, damaged[segment]))
+            _check_sealed(files, segment, following.base_position)
+            if segment.end_position != following.base_position:
+                raise segment.damaged(segment.size, f"mended, it ends with position {segment.end_position}")
+        before = segment
+
+
 def _check_sealed(files: Files, segment: Segment, next_base: int) -> None:
     """Bring a sealed segment's extent, from its index or else from the segment itself."""
     size = files.size(segment.open())
     extent = _known_extent(files, segment)
     if extent is not None and extent.covered_bytes > size:
+        segment.close()
         raise segment.damaged(size, f"{extent.covered_bytes} bytes were flushed, {size} are there")
     if extent is None or extent.covered_bytes != size or extent.end_position != next_base:
-        _seal_again(files, segment, size)
+        make_index(files, segment, size)
     else:
         segment.end_position, segment.size = extent.end_position, size
         segment.last_store_time_ms = extent.last_store_time_ms
     segment.close()
-    if segment.end_position != next_base:
-        raise segment.damaged(
-            size, f"it ends with position {segment.end_position}, but the next segment begins with {next_base}"
-        )
 
 
 def sealed_index(files: Files, segment: Segment) -> SegmentIndex:
@@ -131,7 +169,7 @@ def sealed_index(files: Files, segment: Segment) -> SegmentIndex:
     else:
         if index.extent() == segment.extent():
             return index
-    return _seal_again(files, segment, segment.size)
+    return make_index(files, segment, segment.size)
 
 
 def _known_extent(files: Files, segment: Segment) -> Extent | None:
@@ -143,8 +181,8 @@ def _known_extent(files: Files, segment: Segment) -> Extent | None:
     return extent if extent.base_position == segment.base_position else None
 
 
-def _seal_again(files: Files, segment: Segment, size: int) -> SegmentIndex:
-    """Make a sealed segment's index from its frames: all of them must be sound."""
+def make_index(files: Files, segment: Segment, size: int) -> SegmentIndex:
+    """Make a sealed segment's index from its frames: all of them must be sound. Raises `LogDamaged`, `OSError`."""
     state, index = LogState(), SegmentIndex(segment.base_position)
     try:
         _read_frames(segment, index, state, size)
@@ -236,16 +274,21 @@ def _enter(index: SegmentIndex, state: LogState, offset: int, meta: Meta, payloa
     index.add(offset, meta)
 
 
-def _verify_newest(segments: list[Segment], verify_ms: int) -> None:
-    """Verify frames that a snapshot vouches for, newest segment first, while time is left."""
+def _verify_newest(segments: list[Segment], verify_ms: int, damaged: Damages) -> None:
+    """Verify frames that a snapshot vouches for, newest segment first, while time is left. Sealed segments with bad
+    ones are damaged."""
     deadline = time.monotonic() + verify_ms / 1000
     for segment in reversed(segments):
+        if segment in damaged:
+            continue
         try:
             for _ in scan(segment, 0, segment.size):
                 if time.monotonic() > deadline:
                     return
         except Broken as broken:
-            raise segment.damaged(broken.offset, broken.reason) from None
+            damaged[segment] = segment.damaged(broken.offset, broken.reason)
+            if segment is segments[-1]:
+                raise damaged[segment] from None
         finally:
             if segment is not segments[-1]:
                 segment.close()

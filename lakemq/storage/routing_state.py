@@ -220,6 +220,13 @@ class RoutingState:
         nacked = [target for target in self.nack_targets.values() if target >= begin]
         return min(self.begin_position(self.halves, end), first_out, *nacked, *self.decisions)
 
+    def waiting_in(self, positions: BitMap64) -> int | None:
+        """The first of the positions that something which waits must still be read from, or None."""
+        read_once_more = BitMap64([*self.receipts.out, *self.nack_targets.values(), *self.decisions])
+        kinds = (self.delays, self.halves, self.nacks, self.redrives, read_once_more)
+        found = [both.min() for kind in kinds if (both := kind & positions)] if positions else []
+        return min(found, default=None)
+
     def tidy(self, min_position: int) -> None:
         """Forget what has left the log, but for what is still to be done with it: dead letters and redrives
         are read in the lake then. And decisions that are carried out."""

@@ -11,9 +11,9 @@ from lakemq.model.errors import LogDamaged, PositionGone
 from lakemq.storage.cache import FrameCache, FrameKey
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.frame import KIND_MESSAGES, Run
-from lakemq.storage.reader import Reader, read_bytes
+from lakemq.storage.reader import Reader
 from lakemq.storage.rows import Row, row_at, rows_at
-from lakemq.storage.segment import Frame, Segment
+from lakemq.storage.segment import Frame, Segment, read_bytes
 
 RECENT_BYTES_MAX = 32 * 1024 * 1024
 
@@ -109,8 +109,8 @@ class RowReader(Reader):
                 continue
             try:
                 frame = self._frame_in_memory(plan) or self._read_frame(plan)
-            except (LogDamaged, PositionGone):
-                found.damaged.extend(plan.positions)
+            except (LogDamaged, PositionGone) as why:
+                size += self._add_from_elsewhere(plan, why, found)
                 continue
             size += frame.batch.nbytes
             if frame.meta.kind == KIND_MESSAGES:
@@ -119,6 +119,29 @@ class RowReader(Reader):
             else:
                 found.lost.extend(plan.positions)
         return found
+
+    def _add_from_elsewhere(self, plan: RowsPlan, why: LogDamaged | PositionGone, found: RowsRead) -> int:
+        """The rows of a plan whose frame is damaged, as far as they are elsewhere; how much memory they take."""
+        if isinstance(why, PositionGone):
+            if plan.segment not in self._log.segments:  # retention was faster
+                found.damaged.extend(plan.positions)
+                return 0
+            why = plan.segment.damaged(plan.offset, "the file is missing")
+        try:
+            frames = self.read_elsewhere(plan.segment, plan.offset, why)
+        except LogDamaged:
+            frames = []
+        left, size = set(plan.positions), 0
+        for frame in frames:
+            first = frame.meta.first_position
+            here = [position for position in plan.positions if first <= position < first + frame.meta.count]
+            if here:
+                found.parts.append(FrameRows(frame, [position - first for position in here]))
+                left.difference_update(here)
+                size += frame.batch.nbytes
+        # What the log had must not count as lost, for good, by what something else lacks.
+        found.damaged.extend(sorted(left))
+        return size
 
     def _frame_in_memory(self, plan: RowsPlan) -> Frame | None:
         return self._in_memory((plan.segment.identity, plan.offset))

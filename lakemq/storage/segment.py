@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from lakemq.model.errors import LogDamaged
+from lakemq.model.errors import Busy, LogDamaged, PositionGone
 from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_MESSAGES, FrameError, Meta, decode_meta, open_payload
 from lakemq.storage.rows import decode_payload
@@ -109,3 +109,14 @@ class Segment:
         except FrameError as error:
             raise self.damaged(offset, error) from None
         return Frame(meta, batch)
+
+
+def read_bytes(segment: Segment, offset: int, size: int) -> memoryview:
+    """Bytes of a segment; raises `PositionGone` when it has left, and `Busy` when it can't be read now: of what
+    was read nothing is known then, so that is no damage."""
+    try:
+        return memoryview(segment.read(offset, size))
+    except FileNotFoundError:
+        raise PositionGone(f"segment {segment.path.name} has left the log") from None
+    except OSError as error:
+        raise Busy(f"segment {segment.path.name} can't be read now: {error}") from None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_HOLE, KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, Packed, Run, decode_meta, encode
+from lakemq.storage.kept import drop_kept
 from lakemq.storage.log_state import LogState
 from lakemq.storage.mask import Payload
 from lakemq.storage.recovery import sealed_index
@@ -14,7 +15,6 @@ from lakemq.storage.replay import encode_state
 from lakemq.storage.segment import Segment, segment_path
 from lakemq.storage.segment_index import SegmentIndex
 from lakemq.storage.topics import Queue, TopicTable
-from lakemq.storage.torn import drop_kept
 
 logger = logging.getLogger(__name__)
 

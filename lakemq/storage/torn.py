@@ -8,15 +8,14 @@ each frame after it, by how much of the segment was on disk as it was written.
 from __future__ import annotations
 
 import logging
-from itertools import count
 from pathlib import Path
 
 from lakemq.storage.files import Files
+from lakemq.storage.kept import TORN, free_path
 from lakemq.storage.scan import CHUNK_BYTES, Broken, find_frame, scan
 from lakemq.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
-SUFFIX = ".torn-"
 
 
 def flushed_by_later_frames(segment: Segment, broken: Broken, size: int, position_min: int) -> int | None:
@@ -48,7 +47,7 @@ def cut_tail(files: Files, segment: Segment, broken: Broken, size: int, keep: bo
 
 
 def _keep(files: Files, segment: Segment, offset: int, size: int) -> Path:
-    path = next(path for number in count(1) if not (path := _path(segment, number)).exists())
+    path = free_path(segment, TORN)
     descriptor = files.open_append(path)
     try:
         for at in range(offset, size, CHUNK_BYTES):
@@ -58,13 +57,3 @@ def _keep(files: Files, segment: Segment, offset: int, size: int) -> Path:
         files.close(descriptor)
     files.sync_dir(path.parent)
     return path
-
-
-def _path(segment: Segment, number: int) -> Path:
-    return segment.path.with_name(f"{segment.path.name}{SUFFIX}{number}")
-
-
-def drop_kept(files: Files, segment: Segment) -> None:
-    """Remove what was kept of the segment, which leaves the log."""
-    for path in segment.path.parent.glob(f"{segment.path.name}{SUFFIX}*"):
-        files.remove(path)

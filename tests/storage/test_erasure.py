@@ -12,7 +12,10 @@ from pyroaring import BitMap64
 
 from lakemq.model.errors import LakemqError, MessageNotFound, StoreUnwritable
 from lakemq.storage.appends import Key
+from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.erasure import Erased, Eraser, remove_scratch
+from lakemq.storage.reader import Reader
+from lakemq.storage.replacing import Replacing
 from lakemq.storage.row_reader import RowReader
 from lakemq.storage.verify import verify_log
 from lakemq.testing import FaultyFiles, LossyFiles
@@ -34,8 +37,12 @@ def fill(harness: LogHarness, chance: random.Random) -> list[Message]:
     return [message for message in harness.read_log() if message.topic in "ab"]
 
 
+def eraser_of(log: CommitLog, reader: Reader) -> Eraser:
+    return Eraser(log, reader, Replacing(log, reader))
+
+
 def erase(harness: LogHarness, positions: set[int]) -> Erased:
-    return harness.run(Eraser(harness.log, harness.reader).erase(BitMap64(positions)))
+    return harness.run(eraser_of(harness.log, harness.reader).erase(BitMap64(positions)))
 
 
 def check(harness: LogHarness, kept: list[Message]) -> None:
@@ -217,7 +224,7 @@ def test_a_hole_that_was_looked_up_is_no_message_to_who_reads_the_log(tmp_path: 
     stored = harness.append("a", 0, b"one", b"two", b"three")
     gone = stored.placed[1].position
     reader = RowReader(harness.log)
-    harness.run(Eraser(harness.log, reader).erase(BitMap64([gone])))
+    harness.run(eraser_of(harness.log, reader).erase(BitMap64([gone])))
     assert reader.read_rows(reader.plan_rows([gone]), 2**20).lost == [gone]
     plan = reader.plan_positions(0, harness.log.next_position, {"a"}, 2**20)
     assert [message.body for message in messages_of(reader.read_positions(plan, {"a"}))] == [b"one", b"three"]

@@ -58,7 +58,7 @@ class ColdReader:
         self._log = log
         self._reader = reader
         lake = settings.lake
-        self._history = History(lake.dir, ids, lake.cache_bytes, lambda: log.identity.log_id)
+        self.history = History(lake.dir, ids, lake.cache_bytes, lambda: log.identity.log_id)
         self._threads = ThreadPoolExecutor(THREADS, "cold", _give_way)
         self._beginnings: OrderedDict[QueueKey, _Beginning] = OrderedDict()
         self._looking: dict[QueueKey, asyncio.Task[int]] = {}
@@ -71,7 +71,7 @@ class ColdReader:
 
     def forget(self) -> None:
         """Keep nothing of the lake in memory: messages were erased."""
-        self._history.forget()
+        self.history.forget()
         self._beginnings.clear()
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class ColdReader:
     async def _look_now(self, queue: Queue) -> int:
         floor, held = queue.floor, self._log.min_position
         between = Between(floor, queue.min_offset - 1)
-        offset = await self.run(lambda: self._history.first_offset(queue.topic, queue.queue_id, between, held))
+        offset = await self.run(lambda: self.history.first_offset(queue.topic, queue.queue_id, between, held))
         now_s = asyncio.get_running_loop().time()
         self._beginnings[queue.key] = _Beginning(offset, now_s, floor, held)
         while len(self._beginnings) > BEGINNINGS_MAX:
@@ -163,7 +163,7 @@ class ColdReader:
         held = self._log.min_position
 
         def read() -> tuple[int, T] | None:
-            found = self._history.pull(wanted, held)
+            found = self.history.pull(wanted, held)
             return None if found is None else (sum([part.count for part in found[0]]), finish(*found))
 
         done = await self.run(read)
@@ -186,7 +186,7 @@ class ColdReader:
         """The messages at these positions, which have left the log, ascending and not none, as
         `cold_rows.COLD`; None: there is no lake that holds them. Raises `LakeUnreadable`."""
         held = self._log.min_position
-        found = await self.run(lambda: self._history.messages(positions, held))
+        found = await self.run(lambda: self.history.messages(positions, held))
         self.messages_read += 0 if found is None else found.num_rows
         return found
 
@@ -208,7 +208,7 @@ class ColdReader:
         if position <= self._log.min_position and self._may_be_cold(queue):
             between, held = Between(queue.floor, queue.min_offset - 1), self._log.min_position
             offset = await self.run(
-                lambda: self._history.first_offset(queue.topic, queue.queue_id, between, held, timestamp_ms)
+                lambda: self.history.first_offset(queue.topic, queue.queue_id, between, held, timestamp_ms)
             )
             if offset is not None:
                 return offset
@@ -220,7 +220,7 @@ class ColdReader:
         """The positions of the newest messages with that key by the lake's index, descending, and the
         position up to which it goes: 0 when there is none. Raises `LakeUnreadable`."""
         held = self._log.min_position
-        found = await self.run(lambda: self._history.positions_of_key(topic, key, times, messages_max, held))
+        found = await self.run(lambda: self.history.positions_of_key(topic, key, times, messages_max, held))
         return ([], 0) if found is None else found
 
 

@@ -175,6 +175,24 @@ class History:
 
         return self._anew(read)
 
+    def stretch(self, begin: int, end: int, held: int, bytes_max: int) -> tuple[pa.RecordBatch, int] | None:
+        """The messages at positions `begin ≤ p < end`, ascending, as `COLD`, as far as they take about so many
+        bytes of memory; and the position to go on with, above `begin`."""
+
+        def read() -> tuple[pa.RecordBatch, int] | None:
+            version, reached = self._version(self._messages, held), end
+            if version is None:
+                return None
+            while True:
+                bounds: Bounds = {"broker": equal(self._broker), "position": Between(begin, reached - 1)}
+                try:
+                    limit = bytes_max if reached - begin > 1 else None
+                    return self._read(version, bounds, "position", limit), reached
+                except TooMuch:
+                    reached = begin + (reached - begin + 3) // 4
+
+        return self._anew(read)
+
     def positions_of_key(
         self, topic: str, key: str, times: tuple[int, int], messages_max: int, held: int
     ) -> tuple[list[int], int] | None:

@@ -1,0 +1,40 @@
+"""A sealed segment that can't be read whole, and what is known around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lakemq.model.errors import LogDamaged
+from lakemq.storage.log_state import LogState
+from lakemq.storage.segment import Segment
+
+
+class DamagedSegment(NamedTuple):
+    """`segment`, whose file may be missing, is damaged, for the reason `why`. It ends where `following` begins.
+    `before`: the segment before it, None for the log's first. `state`: the log's, as it is now."""
+
+    segment: Segment
+    following: Segment
+    before: Segment | None
+    state: LogState
+    why: LogDamaged
+
+    @property
+    def end_position(self) -> int:
+        """The position after the segment's last one."""
+        return self.following.base_position
+
+    def refused(self, why_not: str) -> LogDamaged:
+        """The error for one that nothing else stands in for."""
+        return LogDamaged(f"{self.why.detail}; {why_not}; lakemq log repair makes holes of what can't be read")
+
+
+Mend = Callable[[DamagedSegment], None]
+"""Puts a sound file in the segment's place, with all that the damaged one held. Raises `LogDamaged` where that
+can't be proved, `OSError`."""
+
+
+def refuse_to_mend(damaged: DamagedSegment) -> None:
+    """Mends nothing."""
+    raise damaged.why
