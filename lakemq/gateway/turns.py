@@ -58,13 +58,16 @@ class Turns:
         long = now - self._begun_s > TURN_S
         self._at_once = max(self._at_once // 2, 1) if long else min(self._at_once + 1, BEGUN_MAX)
         begun = 0
-        while self._waiting and begun < self._at_once and self._clock() - now < TURN_S:
-            self._waiting.popitem(last=False)[0].go_on()
-            begun += 1
-        # Once more even if nobody waits: what was begun is seen to first, and so it is known how long that took.
-        self._scheduled, self._begun_s = begun > 0, now
-        if begun:
-            asyncio.get_running_loop().call_soon(self.run)
+        try:
+            # One always: where the process was held up just here none would begin, and nobody would come back to them.
+            while self._waiting and begun < self._at_once and (not begun or self._clock() - now < TURN_S):
+                begun += 1
+                self._waiting.popitem(last=False)[0].go_on()
+        finally:
+            # Once more even if nobody waits: what was begun is seen to first, and so it is known how long that took.
+            self._scheduled, self._begun_s = begun > 0, now
+            if begun:
+                asyncio.get_running_loop().call_soon(self.run)
 
 
 class Unread:

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from typing import Any
 from uuid import UUID, uuid4
 
+from lakemq.model.errors import LogVersion
 from lakemq.storage.frame import LogEpoch, Meta
 
 FIRST_EPOCH = 1
@@ -65,7 +66,12 @@ class LogIdentity:
         return {"id": self.log_id, "key": self.key.hex(), "epochs": [list(pair) for pair in self.epochs]}
 
     def restore(self, dumped: dict[str, Any]) -> None:
-        """Become what `dump` said. Raises `KeyError` for a log that has no key, as those of before had none."""
+        """Become what `dump` said. Raises `LogVersion` for a log without a key, as those of before have none."""
+        if "key" not in dumped:
+            raise LogVersion(
+                "the log was begun by a lakemq of before receipts and transactions had nonces: let that one bring it"
+                " to the lake, then begin a new log by moving the folder away"
+            )
         self.key = bytes.fromhex(dumped["key"])
         self._epochs = [epoch for epoch, _ in dumped["epochs"]]
         self._first_positions = [position for _, position in dumped["epochs"]]

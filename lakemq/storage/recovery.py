@@ -72,6 +72,17 @@ def recover(
     lost in no other way than by the machine's end.
     """
     segments = list_segments(files, directory)
+    try:
+        return _recover(files, directory, segments, verify_ms, memory_survives, mend)
+    except BaseException:
+        for segment in segments:
+            segment.close()
+        raise
+
+
+def _recover(
+    files: Files, directory: Path, segments: list[Segment], verify_ms: int, memory_survives: bool, mend: Mend
+) -> Recovered:
     mark = read_flush_mark(files, directory)
     torn = _drop_unborn(files, segments, mark)
     flushed = _flushed_bytes(directory, segments, mark)

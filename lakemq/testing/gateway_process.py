@@ -36,7 +36,7 @@ class GatewayProcess:
         options: dict[str, object],
         clock_offset_ms: int | Path = 0,
         module: str | None = None,
-        spawn: Spawn | None = None,
+        spawn: Any = None,
     ) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
         environment |= {"LAKEMQ_GATEWAY__PORT": "0", "LAKEMQ_STORAGE__DATA_DIR": str(data_dir)}
@@ -98,7 +98,7 @@ class GatewayProcess:
 
 
 def start_gateway(
-    data_dir: Path, clock_offset_ms: Any = 0, module: Any = None, spawn: Spawn | None = None, **options: Any
+    data_dir: Path, clock_offset_ms: Any = 0, module: Any = None, spawn: Any = None, **options: Any
 ) -> GatewayProcess:
     """Start a gateway and wait until it is ready; raises `RuntimeError` with its log if it isn't.
 

@@ -44,14 +44,10 @@ def test_the_gateways_names_are_taken_without_a_port_and_with_any_that_may_be_fo
     assert ask((b"host", name + port)) == "fine"
 
 
-OTHER_HOSTS = [b"evil.example", b"evil.example:8080", b"localhost.evil.example", b"", b"[", b"\xff", b"127.0.0.2:8080"]
-OTHER_HOSTS += [
-    b"127.0.0.1:",
-    b"127.0.0.1:80:1",
-    b"localhost:123456",
-    b"localhost:80.evil.example",
-    b"127.0.0.1.evil:80",
-]
+OTHER_HOSTS = [
+    b"evil.example", b"evil.example:8080", b"localhost.evil.example", b"", b"[", b"\xff", b"127.0.0.2:8080",
+    b"127.0.0.1:", b"127.0.0.1:80:1", b"localhost:123456", b"localhost:80.evil.example", b"127.0.0.1.evil:80",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("host", OTHER_HOSTS)

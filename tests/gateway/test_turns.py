@@ -58,6 +58,29 @@ def test_everybody_goes_on_by_one_before_anybody_does_by_two() -> None:
     assert order == clients * 3
 
 
+def test_a_process_that_is_held_up_between_any_two_lines_forgets_nobody() -> None:
+    clock = iter(range(1_000_000))  # each look at it finds a second gone
+    clients = [Client(1) for _ in range(5)]
+    run(Turns(lambda: float(next(clock))), clients)
+    assert [client.left for client in clients] == [0] * 5
+
+
+def test_one_that_fails_takes_no_turns_from_the_others() -> None:
+    def fail(_: Client) -> None:
+        raise ValueError("as no connection should")
+
+    async def go() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        turns, others = Turns(lambda: 0.0), [Client(1), Client(1)]
+        for client in (Client(1, fail), *others):
+            turns.add(client)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert [client.left for client in others] == [0, 0]
+
+    asyncio.run(go())
+
+
 def test_what_takes_long_is_begun_one_by_one_and_what_is_quick_by_many() -> None:
     now = 0.0
 

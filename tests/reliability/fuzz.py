@@ -30,8 +30,8 @@ def requests(seed: int, seconds: float) -> Done:
 
 
 PARTS = {
-    "bodies": Part("fuzzed bodies", bodies, "bodies", 2_500_000),
-    "frames": Part("fuzzed frames", frames, "frames", 2_500_000),
+    "bodies": Part("fuzzed bodies", bodies, "bodies", 1_000_000),
+    "frames": Part("fuzzed frames", frames, "frames", 4_000_000),
     "requests": Part("fuzzed requests", requests, "requests", 300_000),
 }
 

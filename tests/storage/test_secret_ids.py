@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lakemq.model.errors import LogVersion
 from lakemq.model.ids import NONCE_DIGITS, split_nonce
 from lakemq.storage.frame import LogEpoch
 from lakemq.storage.log_identity import LogIdentity, new_log_id
@@ -61,5 +62,5 @@ def test_a_log_with_the_same_key_and_another_id_has_other_nonces(identity: LogId
 
 
 def test_a_log_without_a_key_is_refused() -> None:
-    with pytest.raises(KeyError, match="key"):
+    with pytest.raises(LogVersion, match="nonces"):
         LogIdentity().restore({"id": str(new_log_id()), "epochs": [[1, 0]]})
