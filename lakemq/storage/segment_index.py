@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from crc32c import crc32c
 
-from lakemq.storage.frame import KIND_MESSAGES, Meta
+from lakemq.storage.frame import KIND_HOLE, KIND_MESSAGES, Meta
 
 _PREAMBLE = struct.Struct("<4sIIIIIQQQQ")
 _EXTENT = struct.Struct("<QQQQ")
@@ -109,7 +109,8 @@ class SegmentIndex:
         """Enter the frame at byte `offset`, the next one of the segment."""
         self.positions.append(meta.first_position)
         self.offsets.append(offset)
-        self.times.append(meta.store_time_ms)
+        # Nothing was stored when a hole was made: whoever looks for that time wants what comes after it.
+        self.times.append(self.last_store_time_ms if meta.kind == KIND_HOLE else meta.store_time_ms)
         # The runs of a hole are lost rows: nothing to find there.
         for run in meta.runs if meta.kind == KIND_MESSAGES else ():
             self.add_run((run.topic, run.queue_id), run.first_queue_offset, run.count, offset)

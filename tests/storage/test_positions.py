@@ -112,6 +112,21 @@ def test_a_read_passes_over_a_gap_in_one_step(harness: LogHarness) -> None:
         assert (plan.begin, plan.end, plan.extents) == (offset, end, [])
 
 
+def test_a_time_finds_a_message_and_no_gap(harness: LogHarness) -> None:
+    harness.append("a", 0, b"kept")
+    kept = harness.log.next_position - 1
+    _lose_the_tail(harness, harness.active.size)
+    harness.clock.time_ms += 5
+    harness.open()
+    after, time_ms = harness.log.next_position, harness.clock.time_ms
+    harness.clock.time_ms += 5
+    harness.append("a", 0, b"next")
+    harness.reopen()
+    assert harness.reader.position_at_time(time_ms - 5) <= kept
+    for later_ms in (time_ms, time_ms + 5):
+        assert harness.reader.position_at_time(later_ms) == after
+
+
 @pytest.mark.parametrize("content", [None, b"", b"x" * 32])
 def test_without_its_bound_a_log_goes_on_far_beyond(
     harness: LogHarness, caplog: pytest.LogCaptureFixture, content: bytes | None
