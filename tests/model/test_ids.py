@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemq.model.errors import MessageNotFound
-from lakemq.model.ids import format_message_id, is_broker_name, parse_message_id
+from lakemq.model.ids import broker_of_id, format_message_id, is_broker_name, parse_message_id
 
 BROKERS = st.from_regex(r"[A-Za-z0-9_-]{1,63}", fullmatch=True)
 LIFE = "0123456789ab-1"
@@ -52,3 +52,13 @@ def test_no_text_breaks_the_parser(text: str) -> None:
 )
 def test_a_broker_name_fits_into_an_id(name: str, fits: bool) -> None:
     assert is_broker_name(name) is fits
+
+
+@pytest.mark.parametrize("rest", ["", "-0123456789abcdef", "-0123", " and more"])
+def test_what_begins_as_an_id_names_its_broker(rest: str) -> None:
+    assert broker_of_id(format_message_id("orders-1", "0123456789ab", 2, 7) + rest) == "orders-1"
+
+
+@pytest.mark.parametrize("text", ["", "orders-1", "orders-1.7", "a.0123456789AB-1.7", "..", "ä.0123456789ab-1.7"])
+def test_what_does_not_names_none(text: str) -> None:
+    assert broker_of_id(text) is None
