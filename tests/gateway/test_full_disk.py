@@ -11,6 +11,7 @@ import pytest
 
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, is_problem, produce, pull, pull_all, put_topic
+from tests.gateway.routing import wait_until
 
 MIB = 1024 * 1024
 
@@ -61,14 +62,14 @@ def test_a_full_disk_is_a_503_until_there_is_room(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 8 * MIB)
     data_dir = small_disk / "data"
-    options = {"storage__compression": "none", "storage__free_bytes_min": 0}
+    # More than one of the messages, so that housekeeping finds no room either while the ballast is there.
+    options = {"storage__compression": "none", "storage__free_bytes_min": MIB}
     with start_gateway(data_dir, **options) as gateway, connect(gateway) as http:
         put_topic(http, "t")
         stored = fill(http)
         check_reads_go_on(http, stored)
         ballast.unlink()
-        while http.get("/readyz").status_code != 200:
-            pass
+        wait_until(lambda: http.get("/readyz").status_code == 200)
         produce(http, "t", "again", ack="sync")
         assert [message["body"][:8] for message in pull_all(http, "t")] == [*stored, "again"]
         assert gateway.stop() == 0
@@ -98,7 +99,6 @@ def test_a_file_that_may_grow_no_further_is_a_503_until_it_may(tmp_path: Path) -
         stored = fill(http)
         assert [message["body"][:8] for message in pull_all(http, "t")] == stored
         resource.prlimit(gateway.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        while http.get("/readyz").status_code != 200:
-            pass
+        wait_until(lambda: http.get("/readyz").status_code == 200)
         produce(http, "t", "again")
         assert [message["body"][:8] for message in pull_all(http, "t")] == [*stored, "again"]
