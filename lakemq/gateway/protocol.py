@@ -14,7 +14,8 @@ from lakemq.gateway.asgi import App, Receive, Scope, Send, send_answer
 from lakemq.gateway.counters import Counters
 from lakemq.gateway.guard import Guard
 from lakemq.gateway.problems import Answer, make_problem, to_bytes
-from lakemq.gateway.quick import Quick
+from lakemq.gateway.quick import Quick, Wanted
+from lakemq.gateway.quick_cycle import QuickCycle, Repeated
 from lakemq.gateway.turns import Ahead, Turns, Unread
 from lakemq.gateway.watch import Phase, Unsent, Uploads
 from lakemq.settings import Gateway
@@ -41,39 +42,6 @@ def _too_many(whose: str) -> Answer:
     return make_problem("busy", f"{whose} as many connections as it may", [(b"connection", b"close")])
 
 
-class _NoEvent:
-    def set(self) -> None:
-        """Nobody waits."""
-
-
-class QuickCycle:
-    """Stands for uvicorn's cycle of a request that is served without ASGI."""
-
-    __slots__ = ("_connection", "disconnected", "keep_alive", "response_complete")
-    response_started = False
-    more_body = False
-    message_event = _NoEvent()
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self.keep_alive = True
-        self.response_complete = False
-        self.disconnected = False
-
-    def answer(self, data: bytes) -> None:
-        """Write the whole answer."""
-        connection = self._connection
-        self.response_complete = True
-        if self.disconnected or connection.transport.is_closing():
-            return
-        if not self.keep_alive:
-            data = data.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n", 1)
-        connection.transport.write(data)
-        if not self.keep_alive:
-            connection.transport.close()
-        connection.on_response_complete()
-
-
 class _Flow(FlowControl):
     """Doesn't read on while there is something to do that came ahead of its turn."""
 
@@ -98,6 +66,9 @@ class Connection(HttpToolsProtocol):
         self._upgrading = False
         self._running: Any = None
         self._held: list[bytes] | None = None
+        self._came: bytes | None = None
+        self._whole = False
+        self._repeated: Repeated | None = None
         self._refused = False
         self._number = 0
         self._phase = _IDLE
@@ -135,11 +106,43 @@ class Connection(HttpToolsProtocol):
             self._unread.add(data)
             self._read_on()
             return
+        repeated = self._repeated
+        if repeated is not None and len(data) == repeated.bytes and self._serve_again(data, repeated):
+            return
+        self._came = data if self._is_between else None
         self._parse(data)
+        self._came = None
         if self._held is not None:  # the rest of the body is still to come
             self._go_the_long_way()
         if self.pipeline:
             self._wait_for_turn()
+
+    @property
+    def _is_between(self) -> bool:
+        """Whether what comes next begins a request, after others, and none is being served."""
+        cycle = self.cycle
+        return self._whole and bool(cycle) and cycle.response_complete and not self.pipeline
+
+    def _serve_again(self, data: bytes, repeated: Repeated) -> bool:
+        """Serve the request when its head is that of the last quick one; False when it has to be parsed."""
+        head, _, wanted = repeated
+        if not data.startswith(head) or not self._is_between or self.flow.write_paused:
+            return False
+        cycle = QuickCycle(self)
+        if not self.quick.serve(cycle, wanted, data[len(head) :]):
+            return False
+        self._number += 1
+        self.cycle = cycle  # pyright: ignore[reportAttributeAccessIssue]  pipelined requests wait for it
+        self._running = cycle
+        return True
+
+    def _remember(self, wanted: Wanted, body: bytes) -> None:
+        """The quick request that was just served came as `_came`. Its head is remembered if nothing else did."""
+        came = self._came
+        if came is None:
+            return
+        size = came.find(b"\r\n\r\n") + 4
+        self._repeated = Repeated(came[:size], len(came), wanted) if size + len(body) == len(came) else None
 
     def _read_on(self) -> None:
         """Take in what has come, up to the first whole request: what follows is ahead of its turn."""
@@ -215,6 +218,7 @@ class Connection(HttpToolsProtocol):
         return b"\r\n".join([*lines, b"", b""])
 
     def on_message_begin(self) -> None:
+        self._whole = False
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
@@ -272,13 +276,16 @@ class Connection(HttpToolsProtocol):
             self._take(piece)
 
     def on_message_complete(self) -> None:
+        self._whole = True
         self._phase = _SERVED
         held = self._held
         if held is not None:
             body = held[0] if len(held) == 1 else b"".join(held)
             cycle = QuickCycle(self)
-            if self.quick.serve(cycle, self.url, self.headers, body):
+            wanted = self.quick.look(self.url, self.headers)
+            if wanted is not None and self.quick.serve(cycle, wanted, body):
                 self._held = None
+                self._remember(wanted, body)
                 self._begun = True
                 self.cycle = cycle  # pyright: ignore[reportAttributeAccessIssue]  pipelined requests wait for it
                 self._running = cycle

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.problems import answer_to, to_bytes
@@ -26,6 +26,17 @@ _HALF = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/transactions\?producer_g
 _RESOLVE = b"/v1/transactions/"
 _RESOLUTION_BYTES_MAX = 512
 _DIGITS_MAX = 18
+
+
+class Wanted(NamedTuple):
+    """What a request's line and headers ask for: the same of each request whose head is the same.
+
+    A message of `topic`, a half of it where there is a `group`; or, with no topic, how to resolve what `url` names."""
+
+    url: bytes
+    topic: str | None
+    group: str | None = None
+    properties: dict[str, str] | None = None
 
 
 class Answering(Protocol):
@@ -117,40 +128,45 @@ class Quick:
         self.counters = broker.counters
         self.transactions = broker.router.transactions
 
-    def serve(self, connection: Answering, url: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
-        """Take a POST; False when it has to go the long way, and nothing has happened."""
-        if self._sync or self._log.backlogged:
+    def look(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> Wanted | None:
+        """What a POST asks for; None when it has to go the long way."""
+        if url.startswith(_RESOLVE):
+            return Wanted(url, None) if _is_plain_json(headers) else None
+        place = _place(url)
+        if place is None or (properties := plain_properties(headers)) is None:
+            return None
+        return Wanted(url, *place, properties)
+
+    def serve(self, connection: Answering, wanted: Wanted, body: bytes) -> bool:
+        """Do what is asked for; False when it has to go the long way, and nothing has happened."""
+        log = self._log
+        if self._sync or log.backlogged:
             return False
         size = len(body)
         if size > self._bytes_max:
             return False
-        if url.startswith(_RESOLVE):
-            return self._resolve(connection, url, headers, body)
-        place = _place(url)
-        if place is None or (properties := plain_properties(headers)) is None:
-            return False
-        name, group = place
+        url, name, group, properties = wanted
+        if name is None:
+            return self._resolve(connection, url, body)
         topic = self._open_topics.get(name)
-        if topic is None or not topic.open:
+        if topic is None or not topic.open or properties is None:
             return False
         if group is None:
-            self._log.append_one_for(body_row(body, properties), topic.next_queue(), _Message(self, connection, size))
+            log.append_one_for(body_row(body, properties), topic.next_queue(), _Message(self, connection, size))
             return True
-        halves = self._log.topics.find(HALF_TOPIC)
+        halves = log.topics.find(HALF_TOPIC)
         if halves is None or not self.transactions.has_room():
             return False
         queue_id = topic.next_queue().queue_id
         row = change_row(body_row(body, properties), real_topic=name, real_queue_id=queue_id, group=group)
-        self._log.append_one_for(row, halves.queues[0], _Half(self, connection, row))
+        log.append_one_for(row, halves.queues[0], _Half(self, connection, row))
         return True
 
-    def _resolve(self, connection: Answering, url: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+    def _resolve(self, connection: Answering, url: bytes, body: bytes) -> bool:
         transaction_id = url[len(_RESOLVE) :]
         prefix = self.ids.prefix_bytes
         number, _, nonce = transaction_id[len(prefix) :].partition(b"-")
         if not transaction_id.startswith(prefix) or not number.isdigit() or len(body) > _RESOLUTION_BYTES_MAX:
-            return False
-        if not _is_plain_json(headers):
             return False
         resolution = _resolution(body)
         if resolution is None or resolution[1] != "commit":

@@ -262,7 +262,7 @@ class CommitLog:
     @property
     def backlogged(self) -> bool:
         """Whether more waits for the disk than the bound allows: produce should wait for a flush."""
-        return self.flusher.dirty_bytes > self.settings.dirty_bytes_max
+        return self.flusher.dirty_bytes > self.flusher.dirty_bytes_max
 
     def _schedule(self) -> None:
         if not self._scheduled:

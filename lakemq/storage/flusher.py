@@ -39,6 +39,8 @@ class Flusher:
         self.written_position = position
         self.flushed_position = position
         self.dirty_bytes = 0
+        self.dirty_bytes_max = settings.dirty_bytes_max
+        """More should wait; each request asks, and looks into settings take long."""
         self.failure: str | None = None
 
     def wrote(self, position: int, size: int) -> None:

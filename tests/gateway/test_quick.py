@@ -139,6 +139,52 @@ def test_requests_that_come_together_are_answered_in_order(
     assert [m["body"] for m in pull_all(http, topic)] == ["warm", "0", "1", "3"]
 
 
+def test_a_head_that_comes_again_is_looked_at_again_where_it_matters(
+    gateway: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    put_topic(http, topic)
+    target = f"/v1/topics/{topic}/messages"
+    with Client(gateway) as client:
+        for body in (b"aaa", b"bbb", b"ccc"):
+            client.quick(build(target, body))
+            assert client.answer()[0] == 200
+        client.long(build(target, b"ddd"))
+        assert client.answer()[0] == 200
+        client.quick(build(target, b"eee"), build(target, b"fff"))
+        client.quick(build(target, b"ggg"))
+        assert [client.answer()[0] for _ in "efg"] == [200] * 3
+        bodies = ["aaa", "bbb", "ccc", "ddd", "eee", "fff", "ggg"]
+        assert [m["body"] for m in pull_all(http, topic)] == bodies
+        http.delete(f"/v1/topics/{topic}").raise_for_status()
+        client.quick(build(target, b"hhh"))
+        assert client.answer()[0] == 200
+    assert [m["body"] for m in pull_all(http, topic)] == ["hhh"]  # of the topic that was made anew
+
+
+def test_what_looks_like_a_request_within_another_is_none(
+    gateway: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    """A piece as long as the last request, and with its head, counts as one only where a request may begin."""
+    put_topic(http, topic)
+    target = f"/v1/topics/{topic}/messages"
+    again = build(target, b"again")
+    with Client(gateway) as client:
+        for _ in range(3):
+            client.quick(again)
+            assert client.answer()[0] == 200
+        whole = build(target, b"begin" + again)
+        client.quick(whole[: -len(again)])
+        time.sleep(0.05)
+        client.quick(again)
+        assert client.answer()[0] == 200
+        client.quick(build("/v1/nowhere", b"") + b"POST ")  # the next request has begun, after one that isn't quick
+        assert client.answer()[0] == 404
+        client.quick(again)
+        assert client.answer()[0] == 400
+        assert client.ended()
+    assert [m["body"] for m in pull_all(http, topic)] == ["again"] * 3 + [("begin" + again.decode())]
+
+
 def test_a_client_that_asks_for_it_is_let_go(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
     put_topic(http, topic)
     request = build(f"/v1/topics/{topic}/messages", b"x")
