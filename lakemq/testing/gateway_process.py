@@ -72,6 +72,10 @@ class GatewayProcess:
         """The process's id."""
         return self._process.pid
 
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._process.poll()
+
     def kill(self) -> None:
         """kill -9: what a crash does."""
         self._process.kill()
@@ -84,7 +88,11 @@ class GatewayProcess:
         return self._wait()
 
     def _wait(self) -> int:
-        code = self._process.wait(START_S_MAX)
+        try:
+            code = self._process.wait(START_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise RuntimeError(f"the gateway did not end within {START_S_MAX} s: {''.join(self.log)}") from None
         self._reader.join(START_S_MAX)
         if self._process.stderr is not None:
             self._process.stderr.close()

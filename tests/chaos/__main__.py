@@ -20,6 +20,7 @@ from pathlib import Path
 
 from lakemq.testing.history import Recorder
 from tests.chaos.run import FAULTS, Outcome, Run
+from tests.reliability.fork_server import ForkServer
 from tests.reliability.results import RUNS, append
 
 SMALL_DISK = "size=400m"
@@ -40,14 +41,15 @@ def folder(small_disk: bool) -> Generator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def one(seed: int, seconds: float, kinds: list[str], keep: Path) -> Outcome:
+def one(seed: int, seconds: float, kinds: list[str], keep: Path, forks: ForkServer) -> Outcome:
     """One run; its history stays in `keep` when it fails."""
     history = keep / f"chaos-{seed}.jsonl"
     with folder("disk" in kinds) as path, Recorder(history) as recorder:
-        run = Run(path / "data", recorder, seed, kinds)
+        run = Run(path / "data", recorder, seed, kinds, forks=forks)
         outcome = run.run(seconds)
         if outcome.findings:
-            shutil.copytree(path / "data", keep / f"chaos-{seed}-data", dirs_exist_ok=True)
+            if run.target.data_dir.is_dir():
+                shutil.copytree(run.target.data_dir, keep / f"chaos-{seed}-data", dirs_exist_ok=True)
             (keep / f"chaos-{seed}.log").write_text("".join(run.target.log))
         else:
             history.unlink()
@@ -70,11 +72,16 @@ def main() -> int:
         kinds.remove("disk")
     seed: int = random.SystemRandom().randrange(2**31) if arguments.seed is None else arguments.seed
     arguments.keep.mkdir(parents=True, exist_ok=True)
+    with ForkServer("lakemq.gateway.server", "lakemq.testing.clocks") as forks:
+        return _runs(arguments, kinds, seed, forks)
+
+
+def _runs(arguments: argparse.Namespace, kinds: list[str], seed: int, forks: ForkServer) -> int:
     end = time.monotonic() + arguments.minutes * 60
     failed = 0
     while True:
         begun = time.monotonic()
-        outcome = one(seed, min(arguments.run_seconds, arguments.minutes * 60), kinds, arguments.keep)
+        outcome = one(seed, min(arguments.run_seconds, arguments.minutes * 60), kinds, arguments.keep, forks)
         findings = [str(each) for each in outcome.findings]
         append("chaos", seed, time.monotonic() - begun, dict(outcome.counts), findings, arguments.results)
         sys.stdout.write(f"seed {seed}: {dict(outcome.counts)}\n")

@@ -14,6 +14,7 @@ from tests.chaos.target import Target
 
 TIMEOUT_S = 30.0
 PAUSE_S = 0.05
+PROBLEM = "application/problem+json"
 TLS = ssl.create_default_context()
 """Unused; to make one for each client takes longer than all else of it."""
 
@@ -40,11 +41,15 @@ class Caller:
         if response is not None and response.is_success:
             return response
         if response is not None:
-            self.refused += 1
-            # What a 5xx says may come after the message was written: whether it stays nobody knows.
-            self.recorder.end(number, "unknown" if response.status_code >= 500 else "failed")
+            self.refuse(number, response)
         time.sleep(PAUSE_S)
         return None
+
+    def refuse(self, number: int, response: httpx.Response) -> None:
+        """Record an answer that is no success."""
+        self.refused += 1
+        # What a 5xx says may come after the message was written: whether it stays nobody knows.
+        self.recorder.end(number, "unknown" if response.status_code >= 500 else "failed", code=code_of(response))
 
     def send(self, number: int, method: str, path: str, **options: Any) -> httpx.Response | None:
         http = self._connect()
@@ -78,6 +83,13 @@ class Caller:
         if self._http is not None:
             self._http.close()
             self._http = None
+
+
+def code_of(response: httpx.Response) -> str | None:
+    """The code of an error."""
+    if response.headers.get("content-type") != PROBLEM:
+        return None
+    return response.json().get("code")
 
 
 def row_of(message: dict[str, Any]) -> list[Any]:

@@ -12,10 +12,13 @@ from typing import Any
 
 from lakemq import settings
 from lakemq.gateway import serve
+from lakemq.gateway.receive.acknowledger import EXPIRED, OK, Acknowledger
 from lakemq.gateway.routing import deliveries
 from lakemq.gateway.routing.executor import Executor
 from lakemq.gateway.routing.inner_wheel import InnerWheel
+from lakemq.gateway.routing.transactions import Transactions
 from lakemq.model.errors import LakemqError
+from lakemq.model.names import DECISION_TOPIC
 from lakemq.storage import lost_tail
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.files import Files
@@ -25,10 +28,14 @@ from lakemq.storage.group_state import GroupState
 from lakemq.storage.positions import Reserved
 from lakemq.storage.recovery import list_segments
 from lakemq.storage.scan import scan
+from lakemq.storage.topics import TopicTable
 from lakemq.testing.clocks import FileClock
 
 DROPPED_FRAMES = 20
 EARLY_MS = 100
+NEVER = 2**62
+ENDS_AT_BYTES = 20_000
+ENDED = 7
 
 
 def early(_: Path) -> None:
@@ -56,16 +63,64 @@ def double(_: Path) -> None:
 
 def offset(_: Path) -> None:
     """Committed offsets are forgotten by a start."""
-    open_log: Any = CommitLog.open
 
-    def open_and_forget(self: CommitLog, *others: Any) -> Any:
-        opened = open_log(self, *others)
-        groups: GroupState = self.state.groups
+    def forget(log: CommitLog) -> None:
+        groups: GroupState = log.state.groups
         for group in groups:
             group.offsets.clear()
+
+    _after_open(forget)
+
+
+def _after_open(spoil: Callable[[CommitLog], object]) -> None:
+    open_log: Any = CommitLog.open
+
+    def open_and_spoil(self: CommitLog, *others: Any) -> Any:
+        opened = open_log(self, *others)
+        spoil(self)
         return opened
 
-    setattr(CommitLog, "open", open_and_forget)  # noqa: B010  its type is another
+    setattr(CommitLog, "open", open_and_spoil)  # noqa: B010  its type is another
+
+
+def delays(_: Path) -> None:
+    """A start forgets the messages that wait."""
+    _after_open(lambda log: log.routing.delays.clear())
+
+
+def halves(_: Path) -> None:
+    """A start takes the transactions that are open for committed."""
+
+    def commit_all(log: CommitLog) -> None:
+        transactions = log.routing.transactions
+        for half in list(transactions.over(NEVER, 0, 0)):
+            transactions.resolve(half.origin, "commit", half.stored_ms)
+
+    _after_open(commit_all)
+
+
+def commits(_: Path) -> None:
+    """What is committed goes to a topic that nobody reads."""
+    copy: Any = getattr(Transactions, "_copy")  # noqa: B009  pyright calls it private
+
+    def copy_elsewhere(self: Transactions, *others: Any) -> Any:
+        row, queue = copy(self, *others)
+        topics: TopicTable = self._executor.log.topics  # pyright: ignore[reportPrivateUsage]
+        return row, queue if topics.find(DECISION_TOPIC) is None else topics.queue(DECISION_TOPIC, 0)
+
+    setattr(Transactions, "_copy", copy_elsewhere)  # noqa: B010
+
+
+def receipts(_: Path) -> None:
+    """Receipts that are over, or were lost, work."""
+    status = Acknowledger.status
+
+    def status_of_any(self: Acknowledger, group: str, receipt: int) -> str:
+        found = status(self, group, receipt)
+        return OK if found == EXPIRED else found
+
+    Acknowledger.status = status_of_any
+    Acknowledger.status_of_other = lambda self, receipt: OK
 
 
 def frame(directory: Path) -> None:
@@ -97,8 +152,28 @@ def sync(_: Path) -> None:
     Files.sync = sync_nothing
 
 
+def refuse(directory: Path) -> None:
+    """It starts once only."""
+    if list_segments(Files(), directory):
+        sys.exit("it does not start again")
+
+
+def end(directory: Path) -> None:
+    """It ends by itself once there is enough in it."""
+    write: Any = Files.append
+
+    def write_and_end(self: Files, *others: Any) -> Any:
+        segments = list_segments(self, directory)
+        if segments and segments[-1].path.stat().st_size > ENDS_AT_BYTES:
+            os._exit(ENDED)
+        return write(self, *others)
+
+    setattr(Files, "append", write_and_end)  # noqa: B010
+
+
 BUGS: dict[str, Callable[[Path], None]] = {
     "early": early, "double": double, "offset": offset, "frame": frame, "reuse": reuse, "sync": sync,
+    "delays": delays, "halves": halves, "commits": commits, "receipts": receipts, "refuse": refuse, "end": end,
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from tests.chaos.caller import Caller, Violation
 from tests.chaos.scan import scan
 from tests.chaos.target import Target
 from tests.chaos.workers import DELAYED, QUEUES, RECEIVED, SUNK, TOPIC, TRANSACTED, WORKERS, Worker
+from tests.reliability.fork_server import ForkServer
 
 OPTIONS: dict[str, object] = {
     "storage__segment_bytes": 4 * 1024 * 1024,
@@ -27,6 +29,8 @@ OPTIONS: dict[str, object] = {
 }
 SETTLE_S_MAX = 60.0
 STEP_PAUSE_S = 0.03
+SAID_LINES_MAX = 10
+SAID_CHARACTERS_MAX = 1_000
 RUNNING_S = (0.3, 2.5)
 
 
@@ -80,19 +84,38 @@ class Run:
         kinds: Sequence[str],
         workers: Sequence[str] = tuple(WORKERS),
         module: str | None = None,
+        forks: ForkServer | None = None,
     ) -> None:
+        self._seed = seed
         self._chance = random.Random(seed)
         self._kinds = kinds
         self._workers = workers
         self._over = threading.Event()
         self._recorder = recorder
-        self.target = Target(data_dir, recorder, OPTIONS, None, module)
+        self.target = Target(data_dir, recorder, OPTIONS, None, module, forks)
         self.outcome = Outcome()
 
     def run(self, seconds: float, faults_min: int = 1, settle_s: float = SETTLE_S_MAX) -> Outcome:
-        """Load and faults for so long, then the check."""
-        self.target.start()
+        """Load and faults for so long, then the check. A broker that does not start again, or ends by itself, is a
+        finding too."""
         try:
+            self._run(seconds, faults_min, settle_s)
+        except Exception as error:  # noqa: BLE001  whatever it is, the run has failed and must say so
+            self.outcome.findings += [self._say(error), *check(self._recorder.history())]
+        self.outcome.findings += [line.strip() for line in self.target.log if "Traceback" in line]
+        return self.outcome
+
+    def _say(self, error: Exception) -> str:
+        """The error, where it was raised, and the log's last lines, as one line."""
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        last = " | ".join(line.strip() for line in self.target.log[-SAID_LINES_MAX:])
+        what = f"{type(error).__name__}: {error}"[:SAID_CHARACTERS_MAX].replace("\n", " | ")
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        return f"seed {self._seed}, life {self.target.lives}: {what} ({where}); the log's last lines: {last}"
+
+    def _run(self, seconds: float, faults_min: int, settle_s: float) -> None:
+        try:
+            self.target.start()
             self._make_topics()
             threads = [
                 threading.Thread(target=self._work, args=(name, self._chance.randrange(2**32)))
@@ -110,8 +133,6 @@ class Run:
             self._settle(settle_s)
         finally:
             self.target.end()
-        self.outcome.findings += [line.strip() for line in self.target.log if "Traceback" in line]
-        return self.outcome
 
     def _make_topics(self) -> None:
         caller = Caller("maker", self.target)
@@ -127,6 +148,9 @@ class Run:
         chance = random.Random(seed)
         worker: Worker = WORKERS[name](caller, chance)
         while not self._over.is_set():
+            if self.target.url is None:
+                time.sleep(STEP_PAUSE_S)
+                continue
             try:
                 worker.step()
             except Violation as violation:

@@ -7,13 +7,22 @@ import resource
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakemq.storage.clock import SystemClock
 from lakemq.testing import GatewayProcess, start_gateway
 from lakemq.testing.history import Recorder
+from lakemq.testing.history.hand_outs import START
 from tests.reliability.fork_server import ForkServer
+
+
+class Left(NamedTuple):
+    """What clients have left unfinished, for those of later lives: `(payload, id)` of receipts and of transactions."""
+
+    receipts: list[tuple[str, str]]
+    transactions: list[tuple[str, str]]
 
 
 class Target:
@@ -37,6 +46,9 @@ class Target:
         self._clock_file.write_text(f"{0:20}")
         self._gateway: GatewayProcess | None = None
         self.lives = 0
+        self.flush = "async"
+        """How this life brings to disk what says nothing else of it."""
+        self.left = Left([], [])
         self.stopping = threading.Event()
         self.log: list[str] = []
 
@@ -52,34 +64,61 @@ class Target:
         assert self._gateway is not None
         return self._gateway
 
-    def start(self) -> None:
-        """The next life."""
+    def start(self, flush: str = "async") -> None:
+        """The next life. Raises `RuntimeError` with its log if it doesn't begin."""
         self.lives += 1
-        self._gateway = start_gateway(self.data_dir, self._clock_file, self._module, **self._spawn, **self._options)
+        self.flush = flush
+        options = self._options | {"storage__flush": flush}
+        self.recorder.note("chaos", "fault", fault=START)
+        try:
+            self._gateway = start_gateway(self.data_dir, self._clock_file, self._module, **self._spawn, **options)
+        except RuntimeError as error:
+            self.log += str(error).splitlines(keepends=True)
+            raise
 
     def kill(self) -> None:
-        """kill -9."""
+        """kill -9. Raises `RuntimeError` if it had ended by itself."""
         self.recorder.note("chaos", "fault", fault="kill")
-        self._end(self.running.kill)
+        self.check_alive()
+        self._end(GatewayProcess.kill)
 
     def stop(self) -> None:
-        """Stop it as an operator would."""
+        """Stop it as an operator would. Raises `RuntimeError` if it had ended by itself, or ends with an error."""
         self.recorder.note("chaos", "fault", fault="stop")
-        self._end(self.running.stop)
+        self.check_alive()
+        code = self._end(GatewayProcess.stop)
+        if code:
+            raise RuntimeError(f"the gateway was stopped and ended with exit code {code}")
 
     def end(self) -> None:
         """Let no process be left."""
         if self._gateway is not None:
-            self._end(self.running.stop)
+            self.stop()
 
-    def _end(self, end: object) -> None:
+    def __enter__(self) -> Target:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._gateway is not None:
+            self._end(GatewayProcess.kill)
+
+    def check_alive(self) -> None:
+        """Raises `RuntimeError` if it has ended by itself."""
+        code = self.running.poll()
+        if code is not None:
+            self._end(GatewayProcess.kill)
+            raise RuntimeError(f"the gateway ended by itself, with exit code {code}")
+
+    def _end(self, end: Callable[[GatewayProcess], int | None]) -> int | None:
         gateway, self._gateway = self.running, None
-        assert callable(end)
-        end()
-        self.log += gateway.log
+        try:
+            return end(gateway)
+        finally:
+            self.log += gateway.log
 
     def freeze(self, seconds: float) -> None:
         """SIGSTOP, for so long."""
+        self.check_alive()
         pid = self.running.pid
         self.recorder.note("chaos", "fault", fault="freeze")
         os.kill(pid, signal.SIGSTOP)
@@ -90,6 +129,7 @@ class Target:
 
     def exhaust_descriptors(self, seconds: float, room: int) -> None:
         """For so long it can open only so many files and connections more."""
+        self.check_alive()
         pid = self.running.pid
         self.recorder.note("chaos", "fault", fault="descriptors")
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from lakemq.testing.history import Finding, Kind, Recorder
+from tests.chaos import workers
 from tests.chaos.run import Run
-from tests.power.machine import why_not
+from tests.power import run as power
+from tests.power.machine import FUSE, why_not
 from tests.power.run import PowerRun
+from tests.reliability.fork_server import ForkServer
 
 MODULE = "tests.chaos.planted"
 SEED = 11
+SEEDS_MAX = 6
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[ForkServer]:
+    on_fuse = () if why_not() else ("tests.power.file_system",)
+    with ForkServer(MODULE, "lakemq.gateway.server", *on_fuse, **FUSE) as forks:
+        yield forks
 
 
 def kinds_of(findings: Iterable[Finding | str]) -> set[Kind]:
@@ -39,18 +50,64 @@ def test_a_bug_that_is_planted_in_a_gateway_is_found(
     kinds: set[Kind],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    forks: ForkServer,
 ) -> None:
     monkeypatch.setenv("PLANTED_BUGS", bugs)
     with Recorder() as recorder:
-        run = Run(tmp_path / "data", recorder, SEED, faults, workers, MODULE)
+        run = Run(tmp_path / "data", recorder, SEED, faults, workers, MODULE, forks)
         found = run.run(0, faults_min=len(faults), settle_s=0).findings
     assert kinds <= kinds_of(found), "\n".join(map(str, found[:10]))
 
 
-@pytest.mark.skipif(why_not() is not None, reason=f"no power can be cut here: {why_not()}")
-def test_a_sync_that_is_left_out_is_found_by_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+with_power = pytest.mark.skipif(why_not() is not None, reason=f"no power can be cut here: {why_not()}")
+
+
+@with_power
+def test_a_sync_that_is_left_out_is_found_by_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: ForkServer
+) -> None:
     monkeypatch.setenv("PLANTED_BUGS", "sync")
     with Recorder() as recorder:
-        found = PowerRun(tmp_path, recorder, SEED, module=MODULE).run(2)
+        found = PowerRun(tmp_path, recorder, SEED, forks, MODULE).run(2)
     refused = [finding for finding in found if isinstance(finding, str)]
     assert refused or Kind.LOST in kinds_of(found)
+
+
+@with_power
+@pytest.mark.parametrize(
+    ("bugs", "kinds"),
+    [
+        ("delays,commits,receipts", {Kind.DELAY_LOST, Kind.LOST, Kind.WRONG_RECEIPT}),
+        ("halves,reuse", {Kind.SEEN_BEFORE_COMMIT, Kind.TWO_VALUES, Kind.TWO_MEANINGS}),
+    ],
+)
+def test_a_bug_that_shows_over_power_cuts_is_found(
+    bugs: str, kinds: set[Kind], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: ForkServer
+) -> None:
+    monkeypatch.setenv("PLANTED_BUGS", bugs)
+    monkeypatch.setattr(workers, "LEFT", 0.5)
+    monkeypatch.setattr(workers, "INVISIBLE_MS", (50,))
+    monkeypatch.setattr(power, "FLUSHES", ("async",))
+    found: list[Finding | str] = []
+    for seed in range(SEED, SEED + SEEDS_MAX):  # what a cut leaves and where it comes are by chance
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        with Recorder() as recorder:
+            found += PowerRun(folder, recorder, seed, forks, MODULE).run(3)
+        if kinds <= kinds_of(found):
+            return
+    pytest.fail(f"{kinds - kinds_of(found)} not in: " + "\n".join(map(str, found[:10])))
+
+
+@pytest.mark.parametrize(("bug", "said"), [("refuse", "it does not start again"), ("end", "exit code 7")])
+def test_a_gateway_that_does_not_start_again_or_ends_is_one_finding_of_the_run(
+    bug: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: ForkServer
+) -> None:
+    monkeypatch.setenv("PLANTED_BUGS", bug)
+    with Recorder() as recorder:
+        run = Run(tmp_path / "data", recorder, SEED, ("kill",), ("producer-1", "producer-2"), MODULE, forks)
+        found = [str(each) for each in run.run(0).findings if not isinstance(each, Finding)]
+    assert len(found) == 1
+    assert found[0].startswith(f"seed {SEED}, life ")
+    assert said in found[0]
+    assert "\n" not in found[0]

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakemq.testing.history import make_payload, name_of_payload
-from tests.chaos.caller import Caller, promised, row_of
+from tests.chaos.caller import PAUSE_S, Caller, promised, row_of
 
 TOPIC, DELAYED, TRANSACTED, RECEIVED, SUNK = "load", "later", "pairs", "work", "sunk"
 QUEUES = 4
@@ -20,6 +20,9 @@ GROUP = "workers"
 ATTEMPTS_MAX = 2
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 DELAY_MS_MAX = 1_500
+INVISIBLE_MS = (600_000, 600_000, 600_000, 300)
+LEFT = 0.15
+"""So many transactions and receipts are left to another client, or for ever."""
 
 
 class Worker:
@@ -47,6 +50,10 @@ class Worker:
             texts.append(make_payload(f"{self.caller.name}.{self._made}", self.chance.choice(SIZES)).decode())
         return texts, [name_of_payload(text.encode()) or "" for text in texts]
 
+    def ack(self) -> str:
+        """How a message is to be stored: `sync` is as good as on disk."""
+        return "sync" if self.caller.target.flush == "sync" else self.chance.choice(("async", "async", "sync"))
+
     def invoke(self, kind: str, **request: Any) -> int:
         """Take note of what is about to be asked for."""
         return self.recorder.invoke(self.caller.name, kind, **request)
@@ -57,7 +64,7 @@ class Producer(Worker):
 
     def step(self) -> None:
         form = self.chance.choice((self._raw, self._json, self._arrow))
-        form(self.chance.choice(("async", "async", "sync")))
+        form(self.ack())
 
     def _raw(self, ack: str) -> None:
         texts, names = self.bodies(1)
@@ -120,77 +127,143 @@ class Delayer(Worker):
         self.recorder.ok(probe)
         texts, names = self.bodies(self.chance.choice((1, 5)))
         due_ms = self.caller.target.now_ms() + self.chance.randrange(200, DELAY_MS_MAX)
-        number = self.invoke("produce", topic=DELAYED, ack="async", payloads=names, deliver_at_ms=due_ms)
+        ack = self.ack()
+        number = self.invoke("produce", topic=DELAYED, ack=ack, payloads=names, deliver_at_ms=due_ms)
         content = {"messages": [{"body": text, "deliver_at_ms": due_ms} for text in texts]}
-        if self.caller.ask(number, "POST", f"/v1/topics/{DELAYED}/messages", json=content) is not None:
+        path = f"/v1/topics/{DELAYED}/messages"
+        answer = self.caller.ask(number, "POST", path, params={"ack": ack}, json=content)
+        if answer is not None:
             # The places in the answer are of where it waits, or of its topic when it was due already.
-            self.recorder.ok(number)
+            self.recorder.ok(number, message_ids=[each["message_id"] for each in answer.json()["messages"]])
 
 
 class Transactor(Worker):
-    """Halves, each committed or rolled back."""
+    """Halves, each committed or rolled back; some are left to others."""
 
     def step(self) -> None:
         texts, names = self.bodies(1)
-        half = self.invoke("half", topic=TRANSACTED, payloads=names)
+        ack = self.ack()
+        half = self.invoke("half", topic=TRANSACTED, ack=ack, payloads=names)
         path = f"/v1/topics/{TRANSACTED}/transactions"
-        response = self.caller.ask(half, "POST", path, params={"producer_group": "pg"}, content=texts[0])
+        query = {"producer_group": "pg", "ack": ack}
+        response = self.caller.ask(half, "POST", path, params=query, content=texts[0])
         if response is None:
             return
-        transaction_id = response.json()["transactions"][0]["transaction_id"]
-        self.recorder.ok(half, transaction_ids=[transaction_id])
-        resolution = self.chance.choice(("commit", "commit", "rollback"))
-        for _ in range(20):
-            number = self.invoke("resolve", topic=TRANSACTED, payload=names[0], resolution=resolution)
-            content = {"producer_group": "pg", "resolution": resolution}
-            if self.caller.ask(number, "POST", f"/v1/transactions/{transaction_id}", json=content) is not None:
-                self.recorder.ok(number)
-                return
-            if self.caller.target.stopping.is_set():
-                return
+        (begun,) = response.json()["transactions"]
+        self.recorder.ok(half, transaction_ids=[begun["transaction_id"]], message_ids=[begun["message_id"]])
+        if self.chance.random() < LEFT:
+            self.caller.target.left.transactions.append((names[0], begun["transaction_id"]))
+        else:
+            resolve(self, names[0], begun["transaction_id"])
+
+
+def resolve(worker: Worker, payload: str, transaction_id: str) -> None:
+    """Commit or roll back a transaction, as often as it takes."""
+    resolution = worker.chance.choice(("commit", "commit", "rollback"))
+    for _ in range(20):
+        ack = worker.ack()
+        number = worker.invoke("resolve", topic=TRANSACTED, ack=ack, payload=payload, resolution=resolution)
+        content = {"producer_group": "pg", "resolution": resolution}
+        path = f"/v1/transactions/{transaction_id}"
+        answer = worker.caller.send(number, "POST", path, params={"ack": ack}, json=content)
+        if answer is not None and answer.is_success:
+            worker.recorder.ok(number)
+            return
+        if answer is not None:
+            worker.caller.refuse(number, answer)
+        if worker.caller.target.stopping.is_set() or (answer is not None and answer.status_code == 404):
+            return
+        time.sleep(PAUSE_S)
 
 
 class Receiver(Worker):
-    """Produces to a topic and receives from it; acknowledges most, gives some back at once."""
+    """Produces to a topic and receives from it; acknowledges most, gives some back at once, leaves some to others,
+    and lets some run out."""
 
     def step(self) -> None:
         texts, names = self.bodies(self.chance.choice((0, 3)))
         if texts:
-            made = self.invoke("produce", topic=RECEIVED, ack="async", payloads=names)
-            content = {"messages": [{"body": text} for text in texts]}
-            answer = self.caller.ask(made, "POST", f"/v1/topics/{RECEIVED}/messages", json=content)
+            ack = self.ack()
+            made = self.invoke("produce", topic=RECEIVED, ack=ack, payloads=names)
+            content: dict[str, Any] = {"messages": [{"body": text} for text in texts]}
+            path = f"/v1/topics/{RECEIVED}/messages"
+            answer = self.caller.ask(made, "POST", path, params={"ack": ack}, json=content)
             if answer is not None:
                 self.recorder.ok(made, rows=promised(RECEIVED, answer.json()["messages"], names))
-        number = self.invoke("receive", group=GROUP, max_reconsume_times=ATTEMPTS_MAX)
-        content = {"topic": RECEIVED, "max": 5, "wait_ms": 200, "invisible_ms": 600_000}
-        content["max_reconsume_times"] = ATTEMPTS_MAX
+        terms = {"invisible_ms": self.chance.choice(INVISIBLE_MS), "max_reconsume_times": ATTEMPTS_MAX}
+        number = self.invoke("receive", group=GROUP, ack=self.caller.target.flush, **terms)
+        content = {"topic": RECEIVED, "max": 5, "wait_ms": 200, **terms}
         answer = self.caller.ask(number, "POST", f"/v1/groups/{GROUP}/receive", json=content)
         if answer is not None:
             messages: list[dict[str, Any]] = answer.json()["messages"]
-            self.recorder.ok(number, rows=[_received(each) for each in messages])
+            told = {
+                "rows": [_received(each) for each in messages],
+                "receipts": [each["receipt"] for each in messages],
+                "until_ms": min((each["invisible_until_ms"] for each in messages), default=None),
+            }
+            self.recorder.ok(number, **told)
             for message in messages:
                 self._settle(message)
 
     def _settle(self, message: dict[str, Any]) -> None:
-        payload = name_of_payload(message["body"].encode())
-        if self.chance.random() < 0.7:
-            number = self.invoke("ack", group=GROUP, payloads=[payload])
-            content: dict[str, Any] = {"receipts": [message["receipt"]]}
-            answer = self.caller.ask(number, "POST", f"/v1/groups/{GROUP}/acks", json=content)
-            if answer is not None:
-                done = answer.json()["receipts"][0]["status"] == "ok"
-                self.recorder.end(number, "ok" if done else "failed")
+        payload = name_of_payload(message["body"].encode()) or ""
+        if self.chance.random() < LEFT:
+            self.caller.target.left.receipts.append((payload, message["receipt"]))
+        elif self.chance.random() < 0.7:
+            acknowledge(self, payload, message["receipt"])
         elif self.chance.random() < 0.5:
-            number = self.invoke("nack", group=GROUP, payloads=[payload])
-            nacked = {"receipt": message["receipt"], "delay_level": 1, "max_reconsume_times": ATTEMPTS_MAX}
-            content = {"client_id": self.caller.name, "messages": [nacked]}
-            if self.caller.ask(number, "POST", f"/v1/groups/{GROUP}/nacks", json=content) is not None:
-                self.recorder.ok(number)
+            self._give_back(payload, message)
         else:
-            number = self.invoke("nack", group=GROUP, payloads=[payload])
-            content = {"receipt": message["receipt"], "invisible_ms": 0}
-            if self.caller.ask(number, "POST", f"/v1/groups/{GROUP}/invisibility", json=content) is not None:
-                self.recorder.ok(number)
+            self._give_back_now(payload, message)
+
+    def _give_back(self, payload: str, message: dict[str, Any]) -> None:
+        number = self._nack(payload, message)
+        nacked = {"receipt": message["receipt"], "delay_level": 1, "max_reconsume_times": ATTEMPTS_MAX}
+        content = {"client_id": self.caller.name, "messages": [nacked]}
+        answer = self.caller.ask(number, "POST", f"/v1/groups/{GROUP}/nacks", json=content)
+        if answer is not None:
+            end_by_status(self, number, answer.json()["messages"][0]["status"])
+
+    def _give_back_now(self, payload: str, message: dict[str, Any]) -> None:
+        number = self._nack(payload, message)
+        content = {"receipt": message["receipt"], "invisible_ms": 0}
+        if self.caller.ask(number, "POST", f"/v1/groups/{GROUP}/invisibility", json=content) is not None:
+            self.recorder.ok(number)
+
+    def _nack(self, payload: str, message: dict[str, Any]) -> int:
+        ack, times = self.caller.target.flush, message["reconsume_times"]
+        request = {"payloads": [payload], "receipts": [message["receipt"]], "reconsume_times": times}
+        return self.invoke("nack", group=GROUP, ack=ack, **request)
+
+
+def acknowledge(worker: Worker, payload: str, receipt: str) -> None:
+    """Acknowledge a message by a receipt of it."""
+    ack = worker.caller.target.flush
+    number = worker.invoke("ack", group=GROUP, ack=ack, payloads=[payload], receipts=[receipt])
+    answer = worker.caller.ask(number, "POST", f"/v1/groups/{GROUP}/acks", json={"receipts": [receipt]})
+    if answer is not None:
+        end_by_status(worker, number, answer.json()["receipts"][0]["status"])
+
+
+def end_by_status(worker: Worker, number: int, status: str) -> None:
+    """What the answer says of the one message that it is about."""
+    worker.recorder.end(number, "ok" if status == "ok" else "failed", status=status)
+
+
+class Latecomer(Worker):
+    """Ends what others, mostly of lives before, have left: it may have been lost, or be over."""
+
+    def step(self) -> None:
+        left = self.caller.target.left
+        if left.receipts and self.chance.random() < 0.5:
+            acknowledge(self, *self._take(left.receipts))
+        elif left.transactions:
+            resolve(self, *self._take(left.transactions))
+        else:
+            time.sleep(PAUSE_S)
+
+    def _take(self, some: list[tuple[str, str]]) -> tuple[str, str]:
+        return some.pop(self.chance.randrange(len(some)))
 
 
 def _received(message: dict[str, Any]) -> list[Any]:
@@ -228,7 +301,8 @@ class Consumer(Worker):
         self._commit(found["next_offset"])
 
     def _commit(self, offset: int) -> None:
-        number = self.invoke("commit_offset", group=GROUP, offset=offset, **self._queue)
+        ack = self.caller.target.flush
+        number = self.invoke("commit_offset", group=GROUP, ack=ack, offset=offset, **self._queue)
         content = {"offsets": [{**self._queue, "offset": offset}]}
         if self.caller.ask(number, "PUT", f"/v1/groups/{GROUP}/offsets", json=content) is not None:
             self.recorder.ok(number)
@@ -249,7 +323,7 @@ class Owner(Worker):
 
     def step(self) -> None:
         queue: dict[str, Any] = {"topic": TOPIC, "queue_id": 0}
-        number = self.invoke("lock", group=GROUP, hold_ms=60_000, **queue)
+        number = self.invoke("lock", group=GROUP, ack=self.caller.target.flush, hold_ms=60_000, **queue)
         content = {"client_id": self.caller.name, "queues": [queue]}
         path = f"/v1/groups/{GROUP}/locks"
         answer = self.caller.ask(number, "POST", path, json=content)
@@ -274,7 +348,7 @@ class Sink(Worker):
     def step(self) -> None:
         texts, names = self.bodies(self.chance.choice((2, 40)))
         half = len(texts) // 2
-        number = self.invoke("produce", topic=SUNK, ack="async", payloads=names)
+        number = self.invoke("produce", topic=SUNK, ack=self.caller.target.flush, payloads=names)
         batch = f"/v1/sinks/{self.caller.name}/batches/{self._batch}"
         self._batch += 1
         parts = {"a": arrow(texts[:half], 0), "b": arrow(texts[half:], 0)}
@@ -343,6 +417,7 @@ WORKERS: dict[str, Make] = {
     "consumer-1": lambda caller, chance: Consumer(caller, chance, 1),
     "owner-1": Owner,
     "owner-2": Owner,
+    "latecomer": Latecomer,
     "sink": Sink,
     "nuisance": Nuisance,
 }

@@ -7,55 +7,10 @@ from typing import Any
 
 import pytest
 
-from lakemq.testing.history import Finding, Kind, Recorder, check, make_payload, name_of_payload, read_history
+from lakemq.testing.history import Kind, Recorder, make_payload, name_of_payload, read_history
+from tests.history.written import Run, at
 
 DUE_MS = 1_790_000_000_000
-
-
-class Run:
-    """A history that a test writes, one operation after the other."""
-
-    def __init__(self) -> None:
-        self.recorder = Recorder()
-
-    def do(self, kind: str, *rows: list[Any], client: str = "c", outcome: str = "ok", **fields: Any) -> int:
-        results = {name.removeprefix("r_"): fields.pop(name) for name in list(fields) if name.startswith("r_")}
-        number = self.recorder.invoke(client, kind, **fields)
-        if outcome == "ok":
-            self.recorder.ok(number, rows=list(rows), **results)
-        elif outcome == "failed":
-            self.recorder.end(number, "failed")
-        return number
-
-    def produce(self, *rows: list[Any], payloads: list[str] | None = None, **fields: Any) -> int:
-        names = [row[4] for row in rows] if payloads is None else payloads
-        request: dict[str, Any] = {"topic": "t", "ack": "sync", "payloads": names, **fields}
-        return self.do("produce", *rows, **request)
-
-    def scan(self, *rows: list[Any], **fields: Any) -> int:
-        end = max((row[3] + 1 for row in rows), default=0)
-        request: dict[str, Any] = {"begin": 0, "r_end": end, **fields}
-        return self.do("scan", *rows, **request)
-
-    def check(self) -> list[Finding]:
-        return check(self.recorder.history())
-
-
-def at(position: int, payload: str | None, topic: str = "t", offset: int | None = None, **fields: Any) -> list[Any]:
-    """A row of queue 0."""
-    row = [topic, 0, position if offset is None else offset, position, payload]
-    return [*row, fields.get("ms"), fields.get("id"), fields.get("times", 0)]
-
-
-@pytest.fixture
-def run() -> Run:
-    return Run()
-
-
-def assert_found(run: Run, kind: Kind, *operations: int) -> None:
-    (finding,) = run.check()
-    assert (finding.kind, finding.operations) == (kind, operations), finding
-    assert str(finding).startswith(kind)
 
 
 def test_a_sound_history_has_no_findings(run: Run) -> None:
@@ -92,111 +47,111 @@ def test_a_lost_message_is_reported_with_where_it_stood(run: Run, left: list[int
 def test_a_message_lost_in_the_middle_is_lost_and_not_a_gap_that_was_told(run: Run) -> None:
     sent = [run.produce(at(position, f"m{position}")) for position in range(3)]
     scan = run.scan(at(0, "m0"), at(2, "m2"), r_holes=[[1, 2]])
-    assert_found(run, Kind.LOST, sent[1], scan)
+    run.assert_found(Kind.LOST, sent[1], scan)
 
 
 def test_a_power_cut_excuses_only_what_nobody_synced(run: Run) -> None:
     kept = run.produce(at(0, "a"), ack="async")
     run.produce(at(1, "b"), ack="sync")
     run.produce(at(2, "c"), ack="async")
-    run.do("fault", fault="power cut")
+    run.cut()
     scan = run.scan(at(1, "b"), r_holes=[[0, 1]])
-    assert_found(run, Kind.LOST, kept, scan)
+    run.assert_found(Kind.LOST, kept, scan)
 
 
 def test_a_kill_excuses_nothing_that_was_acknowledged(run: Run) -> None:
     sent = run.produce(at(0, "a"), ack="async")
     run.do("fault", fault="kill")
-    assert_found(run, Kind.LOST, sent, run.scan())
+    run.assert_found(Kind.LOST, sent, run.scan())
 
 
 def test_an_invented_message_is_reported(run: Run) -> None:
-    assert_found(run, Kind.INVENTED, run.scan(at(0, "nobody's")))
+    run.assert_found(Kind.INVENTED, run.scan(at(0, "nobody's")))
 
 
 def test_a_message_seen_before_it_was_sent_is_reported(run: Run) -> None:
     seen = run.scan(at(0, "a"))
     run.produce(at(0, "a"))
-    assert_found(run, Kind.INVENTED, seen)
+    run.assert_found(Kind.INVENTED, seen)
 
 
 def test_corrupt_bytes_are_reported(run: Run) -> None:
-    assert_found(run, Kind.CORRUPT, run.scan(at(0, None)))
+    run.assert_found(Kind.CORRUPT, run.scan(at(0, None)))
 
 
 def test_a_position_used_again_is_two_values(run: Run) -> None:
     first = run.produce(at(0, "a"), ack="async")
-    run.do("fault", fault="power cut")
+    run.cut()
     second = run.produce(at(0, "b", offset=1))
     run.scan(at(0, "b", offset=1))
-    assert_found(run, Kind.TWO_VALUES, first, second)
+    run.assert_found(Kind.TWO_VALUES, first, second)
 
 
 def test_a_queue_offset_used_again_is_two_values(run: Run) -> None:
     first, second = run.produce(at(0, "a", offset=7)), run.produce(at(1, "b", offset=7))
-    assert_found(run, Kind.TWO_VALUES, first, second)
+    run.assert_found(Kind.TWO_VALUES, first, second)
 
 
 def test_an_id_that_means_two_messages_is_reported(run: Run) -> None:
     first, second = run.produce(at(0, "a", id="x.0")), run.produce(at(1, "b", id="x.0"))
-    assert_found(run, Kind.TWO_MEANINGS, first, second)
+    run.assert_found(Kind.TWO_MEANINGS, first, second)
 
 
 def test_a_transaction_id_given_twice_is_reported(run: Run) -> None:
     first = run.do("half", topic="t", payloads=["a"], r_transaction_ids=["x"])
     second = run.do("half", topic="t", payloads=["b"], r_transaction_ids=["x"])
-    assert_found(run, Kind.TWO_MEANINGS, first, second)
+    run.assert_found(Kind.TWO_MEANINGS, first, second)
 
 
 def test_a_message_stored_twice_is_reported(run: Run) -> None:
     sent = run.produce(at(0, "a"))
-    assert_found(run, Kind.STORED_TWICE, sent, run.scan(at(0, "a"), at(1, "a")))
+    run.assert_found(Kind.STORED_TWICE, sent, run.scan(at(0, "a"), at(1, "a")))
 
 
 def test_disorder_within_a_queue_is_reported(run: Run) -> None:
     first, second = run.produce(at(5, "a")), run.produce(at(4, "b"))
-    assert_found(run, Kind.DISORDER, first, second)
+    run.assert_found(Kind.DISORDER, first, second)
 
 
 def test_a_key_in_two_queues_is_reported(run: Run) -> None:
     first = run.produce(at(0, "a"), ordering_key="k")
     second = run.produce(["t", 1, 0, 1, "b"], ordering_key="k")
-    assert_found(run, Kind.DISORDER, first, second)
+    run.assert_found(Kind.DISORDER, first, second)
 
 
 def test_disorder_within_an_answer_is_reported(run: Run) -> None:
     run.produce(payloads=["a", "b"], outcome="unknown")
     seen = run.do("pull", at(1, "a"), at(0, "b"), begin=0, r_end=2)
-    assert_found(run, Kind.DISORDER, seen)
+    run.assert_found(Kind.DISORDER, seen)
 
 
 def test_a_half_seen_before_its_commit_is_reported(run: Run) -> None:
     half = run.do("half", topic="t", payloads=["h"], r_transaction_ids=["x"])
     seen = run.do("pull", at(0, "h"), begin=0, r_end=1)
     run.do("resolve", topic="t", payload="h", resolution="commit")
-    assert_found(run, Kind.SEEN_BEFORE_COMMIT, half, seen)
+    run.assert_found(Kind.SEEN_BEFORE_COMMIT, half, seen)
 
 
 def test_a_half_seen_after_its_rollback_is_reported(run: Run) -> None:
     half = run.do("half", topic="t", payloads=["h"], r_transaction_ids=["x"])
     rollback = run.do("resolve", topic="t", payload="h", resolution="rollback")
-    assert_found(run, Kind.SEEN_AFTER_ROLLBACK, half, rollback, run.scan(at(0, "h")))
+    run.assert_found(Kind.SEEN_AFTER_ROLLBACK, half, rollback, run.scan(at(0, "h")))
 
 
 def test_a_commit_that_was_lost_is_reported(run: Run) -> None:
     run.do("half", topic="t", payloads=["h"], r_transaction_ids=["x"])
     commit = run.do("resolve", topic="t", payload="h", resolution="commit")
-    assert_found(run, Kind.LOST, commit, run.scan(settled_ms=DUE_MS))
+    run.assert_found(Kind.LOST, commit, run.scan(settled_ms=DUE_MS))
 
 
 def test_a_delivery_1_ms_early_is_reported(run: Run) -> None:
     sent = run.produce(at(9, "d", topic="wait"), deliver_at_ms=DUE_MS)
-    assert_found(run, Kind.EARLY, sent, run.scan(at(0, "d", ms=DUE_MS - 1)))
+    run.assert_found(Kind.EARLY, sent, run.scan(at(0, "d", ms=DUE_MS - 1)))
 
 
 def test_a_delay_that_never_came_is_reported(run: Run) -> None:
     sent = run.produce(at(9, "d", topic="wait"), deliver_at_ms=DUE_MS)
-    assert_found(run, Kind.DELAY_LOST, sent, run.scan(settled_ms=DUE_MS + 1))
+    run.assert_found(Kind.DELAY_LOST, sent, run.scan(settled_ms=DUE_MS + 1))
 
 
 def test_attempts_that_repeat_or_skip_are_reported(run: Run) -> None:
@@ -213,7 +168,7 @@ def test_a_message_handed_out_after_its_acknowledgement_is_reported(run: Run) ->
     run.do("receive", at(0, "a"), group="g", max_reconsume_times=3)
     ack = run.do("ack", group="g", payloads=["a"])
     late = run.do("receive", at(0, "a", times=1), group="g", max_reconsume_times=3)
-    assert_found(run, Kind.WRONG_ATTEMPTS, ack, late)
+    run.assert_found(Kind.WRONG_ATTEMPTS, ack, late)
 
 
 def test_dead_letters_too_early_or_twice_are_reported(run: Run) -> None:
@@ -227,18 +182,18 @@ def test_dead_letters_too_early_or_twice_are_reported(run: Run) -> None:
 def test_an_offset_that_goes_back_is_reported(run: Run) -> None:
     committed = run.do("commit_offset", group="g", topic="t", queue_id=0, offset=7)
     read = run.do("read_offset", group="g", topic="t", queue_id=0, r_offset=None)
-    assert_found(run, Kind.OFFSET_WENT_BACK, committed, read)
+    run.assert_found(Kind.OFFSET_WENT_BACK, committed, read)
 
 
 def test_a_power_cut_excuses_an_offset_that_nobody_synced_and_no_other(run: Run) -> None:
     committed = run.do("commit_offset", group="g", topic="t", queue_id=0, offset=7)
     run.produce(at(0, "a"), ack="sync")
     run.do("commit_offset", group="g", topic="t", queue_id=0, offset=9)
-    run.do("fault", fault="power cut")
+    run.cut()
     run.do("read_offset", group="g", topic="t", queue_id=0, r_offset=7)
     read = run.do("read_offset", group="g", topic="t", queue_id=0, r_offset=6)
     run.scan(at(0, "a"))
-    assert_found(run, Kind.OFFSET_WENT_BACK, committed, read)
+    run.assert_found(Kind.OFFSET_WENT_BACK, committed, read)
 
 
 def test_a_reset_may_move_an_offset_back(run: Run) -> None:
@@ -252,7 +207,7 @@ def test_a_queue_with_two_owners_is_reported(run: Run) -> None:
     queue: dict[str, Any] = {"group": "g", "topic": "t", "queue_id": 0}
     one = run.do("lock", client="one", **queue, hold_ms=60_000, r_locked=True)
     two = run.do("lock", client="two", **queue, hold_ms=60_000, r_locked=True)
-    assert_found(run, Kind.TWO_OWNERS, one, two)
+    run.assert_found(Kind.TWO_OWNERS, one, two)
 
 
 def test_a_queue_that_was_given_back_may_have_another_owner(run: Run) -> None:
@@ -278,12 +233,12 @@ def test_a_silent_gap_is_reported_and_a_told_one_is_not(run: Run) -> None:
     run.scan(at(0, "a"), at(9, "b"), r_others=[[1, 3]], r_holes=[[3, 9]])
     assert run.check() == []
     gap = run.do("pull", at(0, "a"), at(9, "b"), begin=0, r_end=10, r_holes=[[2, 9]])
-    assert_found(run, Kind.SILENT_GAP, gap)
+    run.assert_found(Kind.SILENT_GAP, gap)
 
 
 def test_positions_that_nothing_is_said_of_are_a_silent_gap(run: Run) -> None:
     run.produce(at(0, "a"), at(9, "b"))
-    assert_found(run, Kind.SILENT_GAP, run.scan(at(0, "a"), at(9, "b"), r_others=[[1, 3]]))
+    run.assert_found(Kind.SILENT_GAP, run.scan(at(0, "a"), at(9, "b"), r_others=[[1, 3]]))
 
 
 def test_a_history_comes_back_from_its_file_and_a_torn_last_line_is_no_operation(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class LakeRun:
     def run(self, cuts: int) -> list[Finding | str]:
         """So many cuts, and the check."""
         try:
-            with self._machine:
+            with self._machine, self._target:
                 for _ in range(cuts):
                     self._one_life()
                     self._recorder.note("machine", "fault", fault="power cut")
@@ -79,11 +79,10 @@ class LakeRun:
             with self._jobs() as jobs:
                 self._wait_until(lambda: b"lake query: ready" in self._jobs_log.read_bytes(), jobs)
                 time.sleep(self._chance.uniform(*LOAD_S))
-                self._target.running.kill()
+                self._target.kill()
         finally:
             over.set()
             producer.join()
-            self._target.kill()
 
     def _last_life(self) -> None:
         self._machine.start(0)
@@ -98,7 +97,7 @@ class LakeRun:
                 raise RuntimeError("the log can't be read")
         finally:
             caller.close()
-            self._target.kill()
+        self._target.kill()
 
     def _end(self, caller: Caller) -> int:
         answer = caller.ask(self._recorder.invoke(caller.name, "broker"), "GET", "/v1/broker")

@@ -78,7 +78,11 @@ class ForkServer:
         command = [sys.executable, "-m", "tests.reliability.fork_server", str(theirs.fileno()), *modules]
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=os.environ | environment)
         theirs.close()
-        self._ask({})
+        try:
+            self._ask({})
+        except BaseException:
+            self.__exit__()
+            raise
 
     def popen(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
         """Start `[python, "-m", module, …]`."""

@@ -54,11 +54,32 @@ def _offset(operation: Operation) -> int:
     return -1 if offset is None else offset
 
 
+def find_offsets_ahead(sightings: Sightings) -> Iterator[Finding]:
+    """What `offsets` reads of a queue somebody has committed, unless the group was reset: a consumer that goes on
+    from beyond it skips in silence what is before."""
+    by_queue: dict[Queue, list[Operation]] = defaultdict(list)
+    for commit in sightings.history.of("commit_offset", "reset_offset"):
+        if commit.outcome != "failed":
+            request = commit.request
+            by_queue[request["group"], request["topic"], request["queue_id"]].append(commit)
+    for read in sightings.history.done("read_offset"):
+        queue = read.request["group"], read.request["topic"], read.request["queue_id"]
+        before = [each for each in by_queue.get(queue, ()) if each.begun < read.ended]
+        if not before or any(each.kind == "reset_offset" for each in before):
+            continue
+        last = max(before, key=_offset)
+        if (read.result["offset"] or 0) > _offset(last):
+            what = f"{queue[0]} has offset {read.result['offset']} of {queue[1]}/{queue[2]}, and committed at most"
+            yield Finding(Kind.OFFSET_AHEAD, f"{what} {_offset(last)}", (last.number, read.number))
+
+
 def find_two_owners(sightings: Sightings) -> Iterator[Finding]:
     """`lock` asks for `group`, `topic`, `queue_id`, `hold_ms` and returns `locked`; `unlock` ends it. A
-    client is the owner for certain from the answer until `hold_ms` after the question, or its unlock."""
+    client is the owner for certain from the answer until `hold_ms` after the question, or its unlock, or until
+    a power cut that may have taken the lock."""
     owned: dict[Queue, list[tuple[float, float, Operation]]] = defaultdict(list)
     unlocks = list(sightings.history.of("unlock"))
+    cuts = PowerCuts(sightings)
     for lock in sightings.history.done("lock"):
         if not lock.result["locked"]:
             continue
@@ -76,6 +97,6 @@ def find_two_owners(sightings: Sightings) -> Iterator[Finding]:
             for begin, _, other in spans[at + 1 :]:
                 if begin >= end:
                     break
-                if other.client != lock.client:
+                if other.client != lock.client and not cuts.may_have_taken(lock, other.begun):
                     what = f"{lock.client} and {other.client} both owned {queue[1]}/{queue[2]} of {queue[0]}"
                     yield Finding(Kind.TWO_OWNERS, what, (lock.number, other.number))

@@ -21,23 +21,25 @@ def find_lost(sightings: Sightings) -> Iterator[Finding]:
     scan = sightings.last_scan
     if scan is None:
         return
-    lake = sightings.last_lake
-    rows = scan.rows if lake is None else scan.rows + lake.rows
+    rows = sightings.last_rows
     there = {row.payload for row in rows}
     positions = sorted(row.position for row in rows)
     cuts = PowerCuts(sightings)
     for payload, every in sightings.sent.items():
-        sent = next((each for each in every if each.operation.kind == "produce" and each.operation.ok), None)
-        if sent is None or payload in there or not sent.operation.before(scan):
+        if payload in there:
             continue
-        if is_delayed(sent.operation.request) or not _is_promised(sent, scan, cuts):
+        sent = next(
+            (each for each in every if _is_due(each, scan) and cuts.is_promised(each.operation, scan.begun)), None
+        )
+        if sent is None:
             continue
         yield Finding(Kind.LOST, _where(sent.row, payload, positions), (sent.operation.number, scan.number))
 
 
-def _is_promised(sent: Sent, scan: Operation, cuts: PowerCuts) -> bool:
-    ack = sent.operation.request["ack"]
-    return ack == "sync" or (ack != "none" and not cuts.may_have_taken(sent.operation, scan.begun))
+def _is_due(sent: Sent, scan: Operation) -> bool:
+    """Whether it was sent right to its topic, and answered before the scan."""
+    operation = sent.operation
+    return operation.kind == "produce" and not is_delayed(operation.request) and operation.before(scan)
 
 
 def _where(row: Row | None, payload: str, positions: list[int]) -> str:

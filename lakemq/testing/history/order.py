@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from lakemq.testing.history.finding import Finding, Kind
 from lakemq.testing.history.operation import Operation, Row
-from lakemq.testing.history.sightings import Sightings
+from lakemq.testing.history.sightings import Seen, Sightings
 from lakemq.testing.history.stored import is_delayed
 
 
@@ -33,6 +34,9 @@ def find_disorder(sightings: Sightings) -> Iterator[Finding]:
         yield from _real_time(queue, entries)
     for read in sightings.history.done("pull", "scan"):
         yield from _ascending(read)
+    for read in sightings.history.done("pull"):
+        yield from _within(read)
+    yield from _positions(sightings)
 
 
 def _one_queue(keys: dict[tuple[str, str], tuple[Operation, int]], operation: Operation) -> Iterator[Finding]:
@@ -70,6 +74,29 @@ def _ascending(read: Operation) -> Iterator[Finding]:
             what += f" offset {before.queue_offset} at position {before.position}"
             yield Finding(Kind.DISORDER, what, (read.number,))
         last[row.topic, row.queue_id] = row
+
+
+def _within(read: Operation) -> Iterator[Finding]:
+    """A puller goes on where the answer before said, so what is outside comes twice or out of turn."""
+    begin, end = read.request["begin"], read.result["end"]
+    outside = [row.queue_offset for row in read.rows if not begin <= row.queue_offset < end]
+    if outside:
+        what = f"a pull from {begin} to {end} was answered with offset {outside[0]}"
+        yield Finding(Kind.DISORDER, what, (read.number,))
+
+
+def _positions(sightings: Sightings) -> Iterator[Finding]:
+    """A queue's messages stand in the log in the queue's order, whoever was told of them, over all answers."""
+    queues: dict[tuple[str, int], dict[int, Seen]] = defaultdict(dict)
+    for seen in sightings.places():
+        queues[seen.row.topic, seen.row.queue_id].setdefault(seen.row.queue_offset, seen)
+    for (topic, queue_id), places in queues.items():
+        for (_, one), (_, other) in pairwise(sorted(places.items())):
+            # Within one answer it is found there.
+            if one.row.position > other.row.position and one.operation is not other.operation:
+                what = f"{topic}/{queue_id}: offset {other.row.queue_offset} is at position {other.row.position}, and"
+                what += f" offset {one.row.queue_offset} at {one.row.position}"
+                yield Finding(Kind.DISORDER, what, (one.operation.number, other.operation.number))
 
 
 def find_gaps(sightings: Sightings) -> Iterator[Finding]:

@@ -41,6 +41,11 @@ class Recorder:
         """Take note of something that takes no time: a fault that was made."""
         self.ok(self.invoke(client, kind, **request))
 
+    @property
+    def events(self) -> int:
+        """How many beginnings and ends have been written so far."""
+        return self._events
+
     def history(self) -> History:
         """What has been written so far."""
         with self._lock:

@@ -43,6 +43,12 @@ class Sightings:
         self.last_scan = max(history.done("scan"), key=lambda scan: scan.begun, default=None)
         self.last_lake = max(history.done("lake"), key=lambda lake: lake.begun, default=None)
 
+    @property
+    def last_rows(self) -> list[Row]:
+        """What is there in the end: in the last scan, or in the lake."""
+        reads = (self.last_scan, self.last_lake)
+        return [row for read in reads if read is not None for row in read.rows]
+
     def _enter_sent(self, operation: Operation) -> None:
         rows: list[Row | None] = [*operation.rows] if operation.ok else []
         payloads: list[str] = operation.request["payloads"]

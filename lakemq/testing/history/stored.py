@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain, combinations
 
 from lakemq.testing.history.finding import Finding, Kind
+from lakemq.testing.history.power_cuts import PowerCuts
 from lakemq.testing.history.sightings import Seen, Sightings
 
 
@@ -31,15 +33,30 @@ def find_two_meanings(sightings: Sightings) -> Iterator[Finding]:
         place = f"offset {row.queue_offset} of {row.topic}/{row.queue_id}"
         yield from _mean(meanings, Kind.TWO_VALUES, f"position {row.position}", row.payload, seen)
         yield from _mean(meanings, Kind.TWO_VALUES, place, row.payload, seen)
-        if row.message_id is not None:
-            yield from _mean(meanings, Kind.TWO_MEANINGS, f"id {row.message_id}", row.payload, seen)
-    transactions: dict[str, tuple[str, int]] = {}
-    for half in sightings.history.done("half"):
-        for transaction_id, payload in zip(half.result["transaction_ids"], half.request["payloads"], strict=True):
-            other, number = transactions.setdefault(transaction_id, (payload, half.number))
-            if other != payload:
-                what = f"transaction {transaction_id} is {other} and {payload}"
-                yield Finding(Kind.TWO_MEANINGS, what, (number, half.number))
+    told: dict[str, tuple[str, int]] = {}
+    for name, meaning, number in chain(_ids_of_rows(sightings), _ids_of_answers(sightings)):
+        first, other = told.setdefault(name, (meaning, number))
+        if first != meaning:
+            yield Finding(Kind.TWO_MEANINGS, f"{name} is {first}, and {meaning}", (other, number))
+
+
+def _ids_of_rows(sightings: Sightings) -> Iterator[tuple[str, str, int]]:
+    for operation, row in sightings.places():
+        if row.payload is not None and row.message_id is not None:
+            yield f"id {row.message_id}", row.payload, operation.number
+
+
+def _ids_of_answers(sightings: Sightings) -> Iterator[tuple[str, str, int]]:
+    """Ids of messages that wait, of transactions, of receipts; a receipt is of one attempt of one group."""
+    for operation in sightings.history.done("produce", "half", "receive"):
+        for name, field in (("id", "message_ids"), ("transaction", "transaction_ids")):
+            ids = operation.result.get(field, ())
+            for each, payload in zip(ids, operation.request["payloads"] if ids else (), strict=True):
+                yield f"{name} {each}", payload, operation.number
+        receipts = operation.result.get("receipts", ())
+        for each, row in zip(receipts, operation.rows if receipts else (), strict=True):
+            attempt = f"{row.payload} for {operation.request['group']}, reconsume_times {row.reconsume_times}"
+            yield f"receipt {each}", attempt, operation.number
 
 
 def _mean(meanings: dict[str, dict[str, Seen]], kind: Kind, name: str, payload: str, seen: Seen) -> Iterator[Finding]:
@@ -52,20 +69,24 @@ def _mean(meanings: dict[str, dict[str, Seen]], kind: Kind, name: str, payload: 
 
 
 def find_double(sightings: Sightings) -> Iterator[Finding]:
-    """A message that is in its topic at two places."""
+    """A message that is in its topic at two places. Where a power cut may have taken it from the one, it may
+    come again at another: a delay, a commit, a request that was sent again."""
+    cuts = PowerCuts(sightings)
     for payload, every in sightings.sent.items():
         topics = {sent.operation.request["topic"] for sent in every}
-        places: dict[int, Seen] = {}
+        places: dict[int, list[Seen]] = {}
         for sent in every:
             if sent.row is not None and sent.operation.kind == "produce" and not is_delayed(sent.operation.request):
-                places.setdefault(sent.row.position, Seen(sent.operation, sent.row))
+                places.setdefault(sent.row.position, []).append(Seen(sent.operation, sent.row))
         for seen in sightings.of_payload.get(payload, ()):
             if seen.row.topic in topics:
-                places.setdefault(seen.row.position, seen)
-        if len(places) > 1:
-            numbers = tuple(dict.fromkeys(seen.operation.number for seen in places.values()))
-            at = ", ".join(map(str, sorted(places)))
-            yield Finding(Kind.STORED_TWICE, f"{payload} is at positions {at}", numbers)
+                places.setdefault(seen.row.position, []).append(seen)
+        both = [pair for pair in combinations(sorted(places), 2) if cuts.are_both_there(*(places[at] for at in pair))]
+        if both:
+            double = sorted({position for pair in both for position in pair})
+            first = (places[position][0].operation.number for position in places if position in double)
+            at = ", ".join(map(str, double))
+            yield Finding(Kind.STORED_TWICE, f"{payload} is at positions {at}", tuple(dict.fromkeys(first)))
 
 
 def is_delayed(request: dict[str, object]) -> bool:
