@@ -134,22 +134,23 @@ def _merged(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def to_dicts(part: Slice | ColdSlice, ids: MessageIds) -> list[dict[str, Any]]:
     """The slice's messages as the contract's JSON."""
     columns = _columns_of_cold(part) if isinstance(part, ColdSlice) else _columns_of_hot(part)
-    count, message_id = part.count, ids.of
+    count = part.count
     messages: list[dict[str, Any]] = [
         {
-            "message_id": message_id(position),
+            "message_id": text,
             "topic": topic,
             "queue_id": queue_id,
             "queue_offset": queue_offset,
             "position": position,
             "store_time_ms": stored,
             "born_time_ms": born,
-            "reconsume_times": reconsume_times,
+            "reconsume_times": retried,
             **_encode_body(body),
             "keys": keys or [],
             "properties": dict(properties) if properties else {},
         }
-        for body, position, topic, queue_id, queue_offset, stored, born, reconsume_times, keys, properties in zip(
+        for text, body, position, topic, queue_id, queue_offset, stored, born, retried, keys, properties in zip(
+            ids.texts(columns["position"]),
             *(columns[name] for name in _ALWAYS),
             columns.get("keys") or [None] * count,
             columns.get("properties") or [None] * count,

@@ -174,7 +174,7 @@ class Quick:
         if (number[0] == 48 and len(number) > 1) or len(number) > _DIGITS_MAX:  # a leading zero, or too many
             return False
         position = int(number)
-        if not self.secret_ids.is_nonce(position, nonce):
+        if not self.secret_ids.is_nonce(position, nonce.decode("latin-1")):
             return False
         waiting = _Commit(self, connection, transaction_id)
         return self.transactions.commit_now(position, resolution[0], waiting)

@@ -18,7 +18,6 @@ MESSAGE_ID_PATTERN = r"([A-Za-z0-9_-]{1,63})[.]([0-9a-f]{12}-[1-9][0-9]{0,9})[.]
 POSITION_DIGITS_MAX = 19
 NONCE_DIGITS = 16
 NONCE_PATTERN = rf"-[0-9a-f]{{{NONCE_DIGITS}}}"
-_NONCE = re.compile(NONCE_PATTERN + r"\Z")
 _BEGIN = re.compile(MESSAGE_ID_PATTERN)
 _MESSAGE_ID = re.compile(MESSAGE_ID_PATTERN + r"\Z")
 _BROKER = re.compile(r"[A-Za-z0-9_-]{1,63}\Z")
@@ -58,8 +57,8 @@ def with_nonce(message_id: str, nonce: str) -> str:
 
 def split_nonce(text: str) -> tuple[str, str]:
     """`(message id, nonce)` of a receipt or a transaction's id; of any other text all of it, and no nonce."""
-    found = _NONCE.search(text)
-    return (text, "") if found is None else (text[: found.start()], text[found.start() + 1 :])
+    message_id, _, nonce = text.rpartition("-")
+    return (message_id, nonce) if len(nonce) == NONCE_DIGITS and nonce.isalnum() else (text, "")
 
 
 def broker_of_id(text: str) -> str | None:

@@ -4,6 +4,7 @@
 # (pyarrow carries no types)
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +50,14 @@ class MessageIds:
         """The id of the message at `position`."""
         return f"{self.prefix_of(position)}{position}"
 
+    def texts(self, positions: Sequence[int]) -> list[str]:
+        """The ids of the messages at these positions: for a request's few. `column` begins slowly and is fast
+        from some hundreds on."""
+        if positions and min(positions) < self._current_from:
+            return [self.of(position) for position in positions]
+        prefix = self.prefix
+        return [f"{prefix}{position}" for position in positions]
+
     def column(self, positions: pa.Array) -> pa.Array:
         """The ids of the messages at these positions."""
         prefix: pa.Scalar | pa.Array = pa.scalar(self.prefix)
@@ -66,7 +75,7 @@ class MessageIds:
         if not (digits.isascii() and digits.isdigit()) or len(digits) > POSITION_DIGITS_MAX:
             return None
         position = int(digits)
-        return position if self.of(position) == message_id else None
+        return position if message_id == f"{self.prefix_of(position)}{position}" else None
 
     def position(self, message_id: str) -> int:
         """The position that the id says; raises `MessageNotFound` for what is none of this broker's log."""

@@ -204,12 +204,14 @@ class Receipts:
         if out is not None:
             self.dues.remove(out.until_ms, receipt)
             out.cursor.out.discard(out.offset)
-            out.subscription.receipts.pop(out.message, None)
-            out.subscription.drop_key(out.order)
-            group = out.subscription.group
-            self.out_of_group[group] -= 1
-            if not self.out_of_group[group]:
-                del self.out_of_group[group]
+            subscription, of_group = out.subscription, self.out_of_group
+            subscription.receipts.pop(out.message, None)
+            subscription.drop_key(out.order)
+            count = of_group[subscription.group] - 1
+            if count:
+                of_group[subscription.group] = count
+            else:
+                del of_group[subscription.group]
         return out
 
     def acknowledge(self, receipts: Iterable[int]) -> None:

@@ -7,6 +7,7 @@ into it: a restored log has the same key and other nonces.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from hmac import compare_digest
@@ -50,14 +51,20 @@ class SecretIds:
         """The receipt, or the transaction's id, of the row at `position`."""
         return with_nonce(self._ids.of(position), self.nonce(position))
 
-    def is_nonce(self, position: int, nonce: bytes) -> bool:
+    def texts(self, positions: Sequence[int]) -> list[str]:
+        """`of` of each of these positions."""
+        nonce = self.nonce
+        return [
+            with_nonce(text, nonce(position))
+            for text, position in zip(self._ids.texts(positions), positions, strict=True)
+        ]
+
+    def is_nonce(self, position: int, nonce: str) -> bool:
         """Whether it is that position's; takes as long wherever they differ."""
-        return compare_digest(self.nonce(position).encode(), nonce)
+        return nonce.isascii() and compare_digest(self.nonce(position), nonce)
 
     def find(self, text: str) -> int | None:
         """The position whose receipt or transaction's id this is; None for all other text."""
         message_id, nonce = split_nonce(text)
         position = self._ids.find(message_id)
-        if position is None or not self.is_nonce(position, nonce.encode()):
-            return None
-        return position
+        return position if position is not None and self.is_nonce(position, nonce) else None

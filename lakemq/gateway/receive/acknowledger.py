@@ -33,7 +33,7 @@ class Acknowledger:
     async def acknowledge(self, group: str, receipts: Sequence[str]) -> list[str]:
         """The status of each: `ok`, also the second time; `receipt_expired`; `invalid_receipt` for what
         is no receipt of the group. Raises `StoreUnwritable`, with none acknowledged."""
-        positions = [self.position(receipt) for receipt in receipts]
+        positions = list(map(self._secret_ids.find, receipts))
         queue = (await self._executor.ensure_topic(ACK_TOPIC)).queues[0]
         known = [position for position in positions if position is not None]
         await self._executor.settled(known)
@@ -45,19 +45,21 @@ class Acknowledger:
         valid = [position for position, status in zip(positions, statuses, strict=True) if status == OK]
         claimed = self._executor.claim([position for position in valid if position is not None])
         if claimed:
-            batch = acks_batch(group, {receipt: self._receipts.out[receipt] for receipt in claimed})
+            out = self._receipts.out
+            batch = acks_batch(group, {receipt: out[receipt] for receipt in claimed})
             await self._executor.execute_batch(batch, [(queue, len(claimed))], 0, claimed)
         return statuses
 
     def status(self, group: str, receipt: int) -> str:
         """What an acknowledgement of the receipt at a position is answered."""
-        out = self._receipts.out.get(receipt)
+        receipts = self._receipts
+        out = receipts.out.get(receipt)
         if out is not None:
             return OK if out.subscription.group == group else INVALID
-        if receipt in self._receipts.acked:
+        if receipt in receipts.acked:
             return OK
         gone = receipt < self._executor.log.min_position
-        return EXPIRED if gone or receipt in self._receipts.issued else INVALID
+        return EXPIRED if gone or receipt in receipts.issued else INVALID
 
     def status_of_other(self, receipt: str) -> str:
         """What of a text that is no receipt of this log: what looks like one of this broker was of another log, or

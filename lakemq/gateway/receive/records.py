@@ -37,7 +37,7 @@ def receipts_batch(wanted: Wanted, chosen: list[Chosen], until_ms: int, ids: Mes
         "reconsume_times": pa.array(times, pa.int32()),
         "real_topic": _runs([(some.queue.topic, some.count_rows) for some in chosen], "real_topic"),
         "real_queue_id": _runs([(some.queue.queue_id, some.count_rows) for some in chosen], "real_queue_id"),
-        "origin_message_id": ids.column(pa.array(numbers[_MESSAGE :: len(_FIELDS)], pa.int64())),
+        "origin_message_id": pa.array(ids.texts(numbers[_MESSAGE :: len(_FIELDS)]), pa.string()),
         "group": _uniform(wanted.group, "group", count),
         "retry_topic": _retry_topics(wanted, chosen),
     }

@@ -105,10 +105,12 @@ class Server:
         )
 
     def _to_messages(self, given: Given, retries: str) -> list[dict[str, Any]]:
-        ids, secret_of, counters = self._broker.ids, self._broker.secret_ids.of, self._broker.counters
+        ids, counters = self._broker.ids, self._broker.counters
         messages = [message for some in given.chosen for part in some.parts for message in to_dicts(part, ids)]
-        for receipt, message in enumerate(messages, given.first_receipt):
-            message["receipt"] = secret_of(receipt)
+        first = given.first_receipt
+        receipts = self._broker.secret_ids.texts(range(first, first + len(messages)))
+        for receipt, message in zip(receipts, messages, strict=True):
+            message["receipt"] = receipt
             message["invisible_until_ms"] = given.until_ms
             if message["topic"] == retries:
                 message["stored_topic"], message["topic"] = retries, message["real_topic"]
