@@ -51,8 +51,12 @@ class LossyFiles(Files):
     # The machine's life ----------------------------------------------------------------------
 
     def revive(self) -> None:
-        """The process died, the operating system did not."""
-        self.dead, self.die_at = False, None
+        """The process died, the operating system did not: it closes what the process had open."""
+        with self._lock:
+            for descriptor in self._open:
+                super().close(descriptor)
+            self._open.clear()
+            self.dead, self.die_at = False, None
 
     def cut_power(self) -> None:
         """The machine died: `root` holds what its disk does."""
@@ -68,7 +72,6 @@ class LossyFiles(Files):
                 elif path != self.root:
                     path.mkdir()
             self._disk.settle({**content, self.root: None})
-            self._open.clear()
             self.boots += 1
             self.revive()
 
@@ -80,25 +83,32 @@ class LossyFiles(Files):
     def open_update(self, path: Path) -> int:
         return self._opened(path, super().open_update)
 
+    def open_read(self, path: Path) -> int:
+        with self._lock:
+            descriptor = super().open_read(path)
+            self._open[descriptor] = self._disk.seen.get(path) or File()
+            return descriptor
+
     def _opened(self, path: Path, opening: Callable[[Path], int]) -> int:
         with self._lock:
-            if path not in self._disk.seen:
-                file = File()
+            is_new = path not in self._disk.seen
+            if is_new:
                 if not self._step("create"):
                     raise _dead()
-                self._disk.do(Entry(None, path, file))
-                descriptor = opening(path)
-                self._check()
-            else:
-                descriptor = opening(path)
+                self._disk.do(Entry(None, path, File()))
             found = self._disk.seen[path]
             assert found is not None
+            descriptor = opening(path)
             self._open[descriptor] = found
+            if is_new:
+                self._check()
             return descriptor
 
     def close(self, descriptor: int) -> None:
+        """Raises `OSError` for what is not open: the number may be another's by now."""
         with self._lock:
-            self._open.pop(descriptor, None)
+            if self._open.pop(descriptor, None) is None:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             super().close(descriptor)
 
     def append(self, descriptor: int, parts: Sequence[bytes | memoryview]) -> int:

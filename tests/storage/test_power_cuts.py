@@ -71,6 +71,23 @@ def test_sink_s_messages_that_a_start_wrote_may_move_until_they_are_on_disk() ->
     assert run_rounds("power_cuts", range(100_485, 100_486), calls=219, repeat=5) == 0
 
 
+def test_process_that_died_has_no_file_open() -> None:
+    def opened() -> list[str]:
+        return sorted(link for each in Path("/proc/self/fd").iterdir() if "lakemq-power" in (link := _target(each)))
+
+    before = opened()
+    for seed in (1_000, 1_003, 1_012):
+        run_seed(seed, CALLS)
+    assert opened() == before
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except FileNotFoundError:
+        return ""
+
+
 @pytest.mark.parametrize("seed", [302_613, 306_273])
 def test_new_index_is_never_beside_the_file_that_an_erasure_replaced(seed: int) -> None:
     assert run_rounds("power_cuts", range(seed, seed + 1), calls=219) == 0
