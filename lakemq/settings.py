@@ -140,12 +140,13 @@ class Storage(_Section):
 
 
 class Topics(_Section):
-    """How topics come to be."""
+    """How topics come to be, and how many: `queues_max` of one topic, `all_queues_max` of all together."""
 
     auto_create: bool = True
     default_queues: int = Field(default=4, ge=1, le=1024)
     queues_max: int = Field(default=1024, ge=1, le=65_535)
     topics_max: int = Field(default=10_000, ge=1)
+    all_queues_max: int = Field(default=100_000, ge=1)
 
 
 class Idempotency(_Section):
@@ -227,11 +228,13 @@ class Requests(_Section):
 
 class Receive(_Section):
     """What is handed out to be acknowledged: so many messages at most are out, of all groups together
-    and of each, and so many groups' places in topics are kept."""
+    and of each, and so many groups' places in topics are kept: where nobody received for `idle_ms`, a place gives way
+    to a new one."""
 
     out_max: int = Field(default=100_000, ge=1, le=10_000_000)
     group_out_max: int = Field(default=50_000, ge=1, le=10_000_000)
     subscriptions_max: int = Field(default=10_000, ge=1)
+    idle_ms: int = Field(default=24 * HOUR_MS, ge=0)
     messages_per_call_max: int = Field(default=1_000, ge=1, le=10_000)
     receipts_per_call_max: int = Field(default=10_000, ge=1, le=100_000)
     invisible_ms_max: int = Field(default=12 * HOUR_MS, ge=1, le=7 * 24 * HOUR_MS)

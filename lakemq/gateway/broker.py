@@ -80,6 +80,7 @@ class Broker:
         self.sinks = Sinks(settings, self.log, self.log.files, limits, *topics)
         self._waiting: set[asyncio.Future[None]] = set()
         self._creating: dict[str, asyncio.Future[Topic]] = {}
+        self._recording = asyncio.Lock()
         self._lock: DirectoryLock | None = None
         self._housekeeper: asyncio.Task[None] | None = None
 
@@ -228,30 +229,39 @@ class Broker:
         return await asyncio.shield(creating)
 
     async def _create_system_topic(self, name: str) -> Topic:
-        if name.startswith(SYSTEM_PREFIXES[0]):  # one a group: of the others there are only a few
-            self._check_room_for(name)
-        await self._record({"op": "put", "topic": name, "queues": 1, "permission": "r"})
-        return self.log.topics.get(name)
+        async with self._recording:
+            if name.startswith(SYSTEM_PREFIXES[0]):  # one a group: of the others there are only a few
+                self._check_room_for(name, 1)
+            await self._record({"op": "put", "topic": name, "queues": 1, "permission": "r"})
+            return self.log.topics.get(name)
 
-    def _check_room_for(self, name: str) -> None:
-        topics = self.log.topics
-        if topics.find(name) is None and len(topics) >= self.settings.topics.topics_max:
+    def _check_room_for(self, name: str, queues: int) -> None:
+        topics, limits = self.log.topics, self.settings.topics
+        topic = topics.find(name)
+        if topic is None and len(topics) >= limits.topics_max:
             raise InvalidRequest(f"there are {len(topics)} topics already (topics.topics_max)")
+        count = topics.queue_count + queues - (len(topic.queues) if topic else 0)
+        if count > limits.all_queues_max:
+            raise InvalidRequest(f"there would be {count} queues of all topics together (topics.all_queues_max)")
 
     async def put_topic(self, name: str, queues: int, permission: str) -> Topic:
         """Make or change a topic; done when it stands in the log."""
         topics = self.log.topics
-        topics.check_put(name, queues, permission, self.settings.topics.queues_max)
-        self._check_room_for(name)
-        await self._record({"op": "put", "topic": name, "queues": queues, "permission": permission})
-        return topics.get(name)
+        async with self._recording:
+            topics.check_put(name, queues, permission, self.settings.topics.queues_max)
+            self._check_room_for(name, queues)
+            await self._record({"op": "put", "topic": name, "queues": queues, "permission": permission})
+            return topics.get(name)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic: its messages are readable no more. Raises `TopicNotFound`."""
-        topic = self.log.topics.get(name)
-        await self._record({"op": "delete", "topic": name, "queues": len(topic.queues), "permission": topic.permission})
+        async with self._recording:
+            topic = self.log.topics.get(name)
+            count = len(topic.queues)
+            await self._record({"op": "delete", "topic": name, "queues": count, "permission": topic.permission})
 
     async def _record(self, record: TopicRecord) -> None:
+        # One at a time, as each may make as many queues as a topic may have, and what there is room for is seen before.
         body = orjson.dumps(record)
         queue = self.log.topics.queue(TOPICS_TOPIC, 0)
         await self.log.append([make_row(body=body)], [queue], len(body))

@@ -93,9 +93,4 @@ class Jobs:
             return None
         if beat.topics is None:
             return max(self._log.next_position - beat.position, 0)
-        queues = [queue for topic in beat.topics for queue in self._queues(topic)]
-        return self._reader.end_of(queues, beat.position) - beat.position
-
-    def _queues(self, name: str) -> Iterable[Any]:
-        topic = self._log.topics.find(name)
-        return () if topic is None else topic.queues
+        return self._reader.end_of(beat.topics, beat.position) - beat.position

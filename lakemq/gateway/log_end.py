@@ -26,19 +26,19 @@ class LogEnd:
         return self._log.flushed_position
 
     def queues_of(self, wanted: set[str] | None) -> list[Queue]:
-        """The subscription's queues, deleted ones too."""
+        """The subscription's queues."""
         return [queue for queue in self._log.topics.all_queues() if wanted is None or queue.topic in wanted]
 
     async def reached(self, start: int, wanted: set[str] | None, messages_max: int | None) -> int:
         """How far the subscription goes from `start` on, with at most so many messages."""
         reader = self._broker.reader
         durable = max(start, await self.durable_position())
-        reached = durable if wanted is None else min(durable, reader.end_of(self.queues_of(wanted), start))
+        reached = durable if wanted is None else min(durable, reader.end_of(wanted, start))
         if messages_max is None or reached - start <= messages_max:
             return reached
         if wanted is None:
             return start + messages_max
-        return reader.limit(self.queues_of(wanted), start, reached, messages_max)
+        return reader.limit(wanted, start, reached, messages_max)
 
     def timer_ms(self, timer: str | None) -> int | None:
         """When the timer of that name is due first."""

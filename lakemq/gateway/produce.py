@@ -28,6 +28,8 @@ from lakemq.storage.topics import Topic
 
 JSON_HEADER = (b"content-type", b"application/json")
 SMALL_BYTES = 64 * 1024
+DELETED_MAX = 64
+"""So many topics are remembered that may be no more."""
 _ACKS = ("async", "sync", "none")
 _QUERY = frozenset({"ack"})
 _HALVES_QUERY = frozenset({"ack", "producer_group"})
@@ -92,7 +94,7 @@ class Producer:
         self._ids = broker.ids
         self._default_ack = "sync" if broker.settings.storage.flush == "sync" else "async"
         self.small_bytes = min(SMALL_BYTES, broker.limits.message_bytes_max)
-        # Bounded by topics.topics_max: a topic that isn't open any more is looked up again.
+        # A topic that isn't open any more is looked up again.
         self.open_topics: dict[str, Topic] = {}
         self._storing: dict[str, asyncio.Future[None]] = {}
         self._asides = Asides(broker)
@@ -136,7 +138,7 @@ class Producer:
         log, counters = self._log, self._broker.counters
         topic = self.open_topics.get(name)
         if topic is None or not topic.open:
-            topic = self.open_topics[name] = await self._broker.writable_topic(name)
+            topic = await self._open(name)
         queue_id, queue_offset, position, time_ms = await log.append_one(body_row(body, properties), topic.next_queue())
         if ack == "sync" or log.backlogged:
             await log.flushed()
@@ -149,6 +151,14 @@ class Producer:
         headers = [JSON_HEADER, (b"content-length", b"%d" % len(answer))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": answer, "more_body": False})
+
+    async def _open(self, name: str) -> Topic:
+        """The topic to produce to, which is remembered. Raises what `Broker.writable_topic` does."""
+        topic = self.open_topics[name] = await self._broker.writable_topic(name)
+        if len(self.open_topics) > len(self._log.topics) + DELETED_MAX:
+            for gone in [each for each, held in self.open_topics.items() if not held.open]:
+                del self.open_topics[gone]
+        return topic
 
     def _ack(self, query_string: bytes) -> str:
         query = parse_query(query_string)
@@ -187,7 +197,7 @@ class Producer:
         """Decode and store a request; what takes the longer the larger it is, `run` carries out."""
         rows, key = await run(_decode_whole, headers, body, scope_of_key, self._broker.limits)
         del body
-        topic = self.open_topics[name] = await self._broker.writable_topic(name)
+        topic = await self._open(name)
         if key is not None:
             return await self._store_once(topic, rows, key, group, run)
         storing, spread = await self._append(topic, rows, None, group, run)

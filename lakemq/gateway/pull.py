@@ -143,6 +143,8 @@ class Puller:
             if left <= 0 or self._broker.stopping or scanned >= SCANNED_MAX:
                 return Pulled("no_matched_message" if scanned else "no_new_message", offset, [])
             await self._wait(queue, arrival, left, receive)
+            if queue in self._log.topics.deleted:
+                return Pulled("no_new_message", offset, [])
 
     def _tell(self, queue: Queue, pull: Pull, begin: int) -> None:
         """The queue begins after what the pull, maybe a group's, asks for."""

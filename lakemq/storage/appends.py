@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
+from lakemq.model.errors import StoreUnwritable
 from lakemq.model.message import Placed
 from lakemq.storage.apart import Spread
 from lakemq.storage.frame import Packed
@@ -84,6 +86,27 @@ class BatchAppend(NamedTuple):
     key: Key | None
     packed: Packed | None = None
     spread: Spread | None = None
+
+
+A = TypeVar("A", OneAppend, RowsAppend, BatchAppend)
+
+
+def refuse_deleted(requests: list[A], deleted: AbstractSet[Queue]) -> list[A]:
+    """Those of the requests whose queues are there. The others came too late, and are refused: a start would take
+    what is stored in a deleted topic for a topic."""
+    there: list[A] = []
+    for request in requests:
+        if any(queue in deleted for queue in _queues_of(request)):
+            refuse([request], StoreUnwritable("the topic was deleted while the messages came"))
+        else:
+            there.append(request)
+    return there
+
+
+def _queues_of(request: OneAppend | RowsAppend | BatchAppend) -> Iterable[Queue]:
+    if isinstance(request, OneAppend):
+        return (request.queue,)
+    return request.queues if isinstance(request, RowsAppend) else [queue for queue, _ in request.groups]
 
 
 def refuse(requests: Sequence[OneAppend | RowsAppend | BatchAppend], error: Exception) -> None:

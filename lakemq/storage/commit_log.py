@@ -13,7 +13,6 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -22,7 +21,7 @@ from lakemq.model.message import Placed
 from lakemq.settings import Storage
 from lakemq.storage import appends
 from lakemq.storage.apart import APART_BYTES, Apart, Spread
-from lakemq.storage.appends import BatchAppend, Key, OneAppend, Receiver, RowsAppend, Stored, StoredOne
+from lakemq.storage.appends import A, BatchAppend, Key, OneAppend, Receiver, RowsAppend, Stored, StoredOne
 from lakemq.storage.cache import FrameCache
 from lakemq.storage.clock import Clock
 from lakemq.storage.files import Files
@@ -46,8 +45,6 @@ from lakemq.storage.topics import Queue, TopicTable
 from lakemq.storage.unflushed import bring_to_disk
 
 logger = logging.getLogger(__name__)
-
-A = TypeVar("A", OneAppend, RowsAppend, BatchAppend)
 
 
 class CommitLog:
@@ -273,7 +270,8 @@ class CommitLog:
         self._scheduled = False
         if self._rolling or self._apart.running or not self._has_positions():
             return
-        if self.active.size >= self.settings.segment_bytes and self.unwritable is None:
+        full = self.active.size >= self.settings.segment_bytes or self.active_index.is_crowded
+        if full and self.unwritable is None:
             self.begin_segment()
             return
         ones, self._ones = self._ones, []
@@ -313,6 +311,8 @@ class CommitLog:
         self._write_pending()
 
     def _attempt(self, write: Callable[[list[A]], None], requests: list[A]) -> None:
+        if self.topics.deleted and not (requests := appends.refuse_deleted(requests, self.topics.deleted)):
+            return
         try:
             write(requests)
         except OSError as error:

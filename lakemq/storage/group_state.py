@@ -139,6 +139,8 @@ class GroupState:
         self.on_lock: Callable[[str, QueueKey, bool], None] = lambda group, queue, held: None
         self.on_delete: Callable[[str], None] = lambda group: None
         """The group was deleted; also while recovering."""
+        self.on_idle: Callable[[str, str], None] = lambda group, topic: None
+        """The group's place in the topic is not used and may be forgotten; also while recovering."""
         self.on_reset: Callable[[str, str, dict[int, int]], None] = lambda group, topic, offsets: None
         """The group's offsets of a topic were reset to these, by queue id; also while recovering."""
 
@@ -169,6 +171,9 @@ class GroupState:
             return
         if kind == "delete":
             self._delete(name)
+            return
+        if kind == "idle":
+            self.on_idle(name, content["topic"])
             return
         group = self._groups.get(name)
         if group is None:

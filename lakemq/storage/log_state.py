@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakemq.model.errors import LogVersion
 from lakemq.storage.group_state import GroupState
 from lakemq.storage.log_identity import LogIdentity
 from lakemq.storage.routing_state import RoutingState
@@ -23,6 +24,7 @@ class LogState:
         self.sinks = SinkState()
         self.groups.on_reset = self._reset
         self.groups.on_delete = self._delete_group
+        self.groups.on_idle = self.routing.receipts.forget_idle
 
     def _reset(self, group: str, topic: str, offsets: dict[int, int]) -> None:
         """What a group receives goes on where its offsets were reset to; and what it nacked before it may
@@ -40,7 +42,6 @@ class LogState:
         return {
             "log": self.identity.dump(),
             "topics": self.topics.dump(),
-            "first_offset": self.topics.first_offset,
             "routing": self.routing.dump(),
             "groups": self.groups.dump(),
             "sinks": self.sinks.dump(),
@@ -49,8 +50,12 @@ class LogState:
     def restore(self, dumped: dict[str, Any]) -> None:
         """Become what `dump` said; a dump from before there was routing, or groups, or sinks, lacks them."""
         self.identity.restore(dumped["log"])
+        if isinstance(dumped["topics"], list):
+            raise LogVersion(
+                "the log's state is as a lakemq of before wrote it, with a record of each deleted topic: let that one"
+                " bring it to the lake, then begin a new log by moving the folder away"
+            )
         self.topics.restore(dumped["topics"])
-        self.topics.first_offset = dumped.get("first_offset", 0)
         self.routing.restore(dumped.get("routing", {}))
         self.groups.restore(dumped.get("groups", {}))
         self.sinks.restore(dumped.get("sinks", {}))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from lakemq.model.errors import LogDamaged, MessageNotFound, PositionGone
@@ -336,9 +337,9 @@ class Reader:
                 return max(runs.first_offsets[number], queue.min_offset)
         return queue.next_offset
 
-    def end_of(self, queues: Iterable[Queue], begin: int) -> int:
-        """The position after the last frame with messages of the queues, or `begin` if it's above."""
-        wanted = {queue.key for queue in queues}
+    def end_of(self, topics: AbstractSet[str], begin: int) -> int:
+        """The position after the last frame with messages of the topics, be they deleted or not, or `begin` if it's
+        above."""
         for segment in reversed(self._log.segments):
             if segment.end_position <= begin and segment is not self._log.active:
                 break
@@ -346,21 +347,20 @@ class Reader:
                 _end_of_last_frame(index, runs)
                 for index in [self.index(segment)]
                 for key, runs in index.queues.items()
-                if key in wanted and runs.first_offsets
+                if key[0] in topics and runs.first_offsets
             ]
             if ends:
                 return max(begin, *ends)
         return begin
 
-    def limit(self, queues: Iterable[Queue], begin: int, end: int, messages_max: int) -> int:
-        """A position `e`, `begin < e ≤ end`, with at most `messages_max` messages of the queues in
+    def limit(self, topics: AbstractSet[str], begin: int, end: int, messages_max: int) -> int:
+        """A position `e`, `begin < e ≤ end`, with at most `messages_max` messages of the topics in
         `begin ≤ p < e`: as far as whole frames go, or else that many positions."""
-        wanted = {queue.key for queue in queues}
         left = messages_max
         reached = begin
         for segment in self._log.segments[self.segment_of_position(begin) :]:
             index = self.index(segment)
-            runs = [runs for key, runs in index.queues.items() if key in wanted and runs.first_offsets]
+            runs = [runs for key, runs in index.queues.items() if key[0] in topics and runs.first_offsets]
             first = max(index.frame_at(begin), 0)
             fitting = _frames_that_fit(index, runs, first, left)
             left -= _rows_between(index, runs, first, fitting)

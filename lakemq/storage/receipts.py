@@ -280,6 +280,12 @@ class Receipts:
         own = [each for each in self.subscriptions.values() if each.topic == topic]
         self._forget([each for each in own if not each.receipts])
 
+    def forget_idle(self, group: str, topic: str) -> None:
+        """Nobody uses the group's place in the topic; if nothing is out or waits there, it is forgotten."""
+        subscription = self.find(group, topic)
+        if subscription is not None and subscription.is_idle:
+            self._forget([subscription])
+
     def forget_group(self, group: str) -> None:
         """The group was deleted."""
         self._forget([each for each in self.subscriptions.values() if each.group == group])

@@ -36,6 +36,8 @@ from lakemq.storage.receipts import Receipts
 from lakemq.storage.timer_counts import TimerCounts
 
 CAUSE_MASK = 1 << STORED_BIT["cause"]
+DEAD_MAX = 10_000_000
+"""Dead letters that may wait to be redriven: 2 bytes each at worst where they are neighbours."""
 _ROLLED_BACK_IN = (OP_TOPIC, DECISION_TOPIC, CHECK_MAX_TOPIC)
 
 
@@ -63,6 +65,8 @@ class RoutingState:
         """By position of a pending nack, that of the message it is about."""
         self.dead = BitMap64()
         """Dead letters that were not redriven (Q)."""
+        self.dead_floor = 0
+        """Of those below it that is not known any more."""
         self.timers = TimerCounts()
         """The due times of `delays` that are not decided."""
         self.dues = DueIndex()
@@ -229,7 +233,10 @@ class RoutingState:
 
     def tidy(self, min_position: int) -> None:
         """Forget what has left the log, but for what is still to be done with it: dead letters and redrives
-        are read in the lake then. And decisions that are carried out."""
+        are read in the lake then. And decisions that are carried out, and the oldest of very many dead letters."""
+        if len(self.dead) > DEAD_MAX:
+            self.dead_floor = self.dead[len(self.dead) - DEAD_MAX]
+            self.dead.remove_range(0, self.dead_floor)
         self._min_position = min_position
         self.transactions.forget_below(min_position)
         self.dues.tidy(self.delays)
@@ -254,6 +261,7 @@ class RoutingState:
             "nacks": pack(self.nacks),
             "nack_targets": [pack_numbers(self.nack_targets), pack_numbers(self.nack_targets.values())],
             "dead": pack(self.dead),
+            "dead_floor": self.dead_floor,
             "timers": self.timers.dump(),
             "dues": self.dues.dump(self.delays),
             "moved": [pack_numbers(self.moved), pack_numbers(self.moved.values())],
@@ -272,7 +280,7 @@ class RoutingState:
         self.delays, self.decided = unpack(dumped["delays"]), unpack(dumped["decided"])
         self.halves, self.nacks = unpack(dumped["halves"]), unpack(dumped["nacks"])
         self.nack_targets = _unpack_dict(dumped["nack_targets"])
-        self.dead = unpack(dumped["dead"])
+        self.dead, self.dead_floor = unpack(dumped["dead"]), dumped.get("dead_floor", 0)
         self.timers.restore(dumped["timers"])
         self.dues.restore(dumped["dues"])
         self.moved = _unpack_dict(dumped["moved"])

@@ -25,6 +25,8 @@ _MAGIC = b"LMQI"
 _VERSION = 1
 
 QueueKey = tuple[str, int]
+NEW_QUEUES_MAX = 100_000
+"""Queues that are entered in one index beside those that were there as its segment began."""
 
 
 class BadIndex(Exception):
@@ -95,11 +97,23 @@ class SegmentIndex:
         self.queues: dict[QueueKey, QueueRuns] = {}
         self.notes: list[Note] = []
         self.state: dict[str, Any] = {}
+        self._queues_max = NEW_QUEUES_MAX
 
     def start(self, next_offsets: dict[QueueKey, int]) -> None:
         """Set where the queues stood at the segment's beginning."""
         for key, offset in next_offsets.items():
             self.queues[key] = QueueRuns(offset)
+        self.restart()
+
+    def restart(self) -> None:
+        """The queues that are there now are none of those that make it crowded."""
+        self._queues_max = len(self.queues) + NEW_QUEUES_MAX
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it is time for another segment, whatever this one's size: topics that come and go leave their queues
+        in the index, which is in memory."""
+        return len(self.queues) > self._queues_max
 
     def extent(self) -> Extent:
         """What the index covers now."""
@@ -212,6 +226,7 @@ def load(data: bytes) -> SegmentIndex:
         runs = index.queues[topic, queue_id] = QueueRuns(start_offset)
         runs.next_offset = next_offset
         runs.first_offsets, runs.frame_offsets = cut.take(count), cut.take(count)
+    index.restart()
     return index
 
 

@@ -95,6 +95,7 @@ class Subscription:
         "keys_waiting",
         "receipts",
         "topic",
+        "used_ms",
         "waiting",
     )
 
@@ -110,6 +111,13 @@ class Subscription:
         """By offset in the retry topic."""
         self.keys_waiting: dict[Order, int] = {}
         """How many messages of each order are `waiting`, or are nacked and not yet retried."""
+        self.used_ms = 0
+        """When somebody received here last, by the clock that counts since the boot; 0: not since the process began."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is lost with it but the place."""
+        return not self.receipts and not self.keys_waiting
 
     def cursor(self, source: str, queue_id: int) -> Cursor:
         """The cursor of a queue, made when missing."""

@@ -1,8 +1,8 @@
 """Topics and their queues, as the log's records make them.
 
 Every change is a record, a JSON message in the system topic `RMQ_SYS_TOPICS`; `TopicTable.apply`
-is the one way in, while serving and while recovering. A deleted topic stays as a tombstone, so
-that one made again goes on with its offsets: no (topic, queue, offset) ever means two messages.
+is the one way in, while serving and while recovering. Of a deleted topic only where its queues ended
+is kept (`endings.py`), so that one made again goes on with its offsets.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import asyncio
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TypedDict
+from weakref import WeakSet
 
 from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
 from lakemq.model.names import GROUP_TOPIC, SINK_TOPIC
+from lakemq.storage.endings import Endings
 from lakemq.storage.frame import encode_queue
 from lakemq.storage.routing_state import is_routed
 
@@ -39,6 +41,7 @@ class Queue:
     """One queue of a topic: offsets `min_offset ≤ o < next_offset` are readable."""
 
     __slots__ = (
+        "__weakref__",
         "encoded",
         "fill_offset",
         "fill_position",
@@ -108,16 +111,14 @@ class Queue:
 
 
 class Topic:
-    """One topic. `deleted`: a tombstone that only keeps its queues' offsets. `retired`: so do these,
-    which come after `queues`: the topic had more of them before it was deleted and made again."""
+    """One topic. `deleted`: it is no more, who has it in hand looks for it again."""
 
-    __slots__ = ("deleted", "name", "permission", "queues", "retired", "round_robin")
+    __slots__ = ("deleted", "name", "permission", "queues", "round_robin")
 
     def __init__(self, name: str, permission: str) -> None:
         self.name = name
         self.permission = permission
         self.queues: list[Queue] = []
-        self.retired: list[Queue] = []
         self.deleted = False
         self.round_robin = 0
 
@@ -139,17 +140,19 @@ class TopicTable:
 
     def __init__(self) -> None:
         self._topics: dict[str, Topic] = {}
-        self.first_offset = 0
-        """With which a new queue begins: one of its name may have been lost, with all its messages."""
+        self.endings = Endings()
+        self.queue_count = 0
+        """Queues of all topics."""
+        self.deleted: WeakSet[Queue] = WeakSet()
+        """Queues of deleted topics that somebody has in hand still, maybe to store messages in them: empty, mostly."""
         self._put(TOPICS_TOPIC, 1, "r")
 
     def __len__(self) -> int:
-        return sum(not topic.deleted for topic in self._topics.values())
+        return len(self._topics)
 
     def find(self, name: str) -> Topic | None:
         """The topic, or None: never a deleted one."""
-        topic = self._topics.get(name)
-        return None if topic is None or topic.deleted else topic
+        return self._topics.get(name)
 
     def get(self, name: str) -> Topic:
         """The topic; raises `TopicNotFound`."""
@@ -166,13 +169,12 @@ class TopicTable:
         return topic.queues[queue_id]
 
     def __iter__(self) -> Iterator[Topic]:
-        return (topic for topic in self._topics.values() if not topic.deleted)
+        return iter(self._topics.values())
 
     def all_queues(self) -> Iterable[Queue]:
-        """The queues of all topics, deleted ones too: their messages stay in the log a while."""
+        """The queues of all topics."""
         for topic in self._topics.values():
             yield from topic.queues
-            yield from topic.retired
 
     def floor(self, name: str, queue_id: int) -> int:
         """The first offset of the queue that was not deleted; no message has one as high as that of
@@ -181,14 +183,22 @@ class TopicTable:
         return topic.queues[queue_id].floor if topic and queue_id < len(topic.queues) else 2**63
 
     def apply(self, record: TopicRecord) -> None:
-        """Carry out a record of the log."""
+        """Carry out a record of the log. The deletion of a topic that is not there changes nothing."""
         if record["op"] == "delete":
-            topic = self._topics[record["topic"]]
-            topic.deleted = True
-            for queue in topic.queues:
-                queue.hide()
+            self._delete(record["topic"])
         else:
             self._put(record["topic"], record["queues"], record["permission"])
+
+    def _delete(self, name: str) -> None:
+        topic = self._topics.pop(name, None)
+        if topic is None:
+            return
+        topic.deleted = True
+        self.endings.add(name, [queue.next_offset for queue in topic.queues])
+        self.queue_count -= len(topic.queues)
+        for queue in topic.queues:
+            queue.hide()
+            self.deleted.add(queue)
 
     def apply_body(self, body: bytes) -> tuple[str, int] | None:
         """Carry out a record as it stands in the log: the body of a message of `TOPICS_TOPIC`. Returns
@@ -219,23 +229,21 @@ class TopicTable:
         if topic is None:
             topic = self._topics[name] = Topic(name, permission)
         topic.permission = permission
-        if topic.deleted:
-            topic.deleted = False
-            topic.round_robin = 0
-            topic.queues, topic.retired = [], topic.queues + topic.retired
         while len(topic.queues) < queues:
-            topic.queues.append(topic.retired.pop(0) if topic.retired else self._new_queue(name, len(topic.queues)))
+            topic.queues.append(self._new_queue(name, len(topic.queues)))
 
     def _new_queue(self, name: str, queue_id: int) -> Queue:
-        queue = Queue(name, queue_id, self.first_offset)
-        queue.floor = self.first_offset
+        begin = self.endings.begin(name, queue_id)
+        queue = Queue(name, queue_id, begin)
+        queue.floor = begin
+        self.queue_count += 1
         return queue
 
     def pass_over(self, count: int) -> None:
         """Go on `count` offsets later in every queue, known or not: so many messages may be lost."""
         for queue in self.all_queues():
             queue.pass_over(count)
-        self.first_offset += count
+        self.endings.pass_over(count)
 
     def ensure_queue(self, name: str, queue_id: int) -> Queue:
         """The queue, made when missing: for frames whose topic's record has been lost to damage."""
@@ -245,32 +253,32 @@ class TopicTable:
             topic = self._topics[name]
         return topic.queues[queue_id]
 
-    def dump(self) -> list[dict[str, Any]]:
+    def dump(self) -> dict[str, Any]:
         """All of it as JSON values, for a state frame or a snapshot."""
-        return [
-            {
-                "topic": topic.name,
-                "permission": topic.permission,
-                "deleted": topic.deleted,
-                "queues": len(topic.queues),
-                "next_offsets": [queue.next_offset for queue in topic.queues + topic.retired],
-                "floors": [queue.floor for queue in topic.queues + topic.retired],
-                **_gaps(topic.queues + topic.retired),
-            }
-            for topic in self._topics.values()
-        ]
+        return {"topics": [_dump(topic) for topic in self._topics.values()], "endings": self.endings.dump()}
 
-    def restore(self, dumped: list[dict[str, Any]]) -> None:
+    def restore(self, dumped: dict[str, Any]) -> None:
         """Become what `dump` said."""
         self._topics.clear()
-        for entry in dumped:
+        self.endings.restore(dumped["endings"])
+        for entry in dumped["topics"]:
             topic = self._topics[entry["topic"]] = Topic(entry["topic"], entry["permission"])
-            topic.deleted = entry["deleted"]
             for queue_id, next_offset in enumerate(entry["next_offsets"]):
                 queue = Queue(topic.name, queue_id, next_offset)
                 queue.floor = entry["floors"][queue_id]
                 queue.gaps = [(begin, end) for begin, end in entry.get("gaps", {}).get(str(queue_id), [])]
-                (topic.queues if queue_id < entry.get("queues", queue_id + 1) else topic.retired).append(queue)
+                topic.queues.append(queue)
+        self.queue_count = sum(len(topic.queues) for topic in self)
+
+
+def _dump(topic: Topic) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "permission": topic.permission,
+        "next_offsets": [queue.next_offset for queue in topic.queues],
+        "floors": [queue.floor for queue in topic.queues],
+        **_gaps(topic.queues),
+    }
 
 
 def _gaps(queues: list[Queue]) -> dict[str, Any]:

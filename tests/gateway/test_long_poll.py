@@ -100,7 +100,7 @@ def test_deleting_the_topic_answers_who_waits_for_more_of_it(http: httpx.Client,
         poll = hold(http, pool, lambda: pull(http, topic, wait_ms=60_000))
         produce(http, topic, "hello")
         assert poll.result()["status"] == "found"
-        poll = hold(http, pool, lambda: pull(http, topic, 0, 1, wait_ms=1_500))
+        poll = hold(http, pool, lambda: pull(http, topic, 0, 1, wait_ms=60_000))
         assert http.delete(f"/v1/topics/{topic}").status_code == 200
         assert poll.result()["messages"] == []
 

@@ -474,3 +474,20 @@ def test_dead_letters_can_be_received(http: httpx.Client, topic: str, group: str
     (again,) = receive(http, f"h-{group}", f"%DLQ%{group}")
     assert (again["body"], again["reconsume_times"]) == ("x", 1)
     assert ack(http, f"h-{group}", again) == ["ok"]
+
+
+def test_a_place_that_nobody_uses_gives_way(tmp_path: Path) -> None:
+    """Once there were as many as may be, every new one was refused for ever."""
+    settings = {"receive__subscriptions_max": 2, "receive__idle_ms": 0}
+    with start_gateway(tmp_path, **settings) as gateway, connect(gateway) as http:
+        produce(http, "t", "1", "2")
+        (held,) = receive(http, "holds", "t", max=1)
+        for number in range(4):
+            ack(http, f"g{number}", *receive(http, f"g{number}", "t"))
+        assert [len(receive(http, "holds", "t")), ack(http, "holds", held)] == [1, ["ok"]]
+        (nacked, _) = receive(http, "g9", "t")
+        nack(http, "g9", {"receipt": nacked["receipt"], "delay_level": 18})
+        gateway.kill()
+    with start_gateway(tmp_path, **settings) as gateway, connect(gateway) as http:
+        assert is_problem(http.post("/v1/groups/h/receive", json=RECEIVE), 429, "flow_control")
+        assert receive(http, "g9", "t") == []

@@ -163,3 +163,13 @@ def test_no_more_topics_than_the_setting_says(tmp_path: Path) -> None:
         assert is_problem(http.put("/v1/topics/c", json={}), 400, "invalid_request")
         assert is_problem(http.post("/v1/topics/c/messages", content=b"x"), 400, "invalid_request")
         assert http.put("/v1/topics/a", json={"queues": 5}).status_code == 200
+
+
+def test_no_more_queues_of_all_topics_than_the_setting_says(tmp_path: Path) -> None:
+    with start_gateway(tmp_path, topics__all_queues_max=10) as gateway, connect(gateway) as http:
+        there = sum(len(each["queues"]) for each in http.get("/v1/topics?system=true").json()["topics"])
+        put_topic(http, "a", 10 - there)
+        assert is_problem(http.put("/v1/topics/b", json={"queues": 1}), 400, "invalid_request")
+        assert is_problem(http.put("/v1/topics/a", json={"queues": 11 - there}), 400, "invalid_request")
+        http.delete("/v1/topics/a")
+        put_topic(http, "b", 10 - there)

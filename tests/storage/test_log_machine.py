@@ -61,7 +61,7 @@ class ModelTopic:
 
     def __init__(self) -> None:
         self.queues = 0
-        self.deleted = False
+        self.deleted = True
         self.floors: dict[int, int] = {}
 
 
@@ -89,18 +89,17 @@ class Model:
     def topics(self) -> dict[str, ModelTopic]:
         """The topics, by replaying their records."""
         topics: dict[str, ModelTopic] = {TOPICS_TOPIC: ModelTopic()}
-        topics[TOPICS_TOPIC].queues = 1
+        topics[TOPICS_TOPIC].queues, topics[TOPICS_TOPIC].deleted = 1, False
         for message in self.messages:
             if isinstance(message, Lost):
                 self._pass_over(topics, message)
             elif message.topic == TOPICS_TOPIC:
                 record = json.loads(message.body)
                 topic = topics.setdefault(record["topic"], ModelTopic())
-                topic.deleted = record["op"] == "delete"
-                new = range(0 if topic.deleted else topic.queues, record["queues"] or topic.queues)
-                for queue_id in new:
+                begin = 0 if topic.deleted else topic.queues
+                topic.deleted, topic.queues = record["op"] == "delete", record["queues"]
+                for queue_id in range(begin, topic.queues):
                     topic.floors[queue_id] = len(self.queue(record["topic"], queue_id, message.position))
-                topic.queues = max(topic.queues, record["queues"])
         return topics
 
     def _pass_over(self, topics: dict[str, ModelTopic], lost: Lost) -> None:
@@ -390,9 +389,8 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(at=FRACTION, names=st.sets(st.sampled_from(TOPICS)), messages_max=st.integers(1, 30))
     def plan_a_range(self, at: float, names: set[str], messages_max: int) -> None:
-        queues = [q for q in self.harness.log.topics.all_queues() if q.topic in names]
         begin = self._position(at)
-        end = self.harness.reader.end_of(queues, begin)
+        end = self.harness.reader.end_of(names, begin)
         wanted = [m.position for m in whole(self.model.messages) if m.topic in names and m.position >= begin]
         assert end >= begin
         assert all(position < end for position in wanted)
@@ -400,7 +398,7 @@ class LogMachine(RuleBasedStateMachine):
             meta = self.harness.reader.message(end - 1).frame.meta
             assert meta.first_position + meta.count == end
             assert any(run.topic in names for run in meta.runs)
-            limit = self.harness.reader.limit(queues, begin, end, messages_max)
+            limit = self.harness.reader.limit(names, begin, end, messages_max)
             assert begin < limit <= end
             assert sum(position < limit for position in wanted) <= messages_max
 

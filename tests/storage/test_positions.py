@@ -42,7 +42,7 @@ def test_nothing_is_passed_over_where_nothing_can_be_lost(harness: LogHarness) -
     harness.open()
     assert harness.append("a", 0, b"three").placed[0][1:] == (2, 3)
     assert harness.log.identity.now == log
-    assert harness.log.topics.first_offset == 0
+    assert harness.log.topics.endings.least == 0
 
 
 @pytest.mark.parametrize("rebooted", [True, False])
@@ -77,7 +77,7 @@ def test_after_a_lost_tail_all_goes_on_beyond_what_was_given(
     harness.reopen()
     assert harness.log.identity.dump() == identity.dump()
     assert harness.read_log() == before
-    assert harness.log.topics.first_offset == lost
+    assert harness.log.topics.endings.least == lost
     harness.close()
     assert verify_log(tmp_path).sound
 

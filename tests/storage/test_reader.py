@@ -67,10 +67,9 @@ def test_limit_takes_no_more_messages_than_asked_and_always_goes_on(
     chance = random.Random(8)
     for _ in range(200):
         names = chance.choice(({"a"}, {"b"}, {"a", "b"}))
-        queues = [queue for queue in harness.log.topics.all_queues() if queue.topic in names]
         begin, end = sorted(chance.sample(range(len(written) + 1), 2))
         messages_max = chance.randrange(1, 60)
-        limit = harness.reader.limit(queues, begin, end, messages_max)
+        limit = harness.reader.limit(names, begin, end, messages_max)
         assert begin < limit <= end
         assert len(_of(written[begin:limit], names)) <= messages_max
 
@@ -81,21 +80,20 @@ def test_limit_takes_whole_frames_beyond_other_topics_messages(harness: LogHarne
     for _ in range(50):
         harness.append("b", 0, b"not asked for")
     last = harness.append("a", 0, b"2").placed[0].position
-    assert harness.reader.limit([harness.queue("a")], begin, last + 1, 2) == last + 1
-    assert harness.reader.limit([harness.queue("a")], begin, last + 1, 1) == last
+    assert harness.reader.limit({"a"}, begin, last + 1, 2) == last + 1
+    assert harness.reader.limit({"a"}, begin, last + 1, 1) == last
 
 
 def test_end_of_a_subscription_stands_still_while_others_write(harness: LogHarness, written: list[Message]) -> None:
     for names in ({"a"}, {"b"}):
-        queues = [queue for queue in harness.log.topics.all_queues() if queue.topic in names]
-        end = harness.reader.end_of(queues, 0)
+        end = harness.reader.end_of(names, 0)
         written = harness.read_log()
         assert _of(written[end:], names) == []
         assert written[end - 1].topic in names
-        assert harness.reader.end_of(queues, end + 1) == end + 1
+        assert harness.reader.end_of(names, end + 1) == end + 1
         harness.append("b" if names == {"a"} else "a", 0, b"another's")
-        assert harness.reader.end_of(queues, 0) == end
-    assert harness.reader.end_of([], 0) == 0
+        assert harness.reader.end_of(names, 0) == end
+    assert harness.reader.end_of(set(), 0) == 0
 
 
 def test_times_and_offsets_are_found_at_every_frame(harness: LogHarness, written: list[Message]) -> None:

@@ -573,7 +573,7 @@ def _no_arrow(log: LogEpoch, position: int) -> bytes:
     "frame",
     [
         lambda log: _record_frame(log, 1, b"no JSON"),
-        lambda log: _record_frame(log, 1, b'{"op": "delete", "topic": "never made"}'),
+        lambda log: _record_frame(log, 1, b'{"op": "delete"}'),
         lambda log: _record_frame(log, 1, b"[]"),
         lambda log: _record_frame(log, 1, b'{"op": "put", "topic": "t", "queues": "many", "permission": "rw"}'),
         lambda log: _state_frame(log, 1, b"{}"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lakemq.model.names import DECISION_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
+from lakemq.storage import routing_state
 from lakemq.storage.decision_record import Decision, pack_decisions, unpack_decisions
 from lakemq.storage.frame import KIND_MESSAGES, Meta, Run
 from lakemq.storage.routing_state import RoutingState
@@ -95,3 +98,15 @@ def test_decisions_are_packed_sixteen_bytes_each() -> None:
     decisions = [Decision(1, 2), Decision(2**60, 3)]
     assert len(pack_decisions(decisions)) == 32
     assert unpack_decisions(pack_decisions(decisions)) == decisions
+
+
+def test_of_very_many_dead_letters_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing_state, "DEAD_MAX", 3)
+    frames = Frames()
+    frames.apply(*[("%DLQ%g", make_row(body=b""))] * 5)
+    assert len(frames.state.dead) == 5
+    frames.state.tidy(0)
+    assert (list(frames.state.dead), frames.state.dead_floor) == ([2, 3, 4], 2)
+    restored = RoutingState()
+    restored.restore(frames.state.dump())
+    assert (list(restored.dead), restored.dead_floor) == ([2, 3, 4], 2)

@@ -57,6 +57,12 @@ class Records:
         rows.append(make_row(body=b"{}", tag="delete", group=group))
         await self._log.append(rows, [*queues, queue], sum([len(row[1]) for row in rows]))
 
+    async def forget_place(self, group: str, topic: str) -> None:
+        """Store that the group receives no more of the topic, unless something is out. Raises `StoreUnwritable`."""
+        queue = (await self._ensure_topic(GROUP_TOPIC)).queues[0]
+        body = orjson.dumps({"topic": topic})
+        await self._log.append([make_row(body=body, tag="idle", group=group)], [queue], len(body))
+
     def _forgettable(self) -> str:
         for group in self.state:
             if group.is_empty:

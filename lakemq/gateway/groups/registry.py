@@ -128,6 +128,10 @@ class Groups:
         await self._records.delete(name, topics)
         self._gaps.forget(name)
 
+    async def forget_place(self, name: str, topic: str) -> None:
+        """Forget how far the group has received in the topic, unless something is out. Raises `StoreUnwritable`."""
+        await self._records.forget_place(name, topic)
+
     def _names(self) -> set[str]:
         names = {group.name for group in self._records.state} | self._lags.received().keys()
         for topic in self._log.topics:

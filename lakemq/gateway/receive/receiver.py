@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.receive.bells import Bell
+from lakemq.gateway.receive.places import Places
 from lakemq.gateway.receive.records import receipts_batch
 from lakemq.gateway.receive.selection import Budget, Selection
 from lakemq.gateway.receive.wanted import Chosen, Wanted
@@ -17,7 +18,7 @@ from lakemq.model.errors import FlowControl, Forbidden, PositionGone
 from lakemq.model.names import RECEIVE_TOPIC
 from lakemq.storage.appends import Stored
 from lakemq.storage.receipts import BODY_BYTES
-from lakemq.storage.subscription import Order, Subscription
+from lakemq.storage.subscription import Order
 from lakemq.storage.topics import TOPICS_TOPIC, Queue, Topic
 
 
@@ -39,6 +40,7 @@ class Receiver:
         self._log = broker.log
         self._limits = broker.settings.receive
         self._selection = Selection(broker.reader, broker.cold, broker.gaps, broker.answering)
+        self._places = Places(broker.settings.receive, broker.groups, broker.log, broker.clock)
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._bells: dict[tuple[str, str, str, bool], Bell] = {}
         self._storing = 0
@@ -125,6 +127,7 @@ class Receiver:
 
     async def _attempt(self, wanted: Wanted) -> tuple[Given | None, bool]:
         """What there is now; and whether all was looked at."""
+        self._places.use(wanted.group, wanted.topic)
         if not self._may_have_some(wanted):
             return None, True
         for topic in (RECEIVE_TOPIC, wanted.retry_topic):
@@ -177,7 +180,8 @@ class Receiver:
     async def _choose(self, wanted: Wanted) -> tuple[list[Chosen], bool]:
         budget = Budget(self._room(wanted), self._broker.settings.gateway.pull_bytes_max)
         subscription = self._log.routing.receipts.find(wanted.group, wanted.topic)
-        self._check_room_for(subscription)
+        if subscription is None:
+            await self._places.make_room()
         taken: set[Order] = set()
         chosen: list[Chosen] = []
         is_all = True
@@ -207,11 +211,6 @@ class Receiver:
         if room_of_group <= 0:
             raise FlowControl(f"the group has {limits.group_out_max} messages out already (receive.group_out_max)")
         return min(room, room_of_group, wanted.messages_max)
-
-    def _check_room_for(self, subscription: Subscription | None) -> None:
-        most = self._limits.subscriptions_max
-        if subscription is None and len(self._log.routing.receipts.subscriptions) >= most:
-            raise FlowControl(f"{most} groups and topics are received already (receive.subscriptions_max)")
 
     # Storing ---------------------------------------------------------------------------------
 

@@ -35,7 +35,8 @@ async def find_dead_letters(
     executor: Executor, cold: ColdReader, group: str, condition: Filter | None
 ) -> tuple[BitMap64, int]:
     """The positions of the group's dead letters that wait (Q), in the lake or the log, and satisfy the
-    condition (None: all); and how many letters are in neither any more.
+    condition (None: all); and how many letters are in neither any more, or were so many that it is not known any more
+    whether they wait.
 
     Raises `InvalidFilter` for what only values can tell, `LogDamaged`, `LakeUnreadable`.
     """
@@ -53,9 +54,10 @@ async def find_dead_letters(
         seen += count
         for page in pages:
             found |= page & executor.state.dead
+            seen -= page.rank(executor.state.dead_floor - 1) if executor.state.dead_floor else 0
     gone = max(given - seen, 0)
     if gone:
-        logger.warning("%d dead letters of group %s are neither in the log nor in the lake", gone, group)
+        logger.warning("%d dead letters of group %s are neither in the log nor in the lake, or too old", gone, group)
     # A page's letters may have been redriven while later pages were read.
     return found & executor.state.dead, gone
 
