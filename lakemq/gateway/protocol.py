@@ -25,10 +25,12 @@ HEAD_BYTES_MAX = 64 * 1024
 """Of a request line and its headers, of a chunk's extensions, of trailers: what is no body."""
 PIECE_BYTES = 2 * 1024
 """So much that comes at once is parsed as it is. More is parsed request by request, since it may be many."""
+_NEARLY_ALL = HEAD_BYTES_MAX - PIECE_BYTES
 AHEAD_BYTES_MAX = 64 * 1024 * 1024
 """Of requests that were sent ahead, all together."""
 PARSED_BYTES = 4 * 1024
 """About what a request takes that was parsed and waits for its turn."""
+_TOO_LONG = f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes"
 
 
 def _refuse(answer: Answer) -> App:
@@ -102,7 +104,7 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self.received_bytes += len(data)
-        if len(data) > PIECE_BYTES or self._unread:
+        if len(data) > PIECE_BYTES or self._unread or self._bytes_since_body > _NEARLY_ALL:
             self._unread.add(data)
             self._read_on()
             return
@@ -161,7 +163,9 @@ class Connection(HttpToolsProtocol):
     def _next_piece(self) -> int:
         """How much of what came is a head, or is left of a body: more may be any number of requests."""
         if self._phase is not _BODY:
-            return self._unread.head_bytes(HEAD_BYTES_MAX) or PIECE_BYTES
+            room = HEAD_BYTES_MAX - self._bytes_since_body if self._phase is _HEAD else HEAD_BYTES_MAX
+            # A head that may be taken ends where a piece does: so what is counted is the head, and nothing after it.
+            return self._unread.head_bytes(room) or (min(room, PIECE_BYTES) if room > 0 else PIECE_BYTES)
         for name, value in self.headers:
             if name == b"content-length":  # the parser has found it to be a number
                 return max(int(value) - self._body_bytes, 1)
@@ -195,7 +199,7 @@ class Connection(HttpToolsProtocol):
             self.send_400_response("this is no HTTP/1.1 request")
             return
         if self._bytes_since_body > HEAD_BYTES_MAX and not self.transport.is_closing():
-            self.send_400_response(f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes")
+            self.send_400_response(_TOO_LONG)
 
     def _feed(self, data: bytes | memoryview) -> None:
         while data:  # an empty feed would mean the end of the stream
@@ -224,6 +228,7 @@ class Connection(HttpToolsProtocol):
         self.headers = []
 
     def on_headers_complete(self) -> None:
+        is_too_long = self._bytes_since_body > HEAD_BYTES_MAX
         self._bytes_since_body = self._body_bytes = 0
         self._number += 1
         self._phase = _BODY
@@ -235,6 +240,8 @@ class Connection(HttpToolsProtocol):
         problem = self.guard.problem(method, self.url, self.headers, version != "1.0", self.server)
         if problem is not None:
             self._refuse_one(problem)
+        elif is_too_long:
+            self._refuse_one(make_problem("invalid_request", _TOO_LONG, [(b"connection", b"close")]))
         elif method == b"POST" and version == "1.1" and self._may_be_quick():
             self._held = []
         else:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from lakemq.gateway.protocol import HEAD_BYTES_MAX
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http import WAIT_S, Connection, check_problem, connect, is_problem, pull, pull_all, put_topic
 
@@ -185,6 +187,28 @@ def test_a_head_without_end_is_cut_off(gateway: GatewayProcess, http: httpx.Clie
             answer = connection.answer()
             assert answer is None or answer.status == 400
     assert http.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(("size", "status"), [(HEAD_BYTES_MAX, 200), (HEAD_BYTES_MAX + 1, 400), (200_000, 400)])
+@pytest.mark.parametrize("piece", [1_000, 60_000, 1_000_000])
+@pytest.mark.parametrize("body", [None, b"hello"])
+def test_a_head_that_is_too_long_is_refused_however_it_comes(
+    gateway: GatewayProcess, http: httpx.Client, topic: str, size: int, status: int, piece: int, body: bytes | None
+) -> None:
+    """One whose end came in the same piece as its beginning was taken, whatever its size."""
+    head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" if body is None else post(topic, b"")
+    head = head.replace(b"Content-Length: 0", b"Content-Length: 5")
+    head = head[:-2] + b"x: " + b"a" * (size - len(head) - 5) + b"\r\n\r\n"
+    assert len(head) == size
+    with Connection(gateway) as connection, contextlib.suppress(ConnectionError):
+        sent = head + (body or b"")
+        for at in range(0, len(sent), piece):
+            connection.send(sent[at : at + piece])
+        answer = connection.answer()
+        assert answer is not None
+        assert answer.status == status
+    if status == 400:
+        assert is_problem(http.get(f"/v1/topics/{topic}"), 404, "topic_not_found")
 
 
 def test_no_more_connections_than_the_setting_says(tmp_path: Path) -> None:
