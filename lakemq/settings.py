@@ -116,6 +116,9 @@ class Storage(_Section):
     `memory_survives`: what was written outlives the process for as long as the machine runs, on disk or
     not. False where the data's file system can lose it alone, in user space or over a network: then
     every end that is no clean stop counts as a loss (docs/log_format.md, "What is given once").
+
+    `log_bytes_max`: so large the log may be; 0: as large as the disk. `when_full`: what becomes of messages where
+    nothing can leave the log, as the lake doesn't hold it: new ones are refused, or the oldest go for good.
     """
 
     data_dir: Path = Path("data")
@@ -134,6 +137,8 @@ class Storage(_Section):
     clock_confirm_ms: int = Field(default=HOUR_MS, ge=0, le=24 * HOUR_MS)
     disk_high_ratio: float = Field(default=0.85, gt=0, le=1)
     free_bytes_min: int = Field(default=16 * MIB, ge=0)
+    log_bytes_max: int = Field(default=0, ge=0)
+    when_full: Literal["refuse", "drop_oldest"] = "refuse"
     compression: Literal["none", "lz4", "zstd"] = "lz4"
     compression_body_bytes_min: int = Field(default=4 * KIB, ge=0)
     cache_bytes: int = Field(default=32 * MIB, ge=0)
@@ -371,6 +376,8 @@ class Settings(_Section):
             raise ValueError("gateway.request_bytes_max is above gateway.request_bytes_in_flight_max")
         if storage.frame_bytes_max < 2 * gateway.request_bytes_max:
             raise ValueError("storage.frame_bytes_max is below 2 × gateway.request_bytes_max")
+        if 0 < storage.log_bytes_max < 2 * storage.segment_bytes:
+            raise ValueError("storage.log_bytes_max is below 2 × storage.segment_bytes")
         if topics.default_queues > topics.queues_max:
             raise ValueError("topics.default_queues is above topics.queues_max")
         if not is_loopback(gateway.host) and not self.auth.insecure:

@@ -13,6 +13,7 @@ import orjson
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.counters import Counters
 from lakemq.gateway.decode import Limits
+from lakemq.gateway.dropping import Dropping
 from lakemq.gateway.gaps import Gaps
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.letting_go import LettingGo
@@ -72,6 +73,8 @@ class Broker:
             settings, self.log, self.reader, self.secret_ids, self.ids, self.clock, self.system_topic, self._wait_within
         )
         self.router.executor.read_cold = self.cold.parts
+        self.dropping = Dropping(self.log, self.router)
+        self.log.retention.on_segment(self.letting_go.look_again)
         self.redriver = Redriver(self.router.executor, self.cold)
         self.groups = Groups(
             settings.groups, self.log, self.reader, self.cold, self.gaps, self.system_topic, self._wait_within
@@ -138,14 +141,22 @@ class Broker:
             await asyncio.sleep(HOUSEKEEPING_FULL_S)
             if not self.log.full:
                 await self.letting_go.news(HOUSEKEEPING_S)
-            try:
-                await self.letting_go.let_go()
-                await self.router.make_room()
-                await self.quarantine.look_after(self.replacing, self.cold.run)
-                self.idempotency.expire(self.log.retention.steady_ms)
-                self.sinks.tidy(self.log.retention.steady_ms)
-            except (OSError, LakemqError) as error:
-                logger.warning("housekeeping failed, trying again later: %s", error)
+            for step in (
+                self.letting_go.let_go,
+                self.router.make_room,
+                self.dropping.drop,
+                partial(self.quarantine.look_after, self.replacing, self.cold.run),
+                self._forget_old,
+            ):
+                try:
+                    await step()
+                except (OSError, LakemqError) as error:
+                    logger.warning("housekeeping failed, trying again later: %s", error)
+
+    async def _forget_old(self) -> None:
+        now_ms = self.log.retention.steady_ms
+        self.idempotency.expire(now_ms)
+        self.sinks.tidy(now_ms)
 
     # Waiting ---------------------------------------------------------------------------------
 
@@ -270,7 +281,7 @@ class Broker:
         """What is wrong while the broker takes and gives messages all the same, a line each."""
         found = [f"the job {name} is not heard of any more" for name in self.router.jobs.dead()]
         overdue = self.router.overdue.count()
-        found += self.quarantine.degraded() + self.letting_go.degraded()
+        found += self.quarantine.degraded() + self.letting_go.degraded() + self.dropping.degraded()
         found += [f"overdue: {count} of kind {kind}" for kind, count in overdue.items() if count]
         return found
 

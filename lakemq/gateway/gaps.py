@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from lakemq.gateway.holes import Range
+from lakemq.storage.topics import Queue
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +45,13 @@ class Gaps:
             self._passed.popitem(last=False)
         if gap.end <= passed:
             return
-        self.messages += gap.end - max(gap.begin, passed)
+        gap = gap._replace(begin=max(gap.begin, passed))
+        self.messages += gap.end - gap.begin
         gaps = self._by_group.setdefault(group, deque(maxlen=GAPS_MAX))
-        gaps.append(gap)
+        if gaps and gaps[-1][:2] == gap[:2] and gaps[-1].end == gap.begin:
+            gaps.append(gap._replace(begin=gaps.pop().begin))
+        else:
+            gaps.append(gap)
         self._by_group.move_to_end(group)
         while len(self._by_group) > GROUPS_MAX:
             self._by_group.popitem(last=False)
@@ -51,6 +59,15 @@ class Gaps:
             "group %s passes over offsets %d to %d of %s queue %d: they are neither in the log nor in the lake",
             *(group, gap.begin, gap.end - 1, gap.topic, gap.queue_id),
         )
+
+    def note_all(self, group: str, queue: Queue, holes: Iterable[Range], resets: int) -> list[Gap]:
+        """The group passes over what was in the holes; the gaps that these are: what was never given to a message is
+        none."""
+        given = (each for hole in holes for each in queue.given_between(*hole))
+        gaps = [Gap(*queue.key, begin, end) for begin, end in given]
+        for gap in gaps:
+            self.note(group, gap, resets)
+        return gaps
 
     def of(self, group: str) -> list[Gap]:
         """The last of the group's gaps."""

@@ -12,10 +12,11 @@ HEADER_RANGES_MAX = 128
 
 
 def offsets_without(slices: Sequence[Slice | ColdSlice], begin: int, end: int) -> list[Range]:
-    """The offsets `begin ≤ o < end` of the slices' queue that none of their messages has, as `[first, after)`."""
-    if sum([part.count for part in slices]) == end - begin:
+    """The offsets `begin ≤ o < end` of the slices' queue that none of their messages has, as `[first, after)`. The
+    slices begin there, and may go on after that."""
+    if sum([part.count for part in slices]) == end - begin and (not slices or slices[-1].end_queue_offset <= end):
         return []
-    return list(_between((each for part in slices for each in _offsets(part)), begin, end))
+    return list(_between((each for part in slices for each in _offsets(part) if each[0] < end), begin, end))
 
 
 def positions_without(slices: Sequence[Slice], begin: int, end: int) -> list[Range]:

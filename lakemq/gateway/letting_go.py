@@ -113,5 +113,6 @@ class LettingGo:
         return {
             "certain_position": self._log.retention.certain_position,
             "fault": self._why,
+            "dropped": self._log.retention.dropped.ranges,
             "disk_full_in_ms": None if full_in_s is None else int(full_in_s * 1000),
         }

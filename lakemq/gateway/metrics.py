@@ -66,6 +66,8 @@ class BrokerCollector(Collector):
         full_in_s = letting_go.full_in_s
         full = float("inf") if full_in_s is None else full_in_s
         yield GaugeMetricFamily("lakemq_disk_full_in_seconds", "When it is full, at this pace.", full)
+        dropped = retention.dropped.positions
+        yield CounterMetricFamily("lakemq_dropped_messages", "Dropped, as the log was full, for good.", dropped)
         uncertain = letting_go.uncertain_messages
         yield GaugeMetricFamily("lakemq_uncompacted_messages", "Messages that are in the log alone.", uncertain)
         jump = retention.jump

@@ -62,6 +62,8 @@ class Pulled(NamedTuple):
     slices: list[Slice]
     answer: tuple[Answer, int] | None = None
     """The answer, and how many messages it has."""
+    gone: Sequence[Range] = ()
+    """Offsets that were looked at and hold no message any more."""
 
 
 class Puller:
@@ -131,6 +133,8 @@ class Puller:
                         continue
                     self._tell(queue, pull, queue.min_offset)
                     return Pulled("offset_out_of_range", max(offset, queue.min_offset), [])
+                if found.gone and pull.group and len(pull.group) <= GROUP_CHARACTERS_MAX:
+                    self._broker.gaps.note_all(pull.group, queue, found.gone, 0)
                 scanned += found.next_offset - offset
                 offset = found.next_offset
                 if found.slices or found.answer:
@@ -176,8 +180,8 @@ class Puller:
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
             if self._is_light(slices, pull):
-                slices, reached = _select(slices, pull, reached)
-                return Pulled("found", reached, slices)
+                found, reached = _select(slices, pull, reached)
+                return Pulled("found", reached, found, gone=offsets_without(slices, offset, reached))
 
         # What is read is answered in the same thread at once: else what all clients have read would be in memory
         # before the first is answered.
@@ -187,7 +191,7 @@ class Puller:
             found, end = self._reader.read_up_to(plan, bytes_max)
             slices, reached = _select(found, pull, end)
             answer = self._write(queue, begin, "found", reached, slices, pull) if slices else None
-            return Pulled("found", reached, [], answer)
+            return Pulled("found", reached, [], answer, offsets_without(found, offset, reached))
 
         return await self._broker.answering.run(carry_out)
 
@@ -197,12 +201,12 @@ class Puller:
         begin = self._cold.known_min_offset(queue)
 
         def finish(parts: list[ColdSlice], reached: int) -> Pulled:
+            found: Sequence[ColdSlice] = parts
             if not pull.selector.everything:
                 matches = [match for part in parts for match in pull.selector.matches(part)]
-                parts, reached = first_of(matches, pull.messages_max, reached)
-            if not parts:
-                return Pulled("found", reached, [])
-            return Pulled("found", reached, [], self._write(queue, begin, "found", reached, parts, pull))
+                found, reached = first_of(matches, pull.messages_max, reached)
+            answer = self._write(queue, begin, "found", reached, found, pull) if found else None
+            return Pulled("found", reached, [], answer, offsets_without(parts, offset, reached))
 
         found = await self._cold.pull(queue, offset, step, self._broker.settings.gateway.pull_bytes_max, finish)
         if found is None:

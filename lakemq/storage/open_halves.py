@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import takewhile
 from typing import Any
 
@@ -51,6 +51,10 @@ class OpenHalves:
     def find(self, origin: int) -> OpenHalf | None:
         """The open transaction, or None."""
         return self._open.get(origin)
+
+    def of_causes(self, causes: Collection[int]) -> list[OpenHalf]:
+        """The open ones whose halves stand at these positions."""
+        return [half for half in self._open.values() if half.cause in causes]
 
     def checked(self) -> list[OpenHalf]:
         """The open ones that wait for the answer to a check."""

@@ -7,15 +7,18 @@ nothing. And it goes by what the lake holds for certain (`lake/certain.py`), and
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from lakemq.model.grace import Grace
 from lakemq.model.steady_clock import Jump, Reading, SteadyClock
 from lakemq.settings import Storage
 from lakemq.storage.clock import Clock
+from lakemq.storage.dropped import Dropped, Range
 from lakemq.storage.files import Files
 from lakemq.storage.log_state import LogState
 from lakemq.storage.routing_state import RoutingState
+from lakemq.storage.segment import Segment
 from lakemq.storage.segment_store import SegmentStore
 
 logger = logging.getLogger(__name__)
@@ -33,14 +36,24 @@ class Retention:
         self._store, self._clock = store, clock
         self._grace = Grace(settings.compacted_grace_ms)
         self._certain_position = 0
+        self.dropped = Dropped(files, directory)
+        """What went before the lake was known to hold it."""
         self._noted = False
         self._steady: SteadyClock | None = None
 
     def open(self, last_ms: int | None) -> None:
         """Begin to count the time. `last_ms`: when the last message was stored, by the clock that then was."""
+        self._steady = self._begin(last_ms)
+        self.dropped.open(self._store.segments[0].base_position)
+
+    def _begin(self, last_ms: int | None) -> SteadyClock:
         known_ms = self._read_unconfirmed()
         last_ms = last_ms if known_ms is None else min(known_ms, last_ms or known_ms)
-        self._steady = SteadyClock(self._now(), self._settings.clock_confirm_ms, last_ms=last_ms)
+        return SteadyClock(self._now(), self._settings.clock_confirm_ms, last_ms=last_ms)
+
+    def steady_ms_after(self, last_ms: int) -> int:
+        """Steady time now; before `open` as that will have it of a log whose last message was stored then."""
+        return self._begin(last_ms or None).time_ms if self._steady is None else self.steady_ms
 
     # Time ------------------------------------------------------------------------------------
 
@@ -106,14 +119,68 @@ class Retention:
         """Whether the lake holds the oldest segment, be it for a moment only."""
         return self._store.segments[0].end_position <= self._certain_position
 
-    # Segments --------------------------------------------------------------------------------
+    @property
+    def held_position(self) -> int:
+        """Up to where the lake must hold the log: where the log begins, but for what was dropped."""
+        return self.dropped.held(self._store.segments[0].base_position)
+
+    # Room ------------------------------------------------------------------------------------
 
     def no_room(self) -> str | None:
         """Why nothing may be written, or None."""
-        free = self.room()[0]
-        if free >= self._settings.free_bytes_min:
+        free, most, size = self.room()[0], self._settings.log_bytes_max, self._store.size
+        if free < self._settings.free_bytes_min:
+            return f"the disk has {free} bytes free, below storage.free_bytes_min"
+        if most and size >= most and not (self._drops and self.jump is None):  # else some go at the next look
+            return f"the log has {size} bytes, and storage.log_bytes_max allows no more"
+        return None
+
+    def lacking(self) -> int:
+        """So many bytes must go that a whole segment more can be written; none where it is 0 or less."""
+        settings = self._settings
+        lacking = settings.free_bytes_min + settings.segment_bytes - self.room()[0]
+        if settings.log_bytes_max:
+            lacking = max(lacking, self._store.size + settings.segment_bytes - settings.log_bytes_max)
+        return lacking
+
+    def on_segment(self, look: Callable[[], object]) -> None:
+        """Have `look` called whenever a segment begins: there may be too little room for the next one."""
+        self._store.on_begin = look
+
+    @property
+    def _drops(self) -> bool:
+        return self._settings.when_full == "drop_oldest"
+
+    def to_drop(self) -> Segment | None:
+        """The oldest segment, where it must go even if the lake doesn't hold it. Never the one that is written,
+        and none by a clock that isn't believed."""
+        if not self._drops or self.jump is not None or len(self._store.segments) < 2 or self.lacking() <= 0:
             return None
-        return f"the disk has {free} bytes free, below storage.free_bytes_min"
+        oldest = self._store.segments[0]
+        return None if oldest.sealing else oldest
+
+    def drop(self, state: LogState) -> Range:
+        """Remove the oldest segment, whatever waits in it. Those positions of it that the lake wasn't known to hold
+        are written down before. Raises `OSError`."""
+        oldest = self._store.segments[0]
+        base, end = oldest.base_position, oldest.end_position
+        gone = min(max(base, self._certain_position), end), end
+        self._write_down(lambda: self.dropped.add(*gone) if gone[0] < gone[1] else self.dropped.settle())
+        try:
+            self._store.remove_oldest(state.topics, "there is no room")
+        finally:
+            self.dropped.take_back(self._store.segments[0].base_position)
+        return gone
+
+    def _write_down(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except OSError:
+            # There may be no room even for that. The oldest segment's index can be made again.
+            self._files.remove(self._store.segments[0].index_path)
+            write()
+
+    # Segments --------------------------------------------------------------------------------
 
     def retain(self, state: LogState) -> int:
         """Remove the old segments that may go; returns how many went. The one that is written never goes."""
@@ -124,6 +191,7 @@ class Retention:
             end = self._store.segments[0].end_position
             if self._is_pinned(state.routing, end) or self._has_delays(state.routing, end):
                 break
+            self._write_down(self.dropped.settle)
             self._store.remove_oldest(state.topics)
             removed += 1
         return removed
@@ -143,6 +211,9 @@ class Retention:
 
     def _is_time(self, free: int, total: int) -> bool:
         if total - free > total * self._settings.disk_high_ratio:
+            return True
+        settings = self._settings
+        if (self._drops or settings.log_bytes_max) and self.lacking() > 0:
             return True
         return self._store.segments[0].last_store_time_ms < self.steady_ms - self._settings.retention_ms
 

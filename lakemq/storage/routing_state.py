@@ -231,6 +231,19 @@ class RoutingState:
         found = [both.min() for kind in kinds if (both := kind & positions)] if positions else []
         return min(found, default=None)
 
+    def waiting_between(self, begin: int, end: int) -> dict[str, int]:
+        """How much of what waits is at positions `begin ≤ p < end`, in words; what is none is left out."""
+        there = BitMap64()
+        there.add_range(begin, end)
+        counts = {
+            "scheduled messages": len(self.delays & there),
+            "open transactions": len(self.halves & there),
+            "nacks without a decision": len(self.nacks & there),
+            "messages that are handed out": sum(begin <= out.message < end for out in self.receipts.out.values()),
+            "dead letters": len(self.dead & there),
+        }
+        return {kind: count for kind, count in counts.items() if count}
+
     def tidy(self, min_position: int) -> None:
         """Forget what has left the log, but for what is still to be done with it: dead letters and redrives
         are read in the lake then. And decisions that are carried out, and the oldest of very many dead letters."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from lakemq.storage.files import Files
@@ -32,11 +33,18 @@ class SegmentStore:
         self.segments: list[Segment] = []
         self.frames_written = 0
         self.bytes_written = 0
+        self.on_begin: Callable[[], object] = lambda: None
+        """Called when a segment has begun."""
 
     @property
     def active(self) -> Segment:
         """The segment that is written."""
         return self.segments[-1]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all segments."""
+        return sum([segment.size for segment in self.segments])
 
     def write_messages(
         self,
@@ -120,6 +128,7 @@ class SegmentStore:
         segment.size = segment.flushed_bytes = size
         index.add(0, Meta(KIND_STATE, base_position, store_time_ms, 0, 0, (), b"", 0, len(meta_part), size, log))
         self.segments.append(segment)
+        self.on_begin()
 
     def dump_index(self, state: LogState) -> list[bytes]:
         """The active segment's index as of now, as its file's content."""
@@ -156,7 +165,7 @@ class SegmentStore:
             # A queue that the first segment doesn't know was made later, with offset 0.
             queue.min_offset = max(queue.floor, runs.start_offset if runs is not None else 0)
 
-    def remove_oldest(self, topics: TopicTable) -> None:
+    def remove_oldest(self, topics: TopicTable, why: str = "retention") -> None:
         """Remove the first segment: its queues begin later from now on."""
         oldest, following = self.segments[:2]
         self._begin_queues(topics, following)
@@ -166,7 +175,7 @@ class SegmentStore:
         self._files.remove(oldest.index_path)
         self._files.remove(oldest.path)
         self._files.sync_dir(self._directory)
-        logger.info("removed segment %s: retention", oldest.path.name)
+        logger.info("removed segment %s: %s", oldest.path.name, why)
 
     def close(self) -> None:
         """Close all descriptors."""

@@ -102,6 +102,16 @@ class Queue:
         gaps = sum(end - max(begin, offset) for begin, end in self.gaps if end > offset)
         return max(self.next_offset - offset - gaps, 0)
 
+    def given_between(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """The ranges of offsets from `begin` on, below `end`, that were given to messages."""
+        for first, after in self.gaps:
+            if after > begin and first < end:
+                if first > begin:
+                    yield begin, first
+                begin = after
+        if begin < end:
+            yield begin, end
+
     def wake(self) -> None:
         """Tell everybody who waits for the queue that something arrived."""
         waiters, self.waiters = self.waiters, set()

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import LakemqError, LogDamaged
+from lakemq.settings import MIB
 from lakemq.storage.backup import back_up, restore
 from lakemq.storage.backup.log_part import missing_parts
 from lakemq.storage.backup.manifest import NAME, BadBackup
@@ -23,6 +24,8 @@ from lakemq.testing import start_gateway
 from tests.gateway.http import connect, produce, pull_all, put_topic
 from tests.gateway.lakes import Lake
 from tests.gateway.sinking import commit, put_part
+from tests.storage.conftest import MakeLog
+from tests.storage.harness import LogHarness
 
 OPTIONS: dict[str, Any] = {"storage__segment_bytes": 1024 * 1024, "storage__flush_interval_ms": 20}
 BODY = "x" * 2_000
@@ -151,3 +154,37 @@ def test_a_part_that_the_log_will_store_must_be_in_the_copy(tmp_path: Path) -> N
     (tmp_path / "1.part").write_bytes(b'00000000 {"sink":"s","batch":3,"name":"a"}\n')
     (tmp_path / "2.part").write_bytes(b"torn")
     assert missing_parts(state, tmp_path) == ["s/3/b"]
+
+
+def test_damage_that_nobody_has_read_ends_a_backup(make_log: MakeLog, tmp_path: Path) -> None:
+    """It was copied, and found by the restore."""
+    harness = make_log()
+    harness.put_topic("a")
+    harness.roll("a")
+    harness.close()
+    path = harness.segment_paths()[0]
+    content = bytearray(path.read_bytes())
+    for damaged in (content[:-8], content[:500_000] + b"?" + content[500_001:]):
+        path.write_bytes(damaged)
+        with pytest.raises(LogDamaged, match=rf"{path.name} is damaged at offset \d+: .* storage\.verify_ms"):
+            back_up(tmp_path, tmp_path / "none", tmp_path / f"copy-{len(damaged)}", "broker-a")
+
+
+def test_what_was_dropped_is_known_to_a_restored_log(make_log: MakeLog, tmp_path: Path) -> None:
+    harness = make_log(when_full="drop_oldest", log_bytes_max=2 * MIB)
+    harness.put_topic("a")
+    while len(harness.log.segments) < 4:
+        harness.roll("a")
+    harness.settle()
+    harness.log.retain()
+    harness.log.retention.drop(harness.log.state)
+    harness.log.retain()
+    before, messages = harness.log.retention.dropped.ranges, harness.read_log()
+    harness.close()
+    copy = tmp_path / "copy"
+    back_up(tmp_path, tmp_path / "none", copy, "broker-a")
+    restore(copy, tmp_path / "restored", tmp_path / "none")
+    restored = LogHarness(tmp_path / "restored").open()
+    assert (restored.log.retention.dropped.ranges, restored.read_log()) == (before, messages)
+    assert restored.log.retention.held_position == 0 < restored.log.min_position
+    restored.crash()

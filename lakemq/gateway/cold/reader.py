@@ -131,11 +131,11 @@ class ColdReader:
         return looking
 
     async def _look_now(self, queue: Queue) -> int:
-        floor, held = queue.floor, self._log.min_position
-        between = Between(floor, queue.min_offset - 1)
+        floor, held = queue.floor, self._log.retention.held_position
+        between, min_position = Between(floor, queue.min_offset - 1), self._log.min_position
         offset = await self.run(lambda: self.history.first_offset(queue.topic, queue.queue_id, between, held))
         now_s = asyncio.get_running_loop().time()
-        self._beginnings[queue.key] = _Beginning(offset, now_s, floor, held)
+        self._beginnings[queue.key] = _Beginning(offset, now_s, floor, min_position)
         while len(self._beginnings) > BEGINNINGS_MAX:
             self._beginnings.popitem(last=False)
         return queue.min_offset if offset is None else offset
@@ -160,7 +160,7 @@ class ColdReader:
         far as they have left the log, and of the offset to go on with; None: there is no lake. Raises
         `LakeUnreadable`."""
         wanted = Wanted(queue.topic, queue.queue_id, offset, queue.min_offset, messages_max, bytes_max)
-        held = self._log.min_position
+        held = self._log.retention.held_position
 
         def read() -> tuple[int, T] | None:
             found = self.history.pull(wanted, held)
@@ -185,7 +185,7 @@ class ColdReader:
     async def messages(self, positions: Sequence[int]) -> pa.RecordBatch | None:
         """The messages at these positions, which have left the log, ascending and not none, as
         `cold_rows.COLD`; None: there is no lake that holds them. Raises `LakeUnreadable`."""
-        held = self._log.min_position
+        held = self._log.retention.held_position
         found = await self.run(lambda: self.history.messages(positions, held))
         self.messages_read += 0 if found is None else found.num_rows
         return found
@@ -206,7 +206,7 @@ class ColdReader:
         its end if none was. Raises `LakeUnreadable`."""
         position = self._reader.position_at_time(timestamp_ms)
         if position <= self._log.min_position and self._may_be_cold(queue):
-            between, held = Between(queue.floor, queue.min_offset - 1), self._log.min_position
+            between, held = Between(queue.floor, queue.min_offset - 1), self._log.retention.held_position
             offset = await self.run(
                 lambda: self.history.first_offset(queue.topic, queue.queue_id, between, held, timestamp_ms)
             )
@@ -219,7 +219,7 @@ class ColdReader:
     ) -> tuple[list[int], int]:
         """The positions of the newest messages with that key by the lake's index, descending, and the
         position up to which it goes: 0 when there is none. Raises `LakeUnreadable`."""
-        held = self._log.min_position
+        held = self._log.retention.held_position
         found = await self.run(lambda: self.history.positions_of_key(topic, key, times, messages_max, held))
         return ([], 0) if found is None else found
 

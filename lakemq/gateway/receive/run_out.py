@@ -170,7 +170,7 @@ class RunOut:
         if out is None:  # acknowledged meanwhile
             return None
         if row is None:
-            logger.error("the message of the receipt at %d was lost to damage of the log", receipt)
+            logger.error("the message of the receipt at %d is lost", receipt)
             topic = await self._executor.ensure_topic(DECISION_TOPIC)
             return receipt, make_row(body=b"", tag="drop", cause=receipt), topic.queues[0]
         chosen = action or of_receipt(out.reconsume_times, out.max_reconsume_times).action

@@ -10,6 +10,7 @@ from pyroaring import BitMap64
 
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.gaps import Gap, Gaps
+from lakemq.gateway.holes import offsets_without
 from lakemq.gateway.receive.backlog import Backlog, Backlogs, Key
 from lakemq.gateway.receive.wanted import Chosen, Wanted, values
 from lakemq.gateway.scan import SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
@@ -221,29 +222,26 @@ class Selection:
             return await self._read_cold(view, offset, messages_max, bytes_max)
         plan = self._reader.plan(view.queue, offset, messages_max, bytes_max)
         if self._reader.cached(plan):
-            return self._reader.read_up_to(plan, bytes_max)
-        return await self._workshop.run(self._reader.read_up_to, plan, bytes_max)
+            slices, reached = self._reader.read_up_to(plan, bytes_max)
+        else:
+            slices, reached = await self._workshop.run(self._reader.read_up_to, plan, bytes_max)
+        self._pass_over(view, slices, offset, reached)
+        return slices, reached
 
     async def _read_cold(self, view: _View, offset: int, messages_max: int, bytes_max: int) -> tuple[list[Slice], int]:
         """`_read` of what has left the log. What is not in the lake either is a gap."""
         end = view.queue.min_offset
         found = await self._cold.slices(view.queue, offset, messages_max, bytes_max)
         slices, reached = ([], end) if found is None else found
-        begin = offset
-        for part in slices:
-            self._pass_over(view, begin, part.first_queue_offset)
-            begin = part.end_queue_offset
-        self._pass_over(view, begin, reached)
+        self._pass_over(view, slices, offset, reached)
         return slices, reached
 
-    def _pass_over(self, view: _View, begin: int, end: int) -> None:
-        queue = view.queue
-        # What was never given to a message is no gap.
-        if queue.count_from(begin) > queue.count_from(end):
-            gap = Gap(*queue.key, begin, end)
+    def _pass_over(self, view: _View, slices: list[Slice], begin: int, end: int) -> None:
+        """What none of the slices has is gone."""
+        holes = offsets_without(slices, begin, end)
+        for gap in self._gaps.note_all(view.wanted.group, view.queue, holes, view.resets):
             view.gaps.append(gap)
-            view.forget_retries(begin, end)
-            self._gaps.note(view.wanted.group, gap, view.resets)
+            view.forget_retries(gap.begin, gap.end)
 
 
 class _View:

@@ -221,7 +221,7 @@ class Deliveries:
         await self._executor.execute([(cause, row, topic.queues[0]) for cause, row in rows.items()])
 
     async def _drop_lost(self, lost: list[int], kept: set[int]) -> None:
-        logger.error("%d scheduled messages were lost to damage of the log", len(lost))
+        logger.error("%d scheduled messages are lost", len(lost))
         await self._drop(dict.fromkeys(lost), kept)
 
     # Moving on -------------------------------------------------------------------------------

@@ -278,6 +278,16 @@ class Nacks:
             nacks |= rows
         return await self._carry_out(decisions, nacks)
 
+    async def end_lost(self, causes: Sequence[int]) -> int:
+        """End those of the pending nacks that are nowhere any more: nothing is known of what they asked for; how
+        many. Raises `StoreUnwritable`, `LakeUnreadable`."""
+        await self._executor.settled(causes)
+        lost = set(causes)
+        async for part in self._executor.read_all(causes):
+            lost.difference_update(part.rows())
+        placed = await self._executor.execute([await self._dropped(cause) for cause in sorted(lost)])
+        return sum(where is not None for where in placed)
+
     async def _carry_out(self, decisions: dict[int, RetryDecision], nacks: dict[int, Row]) -> int:
         """Write the effects of the nacks, as many at a time as there is room for their messages."""
         by_target: dict[int, list[int]] = {}
@@ -301,7 +311,7 @@ class Nacks:
         return accepted
 
     async def _dropped(self, cause: int) -> tuple[int | None, Row, Queue]:
-        logger.error("the message of the nack at %d was lost to damage of the log", cause)
+        logger.error("the nack at %d, or its message, is lost", cause)
         topic = await self._executor.ensure_topic(DECISION_TOPIC)
         return cause, make_row(body=b"", tag="drop", cause=cause), topic.queues[0]
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice, takewhile
 from typing import Any
+
+from pyroaring import BitMap64
 
 from lakemq.gateway.jobs import Jobs
 from lakemq.gateway.receive.acknowledger import Acknowledger
@@ -11,7 +14,7 @@ from lakemq.gateway.receive.run_out import RunOut
 from lakemq.gateway.routing.checks import Checks, Wait
 from lakemq.gateway.routing.decisions import Decisions
 from lakemq.gateway.routing.deliveries import Deliveries
-from lakemq.gateway.routing.executor import EnsureTopic, Executor
+from lakemq.gateway.routing.executor import AT_ONCE_MAX, EnsureTopic, Executor
 from lakemq.gateway.routing.nacks import Nacks
 from lakemq.gateway.routing.overdue import Overdue
 from lakemq.gateway.routing.recalls import Recalls
@@ -80,6 +83,18 @@ class Router:
         while (end := held(self._log.routing)) is not None and await self.deliveries.clear_below(end):
             self._log.retain()
 
+    async def settle_lost(self) -> None:
+        """Settle what waited in a part of the log that was dropped: what the lake has goes on, the rest is lost.
+        Raises `StoreUnwritable`, `LakeUnreadable`."""
+        state, begin = self.state, self._log.min_position
+        if state.delays and state.delays.min() < begin:
+            await self.deliveries.clear_below(begin)
+        halves, nacks = _below(state.halves, begin), _below(state.nacks, begin)
+        if halves:
+            await self.transactions.end_lost(halves)
+        if nacks:
+            await self.nacks.end_lost(nacks)
+
     def timer_ms(self, kind: str) -> int | None:
         """When the query of that kind (`delay`, `transaction`, `receive`) is to look at the time next."""
         if kind == "receive":
@@ -92,8 +107,13 @@ class Router:
 
     def describe(self) -> dict[str, Any]:
         """What `GET /v1/routing` says: what waits, and the settings that the queries need."""
-        state, settings, end = self.state, self._settings, self._log.next_position
+        state, settings = self.state, self._settings
         limits = settings.transactions
+
+        def begin_of(kind: BitMap64) -> int:
+            # Nothing can be read below: what waits there is the gateway's own matter.
+            return max(state.begin_position(kind, self._log.next_position), self._log.min_position)
+
         return {
             "broker": settings.broker.name,
             "log_id": self._log.identity.log_id,
@@ -103,24 +123,28 @@ class Router:
             "delay": {
                 "waiting": len(state.delays),
                 "decided": len(state.decided),
-                "begin_position": state.begin_position(state.delays, end),
+                "begin_position": begin_of(state.delays),
             },
             "transactions": {
                 "open": len(state.transactions),
-                "begin_position": state.begin_position(state.halves, end),
+                "begin_position": begin_of(state.halves),
                 "timeout_ms": limits.timeout_ms,
                 "check_interval_ms": limits.check_interval_ms,
                 "check_max": limits.check_max,
             },
             "retry": {
                 "waiting": len(state.nacks),
-                "begin_position": state.begin_position(state.nacks, end),
+                "begin_position": begin_of(state.nacks),
                 "max_reconsume_times": settings.retry.max_reconsume_times,
             },
             "receive": {
                 "out": len(state.receipts),
-                "begin_position": state.receipts.first_receipt(end),
+                "begin_position": max(state.receipts.first_receipt(self._log.next_position), self._log.min_position),
             },
             "dead_letters": len(state.dead),
             "grace_ms": settings.routing.grace_ms,
         }
+
+
+def _below(causes: BitMap64, position: int) -> list[int]:
+    return list(islice(takewhile(lambda cause: cause < position, causes), AT_ONCE_MAX))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -26,6 +27,7 @@ from lakemq.storage.rows import Row, change_row, make_row, value_of
 from lakemq.storage.secret_ids import SecretIds
 from lakemq.storage.topics import Queue, Topic
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ROW_BYTES = 512
@@ -359,6 +361,22 @@ class Transactions:
         for cause in causes:
             self._take_kept(cause)
 
+    async def end_lost(self, causes: Sequence[int]) -> int:
+        """Roll back the open transactions of those halves that are nowhere any more; how many. Raises
+        `StoreUnwritable`, `LakeUnreadable`."""
+        await self._executor.settled(causes)
+        there: set[int] = set()
+        async for rows in self._rows_of(causes):
+            there.update(rows)
+        lost = set(causes).difference(there)
+        if not lost:
+            return 0
+        await self._executor.ensure_topic(DECISION_TOPIC)
+        halves = self._executor.state.transactions.of_causes(lost)
+        effects = [self._rollback(half) for half in halves]
+        logger.error("%d open transactions are rolled back: their messages are lost", len(effects))
+        return sum(where is not None for where in await self._executor.execute(effects))
+
     def _queue_of(self, topic: str) -> Queue:
         return self._executor.log.topics.queue(topic, 0)
 
@@ -373,8 +391,12 @@ class Transactions:
         if action == "give_up":
             copy = change_row(row, cause=cause, transaction_id=self._secret_ids.of(half.origin))
             return cause, copy, self._queue_of(CHECK_MAX_TOPIC)
-        dropped = make_row(body=b"", tag="rollback", cause=cause, transaction_id=transaction_id, group=half.group)
-        return cause, dropped, self._queue_of(DECISION_TOPIC)
+        return self._rollback(half)
+
+    def _rollback(self, half: OpenHalf) -> tuple[int, Row, Queue]:
+        transaction_id = self._executor.message_id(half.origin)
+        row = make_row(body=b"", tag="rollback", cause=half.cause, transaction_id=transaction_id, group=half.group)
+        return half.cause, row, self._queue_of(DECISION_TOPIC)
 
 
 def batched(items: list[T], size: int) -> Iterator[list[T]]:

@@ -3,6 +3,7 @@ it says are still to be stored."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.storage.backup.copying import Copier
 from lakemq.storage.backup.manifest import LOG, PARTS
 from lakemq.storage.backup.part_names import read_part_names
+from lakemq.storage.dropped import DROPPED, Range, read_dropped
 from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import read_flush_mark
 from lakemq.storage.log_state import LogState
@@ -24,11 +26,12 @@ class ChangedMeanwhile(Exception):
 
 
 class LogCopy(NamedTuple):
-    """A copied log, and the state at its end."""
+    """A copied log, the state at its end, and what was dropped of it."""
 
     first_position: int
     next_position: int
     state: LogState
+    dropped: list[Range]
 
 
 def copy_log(files: Files, directory: Path, copier: Copier) -> LogCopy:
@@ -37,20 +40,45 @@ def copy_log(files: Files, directory: Path, copier: Copier) -> LogCopy:
     if not segments:
         raise LakemqError(f"there is no log in {directory}")
     mark = read_flush_mark(files, directory)
-    for segment in segments[:-1]:
+    for segment, following in pairwise(segments):
         _copy(segment.path, copier)
+        _check_copy(files, copier, segment, following.base_position)
     last = segments[-1]
     size = mark.size if mark.base_position == last.base_position else None
     state, end, position = _read_last(files, last, size)
     _copy(last.path, copier, end)
-    return LogCopy(segments[0].base_position, position, state)
+    # After the segments: what goes meanwhile is in it before, and of what is here a start takes it back.
+    dropped = read_dropped(files, directory)
+    if dropped:
+        _copy(directory / DROPPED, copier)
+    return LogCopy(segments[0].base_position, position, state, dropped)
 
 
 def _copy(path: Path, copier: Copier, size: int | None = None) -> None:
     try:
         copier.copy(path, f"{LOG}/{path.name}", size)
     except FileNotFoundError:
-        raise ChangedMeanwhile(f"segment {path.name} was removed") from None
+        raise ChangedMeanwhile(f"{path.name} was removed") from None
+
+
+def _check_copy(files: Files, copier: Copier, segment: Segment, end: int) -> None:
+    """Raise `LogDamaged` unless the copy of a sealed segment, which ends there, is sound: nobody may have read it for
+    long."""
+    copy = Segment(files, copier.root / LOG / segment.path.name, segment.base_position)
+    position, offset, reason = segment.base_position, 0, "positions are missing"
+    try:
+        for at, meta, _ in scan(copy, 0, copy.path.stat().st_size):
+            if meta.first_position != position:
+                break
+            position, offset = meta.first_position + meta.count, at + meta.frame_bytes
+    except Broken as broken:
+        position, offset, reason = -1, broken.offset, broken.reason
+    if position != end:
+        why = segment.damaged(offset, reason).detail
+        raise LogDamaged(
+            f"{why}; a gateway that is started with storage.verify_ms = 3600000 finds that, and makes good what "
+            "its lake holds; lakemq log repair makes holes of the rest"
+        )
 
 
 def _read_last(files: Files, segment: Segment, flushed: int | None) -> tuple[LogState, int, int]:

@@ -17,6 +17,7 @@ from lakemq.storage.backup.lake_part import copy_lake
 from lakemq.storage.backup.log_part import ChangedMeanwhile, LogCopy, copy_log, copy_parts, missing_parts
 from lakemq.storage.backup.manifest import LAKE, LOG, NAME, PARTS, BadBackup, Manifest, Table
 from lakemq.storage.clock import Clock, SystemClock
+from lakemq.storage.dropped import covers
 from lakemq.storage.files import Files
 from lakemq.storage.verify import commit_log_dir
 
@@ -77,7 +78,7 @@ def _copy_all(
     log = copy_log(files, directory, copier)
     copy_parts(parts, copier)
     held = [table.held[broker] for table in tables if broker in table.held]
-    if held and min(held) < log.first_position:
+    if held and not covers(log.dropped, min(held), log.first_position):
         raise ChangedMeanwhile(f"the log begins with position {log.first_position}, the lake's copy ends before")
     if held and max(held) > log.next_position:
         raise ChangedMeanwhile(f"the lake holds the log up to {max(held)}, and that was on disk to {log.next_position}")

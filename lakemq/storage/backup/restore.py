@@ -15,6 +15,7 @@ from uuid import UUID
 from lakemq.model.errors import LogDamaged
 from lakemq.storage.backup.copying import Copier, check_copy
 from lakemq.storage.backup.manifest import LAKE, LOG, PARTS, BadBackup, Copied, Manifest, read_manifest
+from lakemq.storage.dropped import DROPPED
 from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_HOLE, KIND_STATE, LogEpoch, encode, encode_queue
 from lakemq.storage.lake.delta_log import tables_of
@@ -59,6 +60,9 @@ def restore(folder: Path, data_dir: Path, lake: Path, files: Files | None = None
     messages = 0
     position, epoch = manifest.first_position, 0
     for name in sorted(each.path for each in manifest.files if each.path.startswith(LOG + "/")):
+        if Path(name).name == DROPPED:
+            log.copy(folder / name, DROPPED)
+            continue
         reader = _Reader(Segment(files, folder / name, position), log_id)
         log.write(Path(name).name, reader.frames())
         position, epoch, messages = reader.position, reader.epoch, messages + reader.messages
