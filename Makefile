@@ -7,7 +7,7 @@ MODULES := lakemq tests benchmarks
 # Two processes: one has all tests with Spark, the other the rest. Coverage is asked of the pure rules.
 ALL_TESTS := -n 2 --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=100
 
-.PHONY: help setup demo run test lint bench chaos crash fuzz audit lock clean
+.PHONY: help setup demo run test lint rules types tests bench chaos crash fuzz audit lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 8
@@ -22,15 +22,24 @@ demo: setup ## 336,776 flights through the log, the gateway and the lake, checke
 run: setup ## the gateway and all jobs, until Ctrl-C
 	@$(BIN)/lakemq up $(ARGS)
 
-test: setup lint ## all checks: lint, then the tests, then the coverage that is asked for
-	$(BIN)/pytest $(or $(ARGS),$(ALL_TESTS))
+test: setup rules ## all checks: lint, the tests, the coverage that is asked for
+	@$(MAKE) --no-print-directory -j 2 types tests
 
-lint: setup ## ruff, pyright strict, import-linter, deptry
+lint: rules ## ruff, pyright strict, import-linter, deptry
+	@$(MAKE) --no-print-directory types
+
+rules: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/deptry .
+
+# Takes one core for a minute, so `make test` runs it beside the tests, of which many wait.
+types:
+	$(BIN)/pyright
+
+tests:
+	$(BIN)/pytest $(or $(ARGS),$(ALL_TESTS))
 
 bench: setup ## the figures of docs/benchmarks.md, measured here
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -71,18 +71,22 @@ def _peer_row(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "what": what, "value": value, "unit": unit}
 
 
-def main() -> None:
+def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The command's options, and what stands after `--`. Exits when there is no such measure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"default all: {', '.join((*MEASURES, *PEERS))}")
     parser.add_argument("--quick", action="store_true", help="only show that they work")
     parser.add_argument("--out", type=Path, default=Path("artifacts/benchmarks.jsonl"))
-    own, passed = sys.argv[1:], []
-    if "--" in own:
-        own, passed = own[: own.index("--")], own[own.index("--") + 1 :]
-    chosen = parser.parse_args(own)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    chosen = parser.parse_args(arguments[:end])
     unknown = set(chosen.names) - {*MEASURES, *PEERS}
     if unknown:
         parser.error(f"no measure {sorted(unknown)[0]!r}")
+    return chosen, arguments[end + 1 :]
+
+
+def main() -> None:
+    chosen, passed = parse(sys.argv[1:])
     default = MEASURES if chosen.quick else (*MEASURES, *PEERS)
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
     say(_machine())

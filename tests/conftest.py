@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 os.environ["LAKEMQ_SPARK__NICENESS"] = "0"
 
 WITH_DRIVER = (
-    *("tests/demo/", "tests/cli/test_up.py", "tests/cli/test_examples.py", "tests/routing/test_kill.py"),
-    "tests/jobs/test_lake_kill.py",
+    *("tests/cli/test_examples.py", "tests/cli/test_documents.py", "tests/cli/test_up.py", "tests/demo/"),
+    *("tests/routing/test_kill.py", "tests/jobs/test_lake_kill.py"),
 )
 """Tests that start a Spark of their own, and don't take the session."""
 
@@ -43,8 +44,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.no_cover)
         if "spark" in getattr(item, "fixturenames", ()) and _part(item.nodeid) != "spark":
             raise pytest.UsageError(f"{item.nodeid} takes the session: name its file in WITH_SPARK")
-    order = {"spark": 0, "drivers": 1}
-    items.sort(key=lambda item: order.get(_part(item.nodeid), 2))
+    items.sort(key=lambda item: _order(item.nodeid))
+
+
+def _order(nodeid: str) -> tuple[int, str]:
+    """First what takes the session, then what starts drivers, those of a folder together: they share some."""
+    part = _part(nodeid)
+    if part == "drivers":
+        return 1, Path(nodeid.partition("::")[0]).parent.name
+    return (0 if part == "spark" else 2), ""
 
 
 class Parts(LoadScopeScheduling):

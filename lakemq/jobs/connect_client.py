@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _SERVICE = "/spark.connect.SparkConnectService"
 _RELEASE_S_MAX = 2.0
 _KINDS = {"string": 9, "bytes": 12, "int64": 3}  # FieldDescriptorProto.Type
 _MESSAGE = 11
+_RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", re.MULTILINE)
 _FIELDS: dict[str, dict[str, tuple[int, str]]] = {
     "User": {"user_id": (1, "string"), "user_name": (2, "string")},
     "Sql": {"query": (1, "string")},
@@ -146,7 +148,12 @@ class ConnectClient:
 
 
 def complaint(text: str) -> str:
-    """The first line that says something, without Spark's error class, state and call stack."""
+    """The first line that says something, without Spark's error class, state and call stack; of an error in Python,
+    what was raised last."""
+    raised = _RAISED.findall(text)
+    if raised:
+        kind, _, why = raised[-1].partition(": ")
+        return why if why and kind.startswith("lakemq.") else raised[-1]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     first = lines[0] if lines else "Spark gives no reason"
     if first.startswith("("):

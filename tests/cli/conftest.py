@@ -7,6 +7,7 @@ import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.cli.shell import Run, Shell
+from tests.cli.site import Site, start_site
 
 
 @pytest.fixture(scope="module")
@@ -23,3 +24,9 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 @pytest.fixture
 def shell(run: Run, gateway: GatewayProcess) -> Shell:
     return Shell(run, gateway.url)
+
+
+@pytest.fixture(scope="package")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with start_site(tmp_path_factory.mktemp("site")) as started:
+        yield started

@@ -8,25 +8,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 
-from lakemq.testing import start_gateway
 from tests.cli.examples import Call, Flag, all_examples, all_flags, call_of, shell_lines
 from tests.cli.shell import Run
+from tests.cli.site import ROOT, UNTIL, Site, run_until_told
 from tests.demo.test_demo import COMMAND as DEMO
-from tests.gateway.http import produce
 
-ROOT = Path(__file__).parents[2]
-WAIT_S_MAX = 300.0
 pytestmark = pytest.mark.timeout(500)
 
 SHARED = {"broker": "--broker http://127.0.0.1:9000", "lake": "--lake lake", "as_json": "--json"}
@@ -41,17 +33,6 @@ BEFORE = {
     "jq -c '{body: .text, keys: [.id]}' events.json": '{"body": "text", "keys": ["id"]}\n',
 }
 """What the other commands in the examples' pipes write."""
-
-UNTIL = {
-    "up": "stop with Ctrl-C",
-    "gateway": "listening on",
-    "consume": "Ctrl-C ends it",
-    "jobs": "",
-}
-"""Commands that run until Ctrl-C, and when they have begun to."""
-
-FLIGHTS = [{"body": "{}", "tag": "UA", "keys": ["UA1545"]}]
-ORDERS = [{"body": '{"amount": 20}', "tag": "paid", "keys": ["42", "user-17"], "properties": {"amount": "200"}}]
 
 
 def all_calls() -> dict[str, Call]:
@@ -94,93 +75,6 @@ def test_every_example_is_understood() -> None:
     assert {call.before for call in CALLS.values()} == set(BEFORE)
 
 
-@dataclass(frozen=True)
-class Site:
-    """A broker with its jobs, and the folder that commands are given in."""
-
-    folder: Path
-    url: str
-    http: httpx.Client
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {
-            "LAKEMQ_BROKER": self.url,
-            "LAKEMQ_LAKE__DIR": "lake",
-            "LAKEMQ_GATEWAY__PORT": "0",
-            "LAKEMQ_STORAGE__DATA_DIR": "own",
-            "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",
-            "LAKEMQ_SPARK__NICENESS": "0",
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        }
-
-    def start(self, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
-        with log.open("wb") as out:
-            return subprocess.Popen(
-                [sys.executable, "-m", "lakemq", *arguments],
-                cwd=self.folder,
-                env=environment | self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
-
-    def placed(self, call: Call) -> list[str]:
-        """The arguments, with what is elsewhere on this machine, and ids that there are."""
-        scheduled = produce(self.http, "reminders", {"body": "later", "delay_ms": 3_600_000})[0]["message_id"]
-        stored = produce(self.http, "orders", *ORDERS)[0]["message_id"]
-        produce(self.http, "flights", *FLIGHTS)
-        for topic in ("greetings", "shop"):
-            produce(self.http, topic, "hello")
-        reset = {"topic": "orders", "to": "earliest"}
-        assert self.http.post("/v1/groups/billing/offsets/reset", json=reset).status_code == 200
-        words = [re.sub(r"^/(?=var/|srv/|backups/)", f"{self.folder}/", word) for word in call.arguments]
-        replaced = {"http://127.0.0.1:9000": self.url, "9000": "0", "30000": "100"}
-        if call.path in (("message", "get"), ("message", "recall")):
-            replaced[words[2]] = stored if call.path[1] == "get" else scheduled
-        return [replaced.get(word, word) for word in words]
-
-
-def wait_for(condition: Callable[[], bool], said: Path, process: subprocess.Popen[bytes] | None = None) -> None:
-    end_s = time.monotonic() + WAIT_S_MAX
-    while not condition():
-        assert time.monotonic() < end_s, said.read_text()
-        assert process is None or process.poll() is None, said.read_text()
-        time.sleep(0.05)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("examples")
-    (folder / "orders.ndjson").write_text('{"body": "one"}\n{"body": "two"}\n')
-    (folder / "report.sql").write_text("SELECT topic, count(*) FROM messages GROUP BY topic\n")
-    shutil.copytree(ROOT / "conf", folder / "conf")
-    (folder / "notebooks").mkdir()
-    for name in ("1_quick_start", "2_exploring_history", "6_operating"):  # which have tests of their own
-        (folder / "notebooks" / f"{name}.py").write_text("# Databricks notebook source\nspark.range(1).count()\n")
-    with start_gateway(folder / "var/lib/lakemq") as gateway, httpx.Client(base_url=gateway.url) as http:
-        produce(http, "orders", *ORDERS)
-    with (
-        start_gateway(folder / "data", lake__dir=folder / "lake") as gateway,
-        httpx.Client(base_url=gateway.url, timeout=60) as http,
-    ):
-        made = Site(folder, gateway.url, http)
-        produce(http, "orders", *ORDERS)
-        log = folder / "jobs.log"
-        jobs = made.start(CALLS[JOBS].arguments, log)
-        try:
-            wait_for(lambda: http.get("/v1/broker").json()["compacted_position"] > 0, log, jobs)
-            wait_for(lambda: (folder / "lake" / "_connect.json").exists(), log, jobs)
-            yield made
-            jobs.send_signal(signal.SIGINT)
-            assert jobs.wait(WAIT_S_MAX) == 0, log.read_text()
-        finally:
-            jobs.kill()
-            jobs.wait()
-
-
 @pytest.mark.parametrize("line", [line for line in CALLS if line not in {JOBS, *IN_DEMO}])
 def test_an_example_does_what_it_shows(
     line: str, site: Site, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -203,14 +97,6 @@ def test_an_example_does_what_it_shows(
     files = re.findall(r"--(?:output|chart) (\S+)", line)
     assert files or "--json" in line or done.stdout + done.stderr
     assert all((site.folder / name).stat().st_size for name in files)
-
-
-def test_commands_in_the_documents_are_such_as_there_are() -> None:
-    documents = [ROOT / "README.md", ROOT / "notebooks/README.md", *(ROOT / "docs").glob("*.md")]
-    lines = [line for document in documents for line in shell_lines(document) if "lakemq " in line]
-    calls = [call_of("lakemq " + line.partition("lakemq ")[2]) for line in lines if "curl " not in line]
-    assert len(calls) > 40
-    assert all(call.flags() <= all_flags() for call in calls)
 
 
 def test_the_readme_shows_what_a_first_user_gets(site: Site) -> None:
@@ -250,17 +136,3 @@ def in_shell(site: Site, line: str, ids: dict[str, str]) -> str:
     if "is_system" in line:
         assert "RMQ_SYS_" not in done.stdout
     return done.stdout
-
-
-def run_until_told(site: Site, arguments: list[str], begun: str) -> None:
-    """Run the command until it says that it has begun, or has a JVM; Ctrl-C then ends it in order."""
-    log = site.folder / "said.log"
-    process = site.start(arguments, log)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    try:
-        wait_for(lambda: begun in log.read_text() if begun else children.read_text() != "", log, process)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(WAIT_S_MAX) == 0, log.read_text()
-    finally:
-        process.kill()
-        process.wait()

@@ -1,4 +1,5 @@
-"""`lakemq up` as a process, with a real gateway. Its jobs need not get far to be restarted."""
+"""`lakemq up` as a process, with a real gateway. Its jobs need not get far to be restarted; `lakemq up` with a real
+Spark is run by test_examples.py."""
 
 from __future__ import annotations
 
@@ -27,6 +28,14 @@ from lakemq.testing import start_gateway
 WAIT_S_MAX = 60.0
 
 
+def a_java_that_never_gets_up(folder: Path) -> Path:
+    """Its jobs wait for it all the while, and it ends with them: to start a real one takes longer than each test."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/java").write_text("#!/bin/sh\nexec cat >/dev/null\n")
+    (folder / "bin/java").chmod(0o755)
+    return folder
+
+
 class Up:
     """A running `lakemq up`."""
 
@@ -35,7 +44,7 @@ class Up:
         self._log = folder / "up.log"
         command = [sys.executable, "-m", "lakemq", "up", "--data-dir", "data", "--lake", "lake"]
         command += ["--port", str(self.port)]
-        environment = os.environ | {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+        environment = os.environ | {"JAVA_HOME": str(a_java_that_never_gets_up(folder / "jdk"))}
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(command, cwd=folder, stderr=log, env=environment, start_new_session=True)
 

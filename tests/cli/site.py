@@ -1,0 +1,136 @@
+"""A broker with all its jobs, in a folder that commands are given in: what examples and documents are run against."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from lakemq.testing import start_gateway
+from tests.cli.examples import Call
+from tests.gateway.http import produce
+
+ROOT = Path(__file__).parents[2]
+WAIT_S_MAX = 300.0
+
+UNTIL = {
+    "up": "stop with Ctrl-C",
+    "gateway": "listening on",
+    "consume": "Ctrl-C ends it",
+    "jobs": "",
+}
+"""Commands that run until Ctrl-C, and when they have begun to."""
+
+FLIGHTS = [{"body": "{}", "tag": "UA", "keys": ["UA1545"]}]
+ORDERS = [{"body": '{"amount": 20}', "tag": "paid", "keys": ["42", "user-17"], "properties": {"amount": "200"}}]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A broker with its jobs, and the folder that commands are given in."""
+
+    folder: Path
+    url: str
+    http: httpx.Client
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "LAKEMQ_BROKER": self.url,
+            "LAKEMQ_LAKE__DIR": "lake",
+            "LAKEMQ_GATEWAY__PORT": "0",
+            "LAKEMQ_STORAGE__DATA_DIR": "own",
+            "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",
+            "LAKEMQ_SPARK__NICENESS": "0",
+            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        }
+
+    def start(self, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
+        with log.open("wb") as out:
+            return subprocess.Popen(
+                [sys.executable, "-m", "lakemq", *arguments],
+                cwd=self.folder,
+                env=environment | self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+
+    def placed(self, call: Call) -> list[str]:
+        """The arguments, with what is elsewhere on this machine, and ids that there are."""
+        scheduled = produce(self.http, "reminders", {"body": "later", "delay_ms": 3_600_000})[0]["message_id"]
+        stored = produce(self.http, "orders", *ORDERS)[0]["message_id"]
+        produce(self.http, "flights", *FLIGHTS)
+        for topic in ("greetings", "shop"):
+            produce(self.http, topic, "hello")
+        reset = {"topic": "orders", "to": "earliest"}
+        assert self.http.post("/v1/groups/billing/offsets/reset", json=reset).status_code == 200
+        words = [re.sub(r"^/(?=var/|srv/|backups/)", f"{self.folder}/", word) for word in call.arguments]
+        replaced = {"http://127.0.0.1:9000": self.url, "9000": "0", "30000": "100"}
+        if call.path in (("message", "get"), ("message", "recall")):
+            replaced[words[2]] = stored if call.path[1] == "get" else scheduled
+        return [replaced.get(word, word) for word in words]
+
+
+@contextlib.contextmanager
+def start_site(folder: Path) -> Generator[Site]:
+    """A broker and all jobs, ready, until the end."""
+    (folder / "orders.ndjson").write_text('{"body": "one"}\n{"body": "two"}\n')
+    (folder / "report.sql").write_text("SELECT topic, count(*) FROM messages GROUP BY topic\n")
+    shutil.copytree(ROOT / "conf", folder / "conf")
+    (folder / "notebooks").mkdir()
+    for name in ("1_quick_start", "2_exploring_history", "6_operating"):  # which have tests of their own
+        (folder / "notebooks" / f"{name}.py").write_text("# Databricks notebook source\nspark.range(1).count()\n")
+    with start_gateway(folder / "var/lib/lakemq") as gateway, httpx.Client(base_url=gateway.url) as http:
+        produce(http, "orders", *ORDERS)
+    with (
+        start_gateway(folder / "data", lake__dir=folder / "lake") as gateway,
+        httpx.Client(base_url=gateway.url, timeout=60) as http,
+    ):
+        made = Site(folder, gateway.url, http)
+        produce(http, "orders", *ORDERS)
+        log = folder / "jobs.log"
+        jobs = made.start(["jobs"], log)
+        try:
+            wait_for(lambda: http.get("/v1/broker").json()["compacted_position"] > 0, log, jobs)
+            wait_for(lambda: (folder / "lake" / "_connect.json").exists(), log, jobs)
+            yield made
+            jobs.send_signal(signal.SIGINT)
+            assert jobs.wait(WAIT_S_MAX) == 0, log.read_text()
+        finally:
+            jobs.kill()
+            jobs.wait()
+
+
+def wait_for(condition: Callable[[], bool], said: Path, process: subprocess.Popen[bytes] | None = None) -> None:
+    end_s = time.monotonic() + WAIT_S_MAX
+    while not condition():
+        assert time.monotonic() < end_s, said.read_text()
+        assert process is None or process.poll() is None, said.read_text()
+        time.sleep(0.05)
+
+
+def run_until_told(site: Site, arguments: list[str], begun: str) -> None:
+    """Run the command until it says that it has begun, or has a JVM; Ctrl-C then ends it in order."""
+    log = site.folder / "said.log"
+    process = site.start(arguments, log)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    try:
+        wait_for(lambda: begun in log.read_text() if begun else children.read_text() != "", log, process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S_MAX) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
