@@ -29,6 +29,8 @@ _ROW_GROUP_BYTES = str(16 * 1024**2)
 _ROW_GROUP_ROWS = str(128 * 1024)
 _FILE_BYTES = str(256 * 1024**2)
 
+SOCKET_S_MAX = 120
+
 _REMOTE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 """A process that has a session at a server leaves these to its children, and then Spark wants no other."""
 
@@ -69,6 +71,9 @@ CONF: dict[str, str] = {
     # Spark searches long texts by regular expressions that go deep: as a query stops, it has
     # overflowed a thread's stack of the usual megabyte.
     _JAVA_OPTIONS: f"-Xss4m -Dlog4j2.configurationFile={_LOG_CONF.as_uri()}",
+    # By default 15 s: so long JVM and Python wait for each other when a worker begins or a result is fetched, and on a
+    # machine that is busy enough a query died of it (CANNOT_OPEN_SOCKET).
+    "spark.python.authenticate.socketTimeout": f"{SOCKET_S_MAX}s",
     # OPTIMIZE must not keep the query that appends from the cores, nor that one the routing.
     "spark.scheduler.mode": "FAIR",
     "spark.scheduler.allocation.file": _POOLS.as_uri(),

@@ -20,6 +20,8 @@ GROUP = "workers"
 ATTEMPTS_MAX = 2
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 DELAY_MS_MAX = 1_500
+RETRY_MS = 1_000
+"""Of level 1."""
 INVISIBLE_MS = (600_000, 600_000, 600_000, 300)
 LEFT = 0.15
 """So many transactions and receipts are left to another client, or for ever."""
@@ -217,7 +219,7 @@ class Receiver(Worker):
             self._give_back_now(payload, message)
 
     def _give_back(self, payload: str, message: dict[str, Any]) -> None:
-        number = self._nack(payload, message)
+        number = self._nack(payload, message, RETRY_MS)
         nacked = {"receipt": message["receipt"], "delay_level": 1, "max_reconsume_times": ATTEMPTS_MAX}
         content = {"client_id": self.caller.name, "messages": [nacked]}
         answer = self.caller.ask(number, "POST", f"/v1/groups/{GROUP}/nacks", json=content)
@@ -225,15 +227,15 @@ class Receiver(Worker):
             end_by_status(self, number, answer.json()["messages"][0]["status"])
 
     def _give_back_now(self, payload: str, message: dict[str, Any]) -> None:
-        number = self._nack(payload, message)
+        number = self._nack(payload, message, 0)
         content = {"receipt": message["receipt"], "invisible_ms": 0}
         if self.caller.ask(number, "POST", f"/v1/groups/{GROUP}/invisibility", json=content) is not None:
             self.recorder.ok(number)
 
-    def _nack(self, payload: str, message: dict[str, Any]) -> int:
-        ack, times = self.caller.target.flush, message["reconsume_times"]
+    def _nack(self, payload: str, message: dict[str, Any], delay_ms: int) -> int:
+        target, times = self.caller.target, message["reconsume_times"]
         request = {"payloads": [payload], "receipts": [message["receipt"]], "reconsume_times": times}
-        return self.invoke("nack", group=GROUP, ack=ack, **request)
+        return self.invoke("nack", group=GROUP, ack=target.flush, due_ms=target.now_ms() + delay_ms, **request)
 
 
 def acknowledge(worker: Worker, payload: str, receipt: str) -> None:

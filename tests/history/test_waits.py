@@ -193,16 +193,17 @@ def test_a_receipt_that_was_nacked_is_over(run: Run) -> None:
 
 
 def test_what_is_given_back_or_runs_out_comes_again(run: Run) -> None:
-    run.produce(at(0, "a"), at(1, "b"), at(2, "c"))
+    run.produce(at(0, "a"), at(1, "b"), at(2, "c"), at(5, "d"))
     run.receive(at(0, "a"), r_receipts=["r"], r_until_ms=DUE_MS + 9)
-    given = run.do("nack", group="g", payloads=["a"], receipts=["r"], reconsume_times=0)
+    given = run.do("nack", group="g", payloads=["a"], reconsume_times=0, due_ms=DUE_MS)
+    run.do("nack", group="g", payloads=["c"], reconsume_times=0, due_ms=DUE_MS + 1)
     out = run.receive(at(1, "b"), r_receipts=["s"], r_until_ms=DUE_MS)
-    run.receive(at(2, "c"), r_receipts=["u"], r_until_ms=DUE_MS + 1)
-    rows = [at(0, "a"), at(1, "b"), at(2, "c")]
+    run.receive(at(5, "d", offset=5), r_receipts=["u"], r_until_ms=DUE_MS + 1)
+    rows = [at(0, "a"), at(1, "b"), at(2, "c"), at(5, "d")]
     copies = [at(3, "a", RETRY, 0, times=1), at(4, "b", RETRY, 1, times=1)]
-    run.scan(*rows, *copies, **SETTLED)
+    run.scan(*rows[:3], *copies, rows[3], **SETTLED)
     assert run.check() == []
-    scan = run.scan(*rows, **SETTLED)
+    scan = run.scan(*rows, r_others=[[3, 5]], **SETTLED)
     found = [(each.kind, each.operations) for each in run.check()]
     assert found == [(Kind.RETRY_LOST, (given, scan)), (Kind.RETRY_LOST, (out, scan))]
 
@@ -211,7 +212,7 @@ def test_what_is_given_back_or_runs_out_comes_again(run: Run) -> None:
 def test_what_was_given_back_before_a_cut_comes_again_if_that_was_synced(run: Run, ack: str) -> None:
     run.produce(at(0, "a"))
     run.receive(at(0, "a"), r_receipts=["r"])
-    given = run.do("nack", group="g", ack=ack, payloads=["a"], receipts=["r"], reconsume_times=0)
+    given = run.do("nack", group="g", ack=ack, payloads=["a"], reconsume_times=0, due_ms=DUE_MS)
     run.cut()
     scan = run.scan(at(0, "a"), **SETTLED)
     if ack == "sync":

@@ -1,7 +1,16 @@
 from __future__ import annotations
 
+import os
+
 from pyspark.sql import SparkSession
+
+from lakemq.jobs.session import SOCKET_S_MAX
 
 
 def test_a_session_has_the_name_that_it_was_given(spark: SparkSession) -> None:
     assert spark.sparkContext.appName == "lakemq tests"
+
+
+def test_a_busy_machine_has_two_minutes_to_bring_python_and_the_jvm_together(spark: SparkSession) -> None:
+    assert os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] == str(SOCKET_S_MAX)  # as PySpark was told by the JVM
+    assert spark.range(1).rdd.map(lambda row: os.environ["SPARK_AUTH_SOCKET_TIMEOUT"]).collect() == [str(SOCKET_S_MAX)]

@@ -89,15 +89,15 @@ class PowerRun:
 
     def _look(self) -> None:
         """Read the log once all has come that was due before."""
-        due_by_ms = self._target.now_ms()
+        decides_from_ms = self._target.now_ms() + GRACE_MS
         checker = Caller("checker", self._target)
         end = time.monotonic() + SETTLE_S_MAX
-        while not (self._target.now_ms() > due_by_ms + GRACE_MS and nothing_waits(checker)):
+        while not (self._target.now_ms() > decides_from_ms and nothing_waits(checker)):
             if time.monotonic() > end:
                 self._findings.append(f"something waited still after {SETTLE_S_MAX} s")
                 break
             time.sleep(0.1)
-        if not scan(checker, settled_ms=due_by_ms):
+        if not scan(checker, settled_ms=self._target.now_ms()):
             self._findings.append("the log can't be read")
         checker.close()
 

@@ -5,10 +5,11 @@ had synced: then it comes again."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from lakemq.testing.history.finding import Finding, Kind
 from lakemq.testing.history.hand_outs import GroupMessage, HandOut, HandOuts
-from lakemq.testing.history.operation import Operation
+from lakemq.testing.history.operation import NEVER, Operation
 from lakemq.testing.history.power_cuts import PowerCuts
 from lakemq.testing.history.sightings import Seen, Sightings
 
@@ -87,30 +88,41 @@ def _dead_letters(sightings: Sightings, handed: HandOuts, cuts: PowerCuts) -> It
 
 
 def find_lost_retries(sightings: Sightings) -> Iterator[Finding]:
-    """Attempts that a group gave back (`nack`, with their `reconsume_times`), or let run out before the last scan's
-    `settled_ms`, and after which the message is neither among the group's retries nor its dead letters."""
+    """Attempts that a group gave back (`nack`, with their `reconsume_times` and the `due_ms` of their retries) or let
+    run out, before the last scan's `settled_ms`, and after which the message is neither among the group's retries
+    nor its dead letters. All these times are of the broker's clock."""
     scan = sightings.last_scan
     if scan is None or "settled_ms" not in scan.request:
         return
-    there = {(row.topic, row.payload, row.reconsume_times) for row in sightings.last_rows}
-    dead = {(row.topic, row.payload) for row in sightings.last_rows}
-    handed, cuts = HandOuts(sightings), PowerCuts(sightings)
+    rows = sightings.last_rows
+    there = {(row.topic, row.payload, row.reconsume_times) for row in rows} | {(row.topic, row.payload) for row in rows}
+    settled_ms: int = scan.request["settled_ms"]
+    ended = chain(_given_back(sightings, settled_ms), _run_out(sightings, settled_ms))
+    cuts = PowerCuts(sightings)
+    for group, payload, times, operation in ended:
+        if (RETRY + group, payload, times + 1) in there or (DEAD + group, payload) in there:
+            continue
+        if operation.before(scan) and cuts.is_promised(operation, scan.begun):
+            how = "was given back by" if operation.kind == "nack" else "ran out for"
+            what = f"{payload} {how} {group} after attempt {times}, and never came again"
+            yield Finding(Kind.RETRY_LOST, what, (operation.number, scan.number))
 
-    def is_there(group: str, payload: str, times: int) -> bool:
-        return (RETRY + group, payload, times + 1) in there or (DEAD + group, payload) in dead
 
+Ended = tuple[str, str, int, Operation]
+"""Group, payload and `reconsume_times` of an attempt, and the operation that ended it, or gave it."""
+
+
+def _given_back(sightings: Sightings, settled_ms: int) -> Iterator[Ended]:
     for nack in sightings.history.done("nack"):
         request = nack.request
-        if "reconsume_times" not in request or not nack.before(scan) or not cuts.is_promised(nack, scan.begun):
-            continue
-        for payload in request["payloads"]:
-            if not is_there(request["group"], payload, request["reconsume_times"]):
-                what = f"{payload} was given back by {request['group']} and never came again"
-                yield Finding(Kind.RETRY_LOST, what, (nack.number, scan.number))
+        if request.get("due_ms", NEVER) < settled_ms:
+            for payload in request["payloads"]:
+                yield request["group"], payload, request["reconsume_times"], nack
+
+
+def _run_out(sightings: Sightings, settled_ms: int) -> Iterator[Ended]:
+    handed = HandOuts(sightings)
     for key, every in handed.of.items():
         last = every[-1]
-        if last.until_ms is None or last.until_ms >= scan.request["settled_ms"] or handed.settled.get(key):
-            continue
-        if cuts.is_promised(last.operation, scan.begun) and not is_there(*key, last.row.reconsume_times):
-            what = f"{key[1]} ran out for {key[0]} at {last.until_ms} and never came again"
-            yield Finding(Kind.RETRY_LOST, what, (last.operation.number, scan.number))
+        if last.until_ms is not None and last.until_ms < settled_ms and not handed.settled.get(key):
+            yield *key, last.row.reconsume_times, last.operation
