@@ -133,8 +133,7 @@ class Puller:
                         continue
                     self._tell(queue, pull, queue.min_offset)
                     return Pulled("offset_out_of_range", max(offset, queue.min_offset), [])
-                if found.gone and pull.group and len(pull.group) <= GROUP_CHARACTERS_MAX:
-                    self._broker.gaps.note_all(pull.group, queue, found.gone, 0)
+                self._tell_gone(queue, pull, found)
                 scanned += found.next_offset - offset
                 offset = found.next_offset
                 if found.slices or found.answer:
@@ -154,6 +153,11 @@ class Puller:
         """The queue begins after what the pull, maybe a group's, asks for."""
         if pull.group and len(pull.group) <= GROUP_CHARACTERS_MAX and pull.offset < begin:
             self._broker.gaps.note(pull.group, Gap(*queue.key, pull.offset, begin), 0)
+
+    def _tell_gone(self, queue: Queue, pull: Pull, found: Pulled) -> None:
+        """What was looked at has holes, which the pull, maybe a group's, passes over."""
+        if found.gone and pull.group and len(pull.group) <= GROUP_CHARACTERS_MAX:
+            self._broker.gaps.note_all(pull.group, queue, found.gone, 0)
 
     async def _wait(self, queue: Queue, arrival: asyncio.Future[None], seconds: float, receive: Receive) -> None:
         """Return when something may have arrived or the time is over; raises `Disconnected`."""

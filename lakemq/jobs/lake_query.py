@@ -32,11 +32,13 @@ from lakemq.jobs.lake_transactions import TRANSACTIONS
 from lakemq.jobs.live import LIVE_TABLES, LiveViews
 from lakemq.jobs.log_client import LogClient, check_same_log
 from lakemq.jobs.log_range import read_range
+from lakemq.jobs.maintenance.holes import DROPPED, Hole, append_holes
 from lakemq.jobs.scheduled_writer import ScheduledWriter
 from lakemq.jobs.source_options import SourceOptions
 from lakemq.jobs.source_plan import LogPartition, StreamOffset, split
 from lakemq.model.errors import LogReplaced
 from lakemq.settings import Settings
+from lakemq.storage.dropped import covers
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.heal import heal
 from lakemq.storage.lake.prove import prove
@@ -137,6 +139,10 @@ class LakeQuery:
                     )  # fmt: skip
                 begins[broker] = first
                 continue
+            if held < first and covers(client.dropped(), held, first):
+                self._pass_over(table, broker, held, first)
+                begins[broker] = first
+                continue
             if held < first:
                 raise LakeOutOfStep(
                     f"table {table.name} holds {broker} up to position {held}, but the log begins "
@@ -150,6 +156,16 @@ class LakeQuery:
                 )
             begins[broker] = held
         return begins
+
+    def _pass_over(self, table: LakeTable, broker: str, held: int, first: int) -> None:
+        """Let the table go on where the log begins, and write down what it lacks: that is gone for good."""
+        logger.error(
+            "table %s lacks positions %d to %d of %s for good: its log was full, and dropped them (storage.when_full)",
+            *(table.name, held, first - 1, broker),
+        )
+        append_holes(self._settings.lake.dir, broker, [Hole(held, first - 1)], DROPPED)
+        self._writers[table.name].append(None, {broker: first}, 0)
+        self.batches += 1  # it got on, though it has to begin anew with each drop
 
     def _check_log(self, table: LakeTable, broker: str, log_id: str) -> None:
         mark = self._writers[table.name].progress.logs.get(broker)

@@ -9,6 +9,7 @@ replaced by one of a newer version. Where the log ends is asked when a query run
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -26,6 +27,7 @@ from lakemq.jobs.source import read_partition
 from lakemq.jobs.source_columns import schema_of
 from lakemq.jobs.source_options import SourceOptions
 from lakemq.jobs.source_plan import LogPartition, split
+from lakemq.storage.dropped import covers
 from lakemq.storage.lake.progress import Progress, read_progress
 
 LIVE_TABLES = (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX)
@@ -127,12 +129,19 @@ class LiveViews:
         partitions = [
             LogPartition(broker, self._addresses[broker], low, high, 0, {}, {}, log_id=progress.log_id(broker))
             for broker, (begin, end) in ends.items()
-            for low, high in _parts(progress.held.get(broker, begin), end)
+            for low, high in _parts(self._tail_begin(broker, progress.held.get(broker, begin), begin), end)
         ]
         partitions += [LogPartition(_UNKNOWN, address, 0, 0, 0, {}, {}) for address in self._unreached]
         tail = table.rows(read_tail(self._session, partitions, table.log_columns, self._options))
         names = list(table.columns)
         history.select(*names).unionAll(tail.select(*names)).createOrReplaceGlobalTempView(table.name)
+
+    def _tail_begin(self, broker: str, held: int, begin: int) -> int:
+        """Where the table's rows end, or where the log begins if what is between was dropped. Else it can't be read."""
+        if held >= begin:
+            return held
+        with closing(LogClient(self._addresses[broker], _LOOK_RETRY_S)) as client:
+            return begin if covers(client.dropped(), held, begin) else held
 
 
 def _parts(begin: int, end: int) -> Iterator[tuple[int, int]]:

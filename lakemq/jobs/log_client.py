@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.model.errors import LakemqError, LogReplaced, PositionGone
+from lakemq.storage.dropped import Range
 
 JSON = "application/json"
 PAGE_BYTES_MAX = 16 * 1024 * 1024
@@ -139,6 +140,11 @@ class LogClient:
         """Just after the last message that is stored, of whatever topic."""
         answer = self._json("GET", "/v1/broker")
         return int(answer.get("positions", answer)["max_position"])
+
+    def dropped(self) -> list[Range]:
+        """What left the log before the lake held it, as the log was full; ascending."""
+        ranges = self._json("GET", "/v1/broker")["lake"]["dropped"]
+        return [(begin, end) for begin, end in ranges]
 
     def put_jobs(self, beats: Sequence[dict[str, Any]]) -> str:
         """Tells the broker which jobs are alive; its name."""

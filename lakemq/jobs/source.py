@@ -1,11 +1,13 @@
 """`format("lakemq")`: the log as a stream and as a table, for jobs and users alike.
 
 Every message of the subscription comes exactly once and in the order of its log position (within
-a partition). What the log has lost is an error, never passed over. docs/lake.md has the options.
+a partition). What the log has lost is an error, and passed over only where `failOnDataLoss` is
+false. docs/lake.md has the options.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -34,6 +36,7 @@ from lakemq.jobs.source_plan import LogPartition, QueueBounds, StreamOffset, sha
 from lakemq.jobs.source_wait import EndWatch
 from lakemq.model.errors import PositionGone
 
+logger = logging.getLogger(__name__)
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
 _QUEUE_COLUMNS = ("topic", "queue_id", "queue_offset")
 
@@ -147,7 +150,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name, end in ends.items():
             check_log(name, logs.setdefault(name, end.log_id), end.log_id)
             position = positions.get(name, end.begin_position)
-            check_begin(end, position)
+            check_begin(end, position, self._options)
             positions[name] = max(position, self._up_to_target(name, end.end_position))
             clock_ms = max(clock_ms, end.clock_ms)
         return StreamOffset(positions, clock_ms, begin.begins, logs)
@@ -223,13 +226,27 @@ def read_partition(partition: LogPartition, options: SourceOptions, columns: lis
     position = partition.begin
     with closing(LogClient(partition.address, options.retry_s)) as client:
         while position < partition.end:
-            table, position = client.messages(position, partition.end, options.subscription, asked, partition.log_id)
+            try:
+                page = client.messages(position, partition.end, options.subscription, asked, partition.log_id)
+            except PositionGone:
+                if options.fail_on_data_loss:
+                    raise
+                position = _pass_over(client, position, partition.end)
+                continue
+            table, position = page
             if bounded:
                 table = _within(table, partition.begins, partition.ends)
             if table.num_rows:
                 yield to_batch(table, schema, partition.broker, partition.clock_ms, partition.previous_ms)
     if partition.tick:
         yield tick_batch(schema, partition.broker, partition.clock_ms)
+
+
+def _pass_over(client: LogClient, position: int, end: int) -> int:
+    """Where to go on: the log begins there by now."""
+    begin = max(min(client.end().begin_position, end), position)
+    logger.warning("%s no longer has positions %d to %d: they are passed over", client.address, position, begin - 1)
+    return begin
 
 
 def _within(table: pa.Table, begins: QueueBounds, ends: QueueBounds) -> pa.Table:

@@ -60,7 +60,7 @@ def begin_of(options: SourceOptions, brokers: Brokers, default: Bound) -> Stream
     if isinstance(bound, Positions):
         begins = {name: end.begin_position for name, end in ends.items()}
         positions = _positions(bound, ends, begins)
-        _check_readable(positions, ends, brokers)
+        _check_readable(positions, ends, brokers, options)
         return StreamOffset(positions, clock_ms)
     if isinstance(bound, QueueOffsets):
         return _begin_of_queues(bound, options, brokers, ends, clock_ms)
@@ -92,9 +92,11 @@ def _positions(bound: Positions, ends: dict[str, LogEnd], rest: dict[str, int]) 
     return rest | bound.by_broker
 
 
-def _check_readable(positions: dict[str, int], ends: dict[str, LogEnd], brokers: Brokers) -> None:
+def _check_readable(
+    positions: dict[str, int], ends: dict[str, LogEnd], brokers: Brokers, options: SourceOptions
+) -> None:
     for name, position in positions.items():
-        check_begin(ends[name], position)
+        check_begin(ends[name], position, options)
         last = brokers.by_name()[name].end_of_log()
         if position > last:
             raise PositionGone(f"position {position} is asked of {name}, whose log ends at {last}")
@@ -109,12 +111,12 @@ def check_log(broker: str, known: str | None, found: str) -> None:
         )
 
 
-def check_begin(end: LogEnd, position: int) -> None:
-    """Raises `PositionGone` when messages from `position` on have left the log."""
-    if position < end.begin_position:
+def check_begin(end: LogEnd, position: int, options: SourceOptions) -> None:
+    """Raises `PositionGone` when messages from `position` on have left the log, unless they may be passed over."""
+    if position < end.begin_position and options.fail_on_data_loss:
         raise PositionGone(
             f"the log of {end.broker} begins at position {end.begin_position}: the messages from "
-            f"{position} on are no longer in it"
+            f"{position} on are no longer in it; with failOnDataLoss = false they are passed over"
         )
 
 

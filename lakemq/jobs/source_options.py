@@ -54,6 +54,7 @@ class SourceOptions:
     columns: tuple[str, ...] = (*COLUMNS, "clock")
     partitions: int = 4
     retry_s: int = 30
+    fail_on_data_loss: bool = True
     wait_ms: int = 0
     timer: str | None = None
     tick_ms: int | None = None
@@ -124,6 +125,12 @@ def _integer(least: int, most: int | None = None) -> Callable[[str], int]:
     return parse
 
 
+def _boolean(value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return value.lower() == "true"
+
+
 def _bound(value: str) -> Bound:
     text = value.strip()
     if text == "earliest":
@@ -165,6 +172,7 @@ _PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "columns": ("columns", _columns),
     "partitions": ("partitions", _integer(1, PARTITIONS_MAX)),
     "retrySeconds": ("retry_s", _integer(0, 3600)),
+    "failOnDataLoss": ("fail_on_data_loss", _boolean),
     "waitMs": ("wait_ms", _integer(0, WAIT_MS_MAX)),
     "timer": ("timer", _timer),
     "tickMs": ("tick_ms", _integer(1, WAIT_MS_MAX)),

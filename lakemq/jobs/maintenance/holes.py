@@ -1,4 +1,4 @@
-"""The table `log_holes`: positions that hold no message any more, erased or lost, as ranges.
+"""The table `log_holes`: positions that hold no message any more, erased, lost or dropped, as ranges.
 
 Who was erased is not in it, only where. Written and read without Spark.
 """
@@ -19,7 +19,7 @@ from lakemq.jobs.maintenance.table_files import is_table
 from lakemq.storage.clock import SystemClock
 
 HOLES = "log_holes"
-ERASED, LOST = "erased", "lost"
+ERASED, LOST, DROPPED = "erased", "lost", "dropped"
 
 _SCHEMA = pa.schema(
     [
@@ -91,12 +91,13 @@ def append_holes(lake: Path, broker: str, holes: Sequence[Hole], kind: str) -> N
     write_deltalake(str(lake / HOLES), pa.Table.from_pylist(rows, _SCHEMA), mode="append")
 
 
-def holes_of_log(client: LogClient, begin: int, end: int) -> list[Hole]:
-    """The positions from `begin` on, below `end`, at which the log has no message."""
+def holes_of_log(client: LogClient, begin: int, end: int, log_id: str) -> list[Hole]:
+    """The positions from `begin` on, below `end`, at which the log has no message. Raises `LogReplaced` when it is
+    another log than that one, unless that is empty."""
     holes: list[Hole] = []
     due, at = begin, begin
     while at < end:
-        page, at = client.messages(at, end, Subscription(), ["position"])
+        page, at = client.messages(at, end, Subscription(), ["position"], log_id)
         for position in page["position"].to_pylist():
             if position > due:
                 holes.append(Hole(due, position - 1))

@@ -27,7 +27,7 @@ from lakemq.jobs.maintenance.retention import read_cuts
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.source_options import SourceOptions
 from lakemq.jobs.source_plan import LogPartition
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import LakemqError, LogReplaced
 from lakemq.storage.lake.progress import read_progress
 
 FINDINGS_MAX = 100
@@ -63,7 +63,8 @@ def verify(work: Work) -> Outcome:
     try:
         for broker in sorted(set[str]().union(*(each.held for each in progress.values()))):
             end = min(each.held.get(broker, 0) for each in progress.values())
-            _Broker(work, report, frames, broker, end, clients.get(broker)).verify()
+            log_id = progress[MESSAGES.name].log_id(broker)
+            _Broker(work, report, frames, broker, end, clients.get(broker), log_id).verify()
     finally:
         for client in clients.values():
             client.close()
@@ -79,7 +80,7 @@ def verify(work: Work) -> Outcome:
 
 
 class _Broker:
-    """One broker's messages below `end`; without a `client` its log is not looked at."""
+    """One broker's messages below `end`, of the log `log_id`; without a `client` that is not looked at."""
 
     def __init__(
         self,
@@ -89,7 +90,9 @@ class _Broker:
         broker: str,
         end: int,
         client: LogClient | None,
+        log_id: str,
     ) -> None:
+        self._log_id = log_id
         self._work, self._report, self._broker, self._end, self._client = work, report, broker, end, client
         self._frames = {name: frame.where(F.col("broker") == broker) for name, frame in frames.items()}
         self._holes: list[Hole] = read_holes(work.lake, broker)
@@ -126,9 +129,11 @@ class _Broker:
     def _part_of_log(self, client: LogClient, messages: DataFrame, low: int, high: int) -> None:
         columns = [name for name in MESSAGES.columns if name != "body" or self._work.options.verify_bodies]
         try:
-            holes = holes_of_log(client, low, high)
+            holes = holes_of_log(client, low, high, self._log_id)
         except LakemqError as error:
-            if client.end().begin_position <= low:  # else the log has let go of it meanwhile
+            if (
+                isinstance(error, LogReplaced) or client.end().begin_position <= low
+            ):  # else the log has let go of it meanwhile
                 self._report.add(check="log", broker=self._broker, low=low, high=high, error=error.detail)
             return
         append_holes(self._work.lake, self._broker, holes, LOST)
@@ -138,7 +143,7 @@ class _Broker:
         if empty:  # what the lake had before the log lost it, it may keep
             positions = self._work.session.createDataFrame(pa.table({"position": empty}))
             messages = messages.join(F.broadcast(positions), "position", "left_anti")
-        partition = LogPartition(self._broker, client.address, low, high, 0, {}, {})
+        partition = LogPartition(self._broker, client.address, low, high, 0, {}, {}, log_id=self._log_id)
         log = read_range(self._work.session, [partition], columns, self._options)
         log = log.where(_is_kept(read_cuts(self._work.lake)))
         self._compare(MESSAGES, log, messages, low, high, columns)
