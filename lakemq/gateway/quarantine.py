@@ -124,7 +124,7 @@ class Quarantine:
 
     def look(self) -> None:
         """See what is kept."""
-        self.kept = quarantined(self._log.directory)
+        self.kept = quarantined(self._log.files, self._log.directory)
 
     async def _mend_now(self, segment: Segment, why: LogDamaged, replacing: Replacing, run: Run) -> None:
         log = self._log

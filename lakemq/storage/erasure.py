@@ -28,7 +28,7 @@ from pyroaring import BitMap64
 
 from lakemq.model.errors import LogDamaged, StoreUnwritable
 from lakemq.settings import Storage
-from lakemq.storage import stand_in
+from lakemq.storage import repair, stand_in
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_HOLE, KIND_MESSAGES, Meta, Run, decode_meta, encode, encode_queue
@@ -278,8 +278,7 @@ class Eraser:
 
 def remove_scratch(files: Files, directory: Path) -> None:
     """Remove what was being written in a segment's place when a crash came."""
-    for suffix in (SCRATCH, SCRATCH_INDEX, stand_in.SCRATCH, stand_in.SCRATCH_INDEX):
-        for path in directory.glob(f"*{suffix}.tmp"):
-            files.remove(path)
-        for path in directory.glob(f"*{suffix}"):
-            files.remove(path)
+    suffixes = (SCRATCH, SCRATCH_INDEX, stand_in.SCRATCH, stand_in.SCRATCH_INDEX, repair.SCRATCH)
+    for name in files.names(directory):
+        if name.removesuffix(".tmp").endswith(suffixes):
+            files.remove(directory / name)

@@ -107,6 +107,22 @@ class Files:
         """Have reads ask the disk, as far as the kernel lets go of what it holds of the file in memory."""
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
+    def names(self, path: Path) -> list[str]:
+        """The names in a directory, ascending. Raises what keeps it from being read: `Path.glob` finds nothing then."""
+        return sorted(each.name for each in path.iterdir())
+
+    def size_of(self, path: Path) -> int:
+        """The length of the file of that name, in bytes."""
+        return path.stat().st_size
+
+    def exists(self, path: Path) -> bool:
+        """Whether the name is there. Raises what keeps that from being seen."""
+        try:
+            self.size_of(path)
+        except FileNotFoundError:
+            return False
+        return True
+
     def boot_id(self) -> str:
         """Names this run of the machine: as long as it stays, what was written is there, on disk or not."""
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -17,29 +16,27 @@ DAMAGED = ".damaged"
 """A file as it was before `lakemq log repair`."""
 
 
-def free_path(segment: Segment, suffix: str) -> Path:
+def free_path(files: Files, segment: Segment, suffix: str) -> Path:
     """A name that no file has yet."""
-    return next(path for number in count(1) if not (path := _beside(segment, f"{suffix}{number}")).exists())
+    names = set(files.names(segment.path.parent))
+    name = next(name for number in count(1) if (name := f"{segment.path.name}{suffix}{number}") not in names)
+    return segment.path.with_name(name)
 
 
-def _beside(segment: Segment, suffix: str) -> Path:
-    return segment.path.with_name(segment.path.name + suffix)
-
-
-def kept_beside(segment: Segment, *suffixes: str) -> Iterator[Path]:
+def kept_beside(files: Files, segment: Segment, *suffixes: str) -> list[Path]:
     """What is kept of the segment."""
-    for suffix in suffixes:
-        yield from segment.path.parent.glob(f"{segment.path.name}{suffix}*")
+    begins = tuple(segment.path.name + suffix for suffix in suffixes)
+    return [segment.path.with_name(name) for name in files.names(segment.path.parent) if name.startswith(begins)]
 
 
-def quarantined(directory: Path) -> list[str]:
+def quarantined(files: Files, directory: Path) -> list[str]:
     """The names of all damaged files that others stand in for."""
-    return sorted(path.name for path in directory.glob(f"*.log{QUARANTINE}*"))
+    return [name for name in files.names(directory) if f".log{QUARANTINE}" in name]
 
 
 def drop_kept(files: Files, segment: Segment) -> bool:
     """Remove what is kept of the segment: it leaves the log, or something of it is erased. Whether there was any."""
-    paths = list(kept_beside(segment, TORN, QUARANTINE, DAMAGED))
+    paths = kept_beside(files, segment, TORN, QUARANTINE, DAMAGED)
     for path in paths:
         files.remove(path)
     return bool(paths)

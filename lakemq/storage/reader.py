@@ -8,7 +8,6 @@ aren't in the cache.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -18,12 +17,11 @@ from lakemq.storage.cache import FrameKey
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.elsewhere import Elsewhere
 from lakemq.storage.frame import KIND_MESSAGES, Run
-from lakemq.storage.recovery import sealed_index
+from lakemq.storage.sealed_indexes import SealedIndexes
 from lakemq.storage.segment import Frame, Segment, read_bytes
 from lakemq.storage.segment_index import QueueRuns, SegmentIndex
 from lakemq.storage.topics import Queue
 
-INDEXES_MAX = 4
 READ_BYTES = 1024 * 1024
 FRAMES_MAX = 16_384
 UNBOUNDED = 2**63
@@ -82,7 +80,7 @@ class Reader:
     def __init__(self, log: CommitLog) -> None:
         self._log = log
         self.elsewhere: Elsewhere | None = None
-        self._indexes: OrderedDict[int, SegmentIndex] = OrderedDict()
+        self._indexes = SealedIndexes(log)
 
     def segments(self) -> list[Segment]:
         """The log's segments, ascending."""
@@ -90,7 +88,7 @@ class Reader:
 
     def known_index(self, segment: Segment) -> SegmentIndex | None:
         """The segment's index, if it is in memory. For any thread."""
-        return segment.index or self._indexes.get(segment.identity)
+        return self._indexes.known(segment)
 
     def tell(self, segment: Segment, why: LogDamaged) -> None:
         """Say that the segment is damaged, to who may mend it. For any thread."""
@@ -99,23 +97,14 @@ class Reader:
 
     def forget(self, segment: Segment) -> None:
         """Another file took the segment's place."""
-        self._indexes.pop(segment.identity, None)
+        self._indexes.forget(segment)
         self._log.cache.drop(segment.identity)
 
     # Planning --------------------------------------------------------------------------------
 
     def index(self, segment: Segment) -> SegmentIndex:
         """The segment's index; a sealed one's is read when needed, the last few are kept."""
-        index = segment.index  # read once: the thread that seals a segment clears it
-        if index is not None:
-            return index
-        index = self._indexes.pop(segment.identity, None)
-        if index is None:
-            index = sealed_index(self._log.files, segment)
-        self._indexes[segment.identity] = index
-        while len(self._indexes) > INDEXES_MAX:
-            self._indexes.popitem(last=False)
-        return index
+        return self._indexes.get(segment)
 
     def plan(self, queue: Queue, offset: int, messages_max: int, bytes_max: int) -> QueuePlan:
         """What to read for up to `messages_max` messages of `queue` from `offset`, which must be
@@ -292,7 +281,7 @@ class Reader:
             raise why
         self.elsewhere.note(segment, why)
         # Kept: while the segment is written again its index's file is another's.
-        index = segment.index = self.known_index(segment) or sealed_index(self._log.files, segment)
+        index = segment.index = self.known_index(segment) or self._indexes.read(segment)
         number = index.frame_number(offset)
         begin = index.positions[number]
         end = index.positions[number + 1] if number + 1 < len(index.positions) else index.end_position

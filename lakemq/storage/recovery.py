@@ -32,6 +32,8 @@ from lakemq.storage.torn import cut_tail, flushed_by_later_frames
 
 logger = logging.getLogger(__name__)
 SUFFIX = ".log"
+REPAIRING = "REPAIRING"
+"""A file in the log's directory while `lakemq log repair` puts other files in its segments' place: their names."""
 Damages = dict[Segment, LogDamaged]
 
 
@@ -50,9 +52,8 @@ class Recovered(NamedTuple):
 
 def list_segments(files: Files, directory: Path) -> list[Segment]:
     """The segments' files in the directory, ascending. Raises `LogVersion` when an older lakemq wrote them."""
-    segments = [
-        Segment(files, path, int(path.stem)) for path in sorted(directory.glob(f"*{SUFFIX}")) if path.stem.isdigit()
-    ]
+    paths = [directory / name for name in files.names(directory) if name.endswith(SUFFIX)]
+    segments = [Segment(files, path, int(path.stem)) for path in paths if path.stem.isdigit()]
     for segment in segments:
         if is_version_1(segment.read(0, HEADER_BYTES)):
             raise LogVersion(
@@ -60,6 +61,13 @@ def list_segments(files: Files, directory: Path) -> list[Segment]:
                 " the lakemq that wrote it bring it to the lake, then begin a new log by moving the folder away"
             )
     return segments
+
+
+def interrupted(files: Files, directory: Path) -> list[str]:
+    """The segments that a repair, which did not come to its end, was about to replace. Raises `OSError`."""
+    if not files.exists(directory / REPAIRING):
+        return []
+    return files.read_whole(directory / REPAIRING).decode().split("\n")
 
 
 def recover(
@@ -83,6 +91,8 @@ def recover(
 def _recover(
     files: Files, directory: Path, segments: list[Segment], verify_ms: int, memory_survives: bool, mend: Mend
 ) -> Recovered:
+    if interrupted(files, directory):
+        raise LogDamaged("lakemq log repair did not come to its end: run it once more")
     mark = read_flush_mark(files, directory)
     torn = _drop_unborn(files, segments, mark)
     flushed = _flushed_bytes(directory, segments, mark)
@@ -105,7 +115,7 @@ def _drop_unborn(files: Files, segments: list[Segment], mark: Mark) -> int:
     try:
         next(scan(last, 0, size), None)
     except Broken:
-        if find_frame(last, 0, size, last.base_position) is not None or last.index_path.exists():
+        if find_frame(last, 0, size, last.base_position) is not None or files.exists(last.index_path):
             return 0
     else:
         if size:

@@ -3,10 +3,19 @@
 What can't be read becomes a hole: a frame that says how many positions are lost, so that what
 follows keeps its positions and offsets, and no position or offset is ever given again. The damaged
 file stays beside the repaired one as `*.damaged`.
+
+    A  the new files, on disk, are beside the damaged ones, as *.repair; what was lost is reserved
+    B  the damaged files have their other names, and `REPAIRING` says which segments: both on disk
+    C  the new files have the segments' names, on disk; then the old indexes are gone, then the mark of
+       what was flushed and `REPAIRING`
+
+A crash in A leaves the log as it was. After that a start refuses the log until it is repaired once more: which
+loses nothing that the first repair would have kept.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,16 +33,19 @@ from lakemq.storage.frame import (
     encode,
     encode_queue,
 )
+from lakemq.storage.kept import DAMAGED
 from lakemq.storage.lock import DirectoryLock
 from lakemq.storage.log_identity import FIRST_EPOCH, new_log_id
 from lakemq.storage.log_state import LogState
 from lakemq.storage.mask import Payload
 from lakemq.storage.positions import WRITTEN, read_reserved, write_reserved
-from lakemq.storage.recovery import list_segments
+from lakemq.storage.recovery import REPAIRING, interrupted, list_segments
 from lakemq.storage.replay import advance, encode_state, replay
 from lakemq.storage.segment import Segment
 from lakemq.storage.segment_index import SegmentIndex
 from lakemq.storage.verify import Damage, Stretch, commit_log_dir, known_index, stretches
+
+SCRATCH = ".repair"
 
 
 class Repaired(NamedTuple):
@@ -53,8 +65,8 @@ class _Rewriter:
     def __init__(self, files: Files, segment: Segment, log: LogEpoch, store_time_ms: int) -> None:
         self._files = files
         self.log = log
-        self._path = segment.path.with_suffix(".repair")
-        files.remove(self._path)
+        self._segment = segment
+        self._path = segment.path.with_suffix(SCRATCH)
         self._descriptor = files.open_append(self._path)
         self.position = segment.base_position
         self.store_time_ms = store_time_ms
@@ -87,14 +99,22 @@ class _Rewriter:
         self.position = meta.first_position + meta.count
         return lost + meta.count
 
-    def finish(self, segment: Segment) -> None:
-        """Put the new file in the old one's place; a crash leaves the one or the other."""
+    def finish(self) -> None:
+        """Bring the new file to disk, beside the old one."""
         self._files.sync(self._descriptor)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
         self._files.close(self._descriptor)
-        self._files.remove(segment.index_path)
-        self._files.keep(segment.path, segment.path.with_suffix(".log.damaged"))
-        self._files.rename(self._path, segment.path)
-        self._files.sync_dir(segment.path.parent)
+
+    def keep_old(self) -> None:
+        """Give the damaged file its other name."""
+        path = self._segment.path
+        self._files.keep(path, path.with_name(path.name + DAMAGED))
+
+    def put_in_place(self) -> None:
+        """Let the new file have the old one's name."""
+        self._files.rename(self._path, self._segment.path)
 
 
 class _Repair:
@@ -108,12 +128,13 @@ class _Repair:
         self._end_position = segments[0].base_position
         self._known_lost = 0
         """Positions of which it is known whose offsets went with them."""
+        self._writers: list[_Rewriter] = []
         self.rewritten: list[str] = []
         self.frames = self.messages = self.bytes_lost = self.positions_lost = 0
         self.damages: list[Damage] = []
 
     def segment(self, segment: Segment, next_base: int | None) -> None:
-        """Repair one segment, of which the next one begins with `next_base`."""
+        """Repair one segment, of which the next one begins with `next_base`: beside it, on disk."""
         size = self._files.size(segment.open())
         index = known_index(segment)
         found = [stretch for stretch in stretches(segment, size) if stretch.meta is None]
@@ -122,6 +143,7 @@ class _Repair:
             segment.close()
             return
         writer = _Rewriter(self._files, segment, self._state.identity.now, self._store_time_ms)
+        self._writers.append(writer)
         for stretch in stretches(segment, size):
             if stretch.meta is None:
                 self._lose(writer, segment, stretch)
@@ -129,7 +151,7 @@ class _Repair:
                 self._copy(writer, segment, stretch)
         self._end(writer, index, next_base)
         self._end_position = writer.position
-        writer.finish(segment)
+        writer.finish()
         segment.close()
         self.rewritten.append(segment.path.name)
 
@@ -155,6 +177,26 @@ class _Repair:
             log = log if reserved is None else LogEpoch(log.log_id, max(log.epoch, reserved.epoch))
             self._files.remove(directory / WRITTEN)
             write_reserved(self._files, directory, log, bound)
+
+    def put_in_place(self, directory: Path) -> None:
+        """Let the new files have the old ones' names: states B and C."""
+        files = self._files
+        names = {*interrupted(files, directory), *self.rewritten}
+        for writer in self._writers:
+            writer.keep_old()
+        files.replace(directory / REPAIRING, ["\n".join(sorted(names)).encode()])
+        for writer in self._writers:
+            writer.put_in_place()
+        files.sync_dir(directory)
+        # Only now: a repair that is done again learns from them what was there behind what can be read.
+        for name in names:
+            files.remove((directory / name).with_suffix(".idx"))
+        files.sync_dir(directory)
+
+    def close(self) -> None:
+        """Give all descriptors back."""
+        for writer in self._writers:
+            writer.close()
 
     def _account(self, segment: Segment, size: int) -> None:
         for stretch in stretches(segment, size):
@@ -226,6 +268,36 @@ def _whose(files: Files, segments: list[Segment]) -> LogEpoch:
     return LogEpoch(new_log_id(), FIRST_EPOCH)
 
 
+def _repair(files: Files, directory: Path, segments: list[Segment]) -> _Repair:
+    repair = _Repair(files, segments)
+    try:
+        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+            repair.segment(segment, None if following is None else following.base_position)
+        # Before anything changes: who repairs a log that is half repaired can't tell what the first one had lost.
+        repair.pass_over(directory)
+        if repair.rewritten or interrupted(files, directory):
+            repair.put_in_place(directory)
+    except BaseException:
+        with suppress(OSError):
+            _drop_scratch(files, directory)
+        raise
+    finally:
+        repair.close()
+        for segment in segments:
+            segment.close()
+    # Last: until all is repaired, what was flushed must not pass for a torn tail.
+    files.remove(directory / NAME)
+    files.remove(directory / REPAIRING)
+    files.sync_dir(directory)
+    return repair
+
+
+def _drop_scratch(files: Files, directory: Path) -> None:
+    for name in files.names(directory):
+        if name.endswith(SCRATCH):
+            files.remove(directory / name)
+
+
 def repair_log(data_dir: Path, files: Files | None = None) -> Repaired:
     """Repair the log of a gateway that isn't running. Raises `LogInUse`, `LakemqError`, `OSError`.
 
@@ -235,15 +307,11 @@ def repair_log(data_dir: Path, files: Files | None = None) -> Repaired:
     directory = commit_log_dir(data_dir)
     lock = DirectoryLock(files, data_dir, "lakemq log repair")
     try:
+        _drop_scratch(files, directory)
         segments = list_segments(files, directory)
         if not segments:
             raise LakemqError(f"the log in {data_dir} has no segments")
-        repair = _Repair(files, segments)
-        for segment, following in zip(segments, [*segments[1:], None], strict=True):
-            repair.segment(segment, None if following is None else following.base_position)
-        repair.pass_over(directory)
-        # Last: until all is repaired, what was flushed must not pass for a torn tail.
-        files.remove(directory / NAME)
+        repair = _repair(files, directory, segments)
     finally:
         lock.release()
     return Repaired(

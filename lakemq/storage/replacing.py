@@ -33,7 +33,7 @@ class Replacing:
         """
         log = self._log
         old.index = old.index or self._reader.known_index(old)
-        if old.path.exists():
+        if log.files.exists(old.path):
             old.open()
         await asyncio.to_thread(before)
         if old not in log.segments:  # retention was faster

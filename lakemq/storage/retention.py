@@ -92,9 +92,9 @@ class Retention:
 
     def _read_unconfirmed(self) -> int | None:
         file = self._directory / UNCONFIRMED
-        self._noted = file.exists()
+        self._noted = self._files.exists(file)
         try:
-            return int(file.read_bytes()) if self._noted else None
+            return int(self._files.read_whole(file)) if self._noted else None
         except ValueError:
             return None
 

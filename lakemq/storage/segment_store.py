@@ -35,6 +35,7 @@ class SegmentStore:
         self.bytes_written = 0
         self.on_begin: Callable[[], object] = lambda: None
         """Called when a segment has begun."""
+        self._removing = False
 
     @property
     def active(self) -> Segment:
@@ -166,15 +167,24 @@ class SegmentStore:
             queue.min_offset = max(queue.floor, runs.start_offset if runs is not None else 0)
 
     def remove_oldest(self, topics: TopicTable, why: str = "retention") -> None:
-        """Remove the first segment: its queues begin later from now on."""
+        """Remove the first segment: its queues begin later from now on. Raises `OSError`, and then it is still there,
+        or its removal is not known to be on disk, which the next one sees to first: a log has no gaps."""
+        if self._removing:
+            self._files.sync_dir(self._directory)
         oldest, following = self.segments[:2]
         self._begin_queues(topics, following)
+        self._removing = True
         del self.segments[0]
         oldest.close()
-        drop_kept(self._files, oldest)
-        self._files.remove(oldest.index_path)
-        self._files.remove(oldest.path)
+        try:
+            drop_kept(self._files, oldest)
+            self._files.remove(oldest.index_path)
+            self._files.remove(oldest.path)
+        except OSError:
+            self.segments.insert(0, oldest)
+            raise
         self._files.sync_dir(self._directory)
+        self._removing = False
         logger.info("removed segment %s: %s", oldest.path.name, why)
 
     def close(self) -> None:

@@ -94,9 +94,9 @@ def set_aside(files: Files, segment: Segment, made: Segment) -> str | None:
     """Give the damaged file its other name, and the new index its own: state B. The other name; None for a file
     that is missing. Raises `OSError`."""
     name: str | None = None
-    if segment.path.exists():
-        there = [path for path in kept_beside(segment, QUARANTINE) if path.samefile(segment.path)]
-        path = there[0] if there else free_path(segment, QUARANTINE)
+    if files.exists(segment.path):
+        there = [path for path in kept_beside(files, segment, QUARANTINE) if path.samefile(segment.path)]
+        path = there[0] if there else free_path(files, segment, QUARANTINE)
         if not there:
             files.keep(segment.path, path)
         name = path.name
@@ -139,7 +139,7 @@ def _write(
 
 
 def _size_of(files: Files, segment: Segment) -> int:
-    return files.size(segment.open()) if segment.path.exists() else 0
+    return files.size(segment.open()) if files.exists(segment.path) else 0
 
 
 def _sound_frames(damaged: DamagedSegment, size: int, learn: Callable[[Meta], None]) -> Iterator[Stretch]:

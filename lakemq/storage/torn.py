@@ -47,7 +47,7 @@ def cut_tail(files: Files, segment: Segment, broken: Broken, size: int, keep: bo
 
 
 def _keep(files: Files, segment: Segment, offset: int, size: int) -> Path:
-    path = free_path(segment, TORN)
+    path = free_path(files, segment, TORN)
     descriptor = files.open_append(path)
     try:
         for at in range(offset, size, CHUNK_BYTES):

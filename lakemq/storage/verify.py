@@ -9,7 +9,7 @@ from typing import NamedTuple
 from lakemq.model.errors import LakemqError
 from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_HOLE, Meta
-from lakemq.storage.recovery import list_segments
+from lakemq.storage.recovery import REPAIRING, interrupted, list_segments
 from lakemq.storage.scan import Broken, find_frame, scan
 from lakemq.storage.segment import Segment
 from lakemq.storage.segment_index import BadIndex, SegmentIndex
@@ -91,7 +91,10 @@ def verify_log(data_dir: Path, files: Files | None = None) -> LogReport:
     files = files or Files()
     reports: list[SegmentReport] = []
     damages: list[Damage] = []
-    for segment in list_segments(files, commit_log_dir(data_dir)):
+    directory = commit_log_dir(data_dir)
+    if interrupted(files, directory):
+        damages.append(Damage(REPAIRING, 0, 0, "lakemq log repair did not come to its end: run it once more"))
+    for segment in list_segments(files, directory):
         if reports and reports[-1].next_position != segment.base_position and not reports[-1].damages:
             last = reports[-1]
             why = f"positions {last.next_position} to {segment.base_position - 1} are missing"
@@ -129,11 +132,11 @@ def _verify_segment(files: Files, segment: Segment) -> SegmentReport:
 
 
 def known_index(segment: Segment) -> SegmentIndex | None:
-    """The segment's index file, where there is a sound one."""
+    """The segment's index file, where there is a sound one. Raises `OSError`: what can't be read now is not missing."""
     segment.index = None
     try:
         return segment.load_index()
-    except (BadIndex, OSError, ValueError, KeyError):
+    except (BadIndex, FileNotFoundError, ValueError, KeyError):
         return None
     finally:
         segment.index = None

@@ -27,7 +27,8 @@ class LossyFiles(Files):
     what is on disk. `skipped_site`: syncs that are called from there do nothing, to show that they matter;
     `sites` are those that were called. `fail_syncs`: so many of the next syncs of files fail, and what they
     should have brought to disk never gets there, though it can be read: as Linux has it.
-    `fault`: `(call, error)`: that mutating call fails with this errno.
+    `fault`: `(call, error)`: that mutating call fails with this errno. `read_fault` likewise: that call that reads,
+    counted by `reads` from 1, and the `read_faults` - 1 after it.
     """
 
     def __init__(self, root: Path, seed: int) -> None:
@@ -38,6 +39,9 @@ class LossyFiles(Files):
         self.dead = False
         self.fault: tuple[int, int] | None = None
         self.fail_syncs = 0
+        self.reads = 0
+        self.read_fault: tuple[int, int] | None = None
+        self.read_faults = 1
         self.boots = 0
         self.sites: set[str] = set()
         self.skipped_site: str | None = None
@@ -85,6 +89,7 @@ class LossyFiles(Files):
 
     def open_read(self, path: Path) -> int:
         with self._lock:
+            self._read_step()
             descriptor = super().open_read(path)
             self._open[descriptor] = self._disk.seen.get(path) or File()
             return descriptor
@@ -96,6 +101,8 @@ class LossyFiles(Files):
                 if not self._step("create"):
                     raise _dead()
                 self._disk.do(Entry(None, path, File()))
+            else:
+                self._read_step()
             found = self._disk.seen[path]
             assert found is not None
             descriptor = opening(path)
@@ -201,6 +208,32 @@ class LossyFiles(Files):
 
     def boot_id(self) -> str:
         return f"boot {self.boots}"
+
+    # Reading ---------------------------------------------------------------------------------
+
+    def read(self, descriptor: int, size: int, offset: int) -> bytes:
+        self._read_step()
+        return super().read(descriptor, size, offset)
+
+    def size(self, descriptor: int) -> int:
+        self._read_step()
+        return super().size(descriptor)
+
+    def size_of(self, path: Path) -> int:
+        self._read_step()
+        return super().size_of(path)
+
+    def names(self, path: Path) -> list[str]:
+        self._read_step()
+        return super().names(path)
+
+    def _read_step(self) -> None:
+        with self._lock:
+            self.reads += 1
+            if self.read_fault is not None:
+                first, error = self.read_fault
+                if first <= self.reads < first + self.read_faults:
+                    raise OSError(error, os.strerror(error))
 
     # Dying -----------------------------------------------------------------------------------
 

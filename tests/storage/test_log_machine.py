@@ -25,6 +25,7 @@ from lakemq.model.errors import MessageNotFound, StoreUnwritable
 from lakemq.storage import positions as positions_module
 from lakemq.storage import reader as reader_module
 from lakemq.storage import scan as scan_module
+from lakemq.storage import sealed_indexes as sealed_indexes_module
 from lakemq.storage.appends import Stored
 from lakemq.storage.rows import make_row
 from lakemq.storage.topics import TOPICS_TOPIC, Queue, TopicRecord
@@ -132,7 +133,7 @@ class LogMachine(RuleBasedStateMachine):
         # Bounds that take much data to reach are small here.
         self.bounds = pytest.MonkeyPatch()
         self.bounds.setattr(reader_module, "FRAMES_MAX", 3)
-        self.bounds.setattr(reader_module, "INDEXES_MAX", 1)
+        self.bounds.setattr(sealed_indexes_module, "INDEXES_MAX", 1)
         self.bounds.setattr(reader_module, "READ_BYTES", 2_000)
         self.bounds.setattr(scan_module, "CHUNK_BYTES", 8_000)
         self.bounds.setattr(positions_module, "BLOCK_MIN", 10)

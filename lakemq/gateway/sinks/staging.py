@@ -121,7 +121,7 @@ class Staging:
 
     def _is_whole(self, part: Part) -> bool:
         try:
-            return self._path(part).stat().st_size >= part.bytes
+            return self._files.size_of(self._path(part)) >= part.bytes
         except FileNotFoundError:
             return False
 
@@ -149,7 +149,7 @@ class Staging:
         `unread`, and stays. Raises `OSError`."""
         self._files.make_dirs(self.directory)
         self._files.sync_dir(self.directory.parent)
-        self.unread = sorted(self.directory.glob(f"*{SUFFIX}*"))
+        self.unread = [self.directory / name for name in self._files.names(self.directory) if SUFFIX in name]
         for part in self.look_again():
             self.enter(part)
 
