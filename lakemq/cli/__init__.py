@@ -29,6 +29,16 @@ def main() -> None:
         sys.exit(fail("not done"))
     except LakemqError as error:
         sys.exit(fail(error.detail))
+    except UnicodeEncodeError as error:
+        sys.exit(fail(_unwritable(error)))
     except OSError as error:
         sys.exit(fail(str(error)))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _unwritable(error: UnicodeEncodeError) -> str:
+    """Of a text that can't be said in an encoding: an argument that is no text, or a terminal of an older kind."""
+    what = ascii(error.object[error.start : error.end][:40])
+    if error.encoding.replace("-", "").lower() == "utf8":
+        return f"an argument is no UTF-8: {what}"
+    return f"the output's encoding, {error.encoding}, has no {what}; PYTHONIOENCODING=utf-8 has all"

@@ -91,16 +91,16 @@ def settings_of(context: typer.Context, **options: object) -> Settings:
 def broker_url(context: typer.Context, broker: str | None) -> str:
     """The gateway's URL, or several with commas between: of the option, else of the environment, else
     where the settings say that it listens."""
-    from lakemq.model.errors import SettingsError
+    from lakemq.model.errors import InvalidRequest, SettingsError
+    from lakemq.model.names import check_address
 
+    gateway = settings_of(context).gateway  # also where they say nothing new: what is wrong in them is said
     if broker is None:
-        gateway = settings_of(context).gateway
         return url_of(gateway.host, gateway.port)
-    urls = [url.strip() for url in broker.split(",")]
-    for url in urls:
-        if not url.startswith(("http://", "https://")):
-            raise SettingsError(f"--broker (or {BROKER}): {url!r} is no URL like http://127.0.0.1:8080")
-    return ",".join(urls)
+    try:
+        return ",".join(check_address(url.strip()) for url in broker.split(","))
+    except InvalidRequest as error:
+        raise SettingsError(f"--broker (or {BROKER}): {error.detail}") from None
 
 
 def url_of(host: str, port: int) -> str:

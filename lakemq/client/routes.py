@@ -12,6 +12,7 @@ from lakemq.client.transport import Transport, segment
 from lakemq.model.environment import BROKER
 from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
 from lakemq.model.message_queue import MessageQueue as MessageQueue
+from lakemq.model.names import check_address
 
 DEFAULT_ADDRESS = "http://127.0.0.1:8080"
 REFRESH_S = 30.0
@@ -240,10 +241,7 @@ def parse_addresses(brokers: str | Sequence[str] | None) -> list[str]:
     addresses = list(dict.fromkeys(address.strip().rstrip("/") for address in listed if address.strip()))
     if not addresses:
         raise InvalidRequest("brokers names no address; give one such as http://127.0.0.1:8080")
-    for address in addresses:
-        if not address.startswith(("http://", "https://")):
-            raise InvalidRequest(f"{address[:200]!r} is no address: it begins with http:// or https://")
-    return addresses
+    return [check_address(address) for address in addresses]
 
 
 def _now_s() -> float:

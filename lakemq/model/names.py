@@ -1,8 +1,9 @@
-"""Names of topics: which are well formed, whose they are, and who may write them."""
+"""Names: which are well formed; of topics, whose they are, and who may write them."""
 
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from lakemq.model.errors import InvalidRequest, InvalidTopic, ReadOnlyTopic
 
@@ -52,6 +53,18 @@ def check_group(group: str) -> str:
     if not _CLIENT_NAME.match(group):
         raise InvalidRequest(f"group {group[:200]!r} does not match [A-Za-z0-9_-]{{1,127}}")
     return group
+
+
+def check_address(address: str) -> str:
+    """Return `address` if a gateway can be asked there; raises `InvalidRequest`."""
+    try:
+        parts = urlsplit(address)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, half an IPv6
+        good = False
+    if not good or "?" in address or "#" in address:
+        raise InvalidRequest(f"{address[:200]!r} is no address like http://127.0.0.1:8080")
+    return address
 
 
 def retry_topic(group: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -82,7 +83,16 @@ def test_a_body_can_not_steer_the_terminal(shell: Shell) -> None:
     ("arguments", "code", "said"),
     [
         (["pull", "x", "--broker", "http://127.0.0.1:1"], 1, "no answer from the gateway at http://127.0.0.1:1"),
-        (["pull", "x", "--broker", "127.0.0.1:1"], 1, "is no URL"),
+        (["pull", "x", "--broker", "127.0.0.1:1"], 1, "is no address"),
+        (["pull", "x", "--broker", "http://[::1"], 1, "--broker (or LAKEMQ_BROKER): 'http://[::1' is no address"),
+        (["pull", "x", "--broker", "http://a:99999"], 1, "'http://a:99999' is no address"),
+        (["produce", "x", "\udcff"], 1, "an argument is no UTF-8: '\\udcff'"),
+        (["message", "get", "a\udcff"], 1, "an argument is no UTF-8: '\\udcff'"),
+        (
+            ["--config", "no-such-file", "pull", "x", "--broker", "http://a"],
+            1,
+            "can't read the settings in no-such-file",
+        ),
         (["pull"], 2, "Missing argument 'topic'"),
         (["pull", "x", "--wait-ms", "5"], 2, "give --queue too"),
         (["produce", "x", "b", "--property", "a"], 2, "NAME=VALUE"),
@@ -109,6 +119,17 @@ def test_an_error_is_one_line_that_names_what_is_wrong(
     assert said in done.stderr
     assert done.stderr.count("lakemq: ") == 1
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_terminal_has_no_signs_for_is_an_error_in_one_line(shell: Shell) -> None:
+    shell("produce", "cli_signs", "ü€")
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "LAKEMQ_BROKER": shell.url}
+    command = [sys.executable, "-m", "lakemq", "pull", "cli_signs", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert (
+        done.stderr == "lakemq: the output's encoding, ascii, has no '\\xfc\\u20ac'; PYTHONIOENCODING=utf-8 has all\n"
+    )
 
 
 def test_an_unknown_setting_is_named_before_anything_starts(run: Run, tmp_path: Path) -> None:

@@ -182,7 +182,9 @@ def test_addresses_are_a_list_or_text(given: Any, addresses: list[str], monkeypa
     assert parse_addresses(given) == addresses
 
 
-@pytest.mark.parametrize("given", ["", " , ", [], "localhost:8080"])
+@pytest.mark.parametrize(
+    "given", ["", " , ", [], "localhost:8080", "http://", "http://[::1", "http://a:99999", "http://a?b"]
+)
 def test_what_is_no_address_is_refused(given: Any) -> None:
     with pytest.raises(InvalidRequest):
         parse_addresses(given)

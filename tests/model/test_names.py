@@ -1,4 +1,4 @@
-"""Names of topics."""
+"""Names of topics, groups and gateways."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from lakemq.model.errors import InvalidRequest, InvalidTopic, ReadOnlyTopic
 from lakemq.model.names import (
+    check_address,
     check_group,
     check_readable,
     check_writable,
@@ -59,3 +60,16 @@ def test_a_group_has_a_topic_for_retries_and_one_for_dead_letters() -> None:
     assert check_group("orders-1") == "orders-1"
     assert retry_topic("orders-1") == "%RETRY%orders-1"
     assert dead_letter_topic("orders-1") == "%DLQ%orders-1"
+
+
+@pytest.mark.parametrize("address", ["http://a:1", "https://b", "http://[::1]:8080", "http://proxy/lakemq"])
+def test_an_address_is_where_a_gateway_can_be_asked(address: str) -> None:
+    assert check_address(address) == address
+
+
+@pytest.mark.parametrize(
+    "address", ["a:1", "ftp://a", "http://", "http://[::1", "http://a:99999", "http://a:x", "http://a?b", "http://a#b"]
+)
+def test_what_nobody_can_be_asked_at_is_no_address(address: str) -> None:
+    with pytest.raises(InvalidRequest, match="is no address like"):
+        check_address(address)
