@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from lakemq.gateway.answers import ARROW, to_arrow
+from lakemq.gateway.asgi import client_of
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.holes import Range, positions_without, to_header
 from lakemq.gateway.log_end import LogEnd, seconds_until
@@ -65,9 +66,7 @@ def _schema(columns: str | None) -> pa.Schema:
 def make_router(broker: Broker) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter(prefix="/v1/log", tags=["log"])
-    log, reader = broker.log, broker.reader
-
-    ends = LogEnd(broker)
+    log, reader, ends = broker.log, broker.reader, LogEnd(broker)
 
     @router.get("/end", summary="How far a subscription goes")
     async def end(  # pyright: ignore[reportUnusedFunction]
@@ -89,6 +88,7 @@ def make_router(broker: Broker) -> APIRouter:
 
     @router.get("/messages", summary="Messages by position, as an Arrow stream")
     async def messages(  # pyright: ignore[reportUnusedFunction]
+        request: Request,
         begin: Annotated[int, Query(alias="from", ge=0, le=OFFSET_MAX)],
         to: Position,
         topics: str | None = None,
@@ -107,7 +107,7 @@ def make_router(broker: Broker) -> APIRouter:
             holes = positions_without(slices, begin, reached) if wanted is None else []
             return to_arrow(slices, broker.ids, schema), reached, holes
 
-        body, reached, holes = await broker.answering.run(carry_out)
+        body, reached, holes = await broker.answering.run_for(client_of(request.scope))(carry_out)
         headers = {
             "lakemq-next-position": str(max(reached, begin)),
             "lakemq-log-id": log.identity.log_id,

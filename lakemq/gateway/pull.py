@@ -15,6 +15,7 @@ from lakemq.gateway.asgi import (
     Scope,
     Send,
     check_names,
+    client_of,
     parse_int,
     parse_query,
     send_answer,
@@ -23,9 +24,10 @@ from lakemq.gateway.asgi import (
 from lakemq.gateway.broker import Broker, finish
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.gaps import Gap
+from lakemq.gateway.gate import Client
 from lakemq.gateway.holes import Range, offsets_without, to_header
 from lakemq.gateway.problems import Answer
-from lakemq.gateway.scan import SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
+from lakemq.gateway.scan import LIGHT_BYTES, LIGHT_ROWS, SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
 from lakemq.gateway.slices import first_of
 from lakemq.model.errors import Forbidden, InvalidRequest, PositionGone
 from lakemq.model.names import check_readable
@@ -37,14 +39,11 @@ OFFSET_MAX = 2**63 - 1
 GROUP_CHARACTERS_MAX = 255
 _QUERY = frozenset({"offset", "max", "wait_ms", "tags", "sql", "group"})
 
-LIGHT_ROWS = 200
-LIGHT_BYTES = 64 * 1024
-"""Of an answer as JSON: that is a matter of milliseconds."""
-
 
 class Pull(NamedTuple):
     """One request: up to `messages_max` messages from `offset` on that are selected, waiting `wait_ms`
-    for the first, answered in the form `media`, for a group or for nobody."""
+    for the first, answered in the form `media`, for a group or for nobody; what takes long is done in the
+    `client`'s turn."""
 
     offset: int
     messages_max: int
@@ -52,6 +51,7 @@ class Pull(NamedTuple):
     selector: Selector
     media: bytes
     group: str | None
+    client: Client
 
 
 class Pulled(NamedTuple):
@@ -80,7 +80,7 @@ class Puller:
         query = parse_query(scope["query_string"])
         check_names(query, _QUERY)
         accept = next((value for name, value in scope["headers"] if name == b"accept"), None)
-        pull = await self._parse(query, choose_media(accept))
+        pull = await self._parse(query, choose_media(accept), client_of(scope))
         queue = self._queue(topic, queue_text)
         pulled = await self._pull(queue, pull, receive)
         answer, count = pulled.answer or self._answer(queue, self._cold.known_min_offset(queue), pulled, pull)
@@ -89,7 +89,7 @@ class Puller:
         counters.bytes_out += len(answer.body)
         await send_answer(send, answer)
 
-    async def _parse(self, query: dict[str, str], media: bytes) -> Pull:
+    async def _parse(self, query: dict[str, str], media: bytes, client: Client) -> Pull:
         limits = self._broker.settings.gateway
         return Pull(
             parse_int(query, "offset", None, 0, OFFSET_MAX),
@@ -98,6 +98,7 @@ class Puller:
             await Selector.soon(query.get("tags"), query.get("sql") or None),
             media,
             query.get("group"),
+            client,
         )
 
     def _queue(self, topic: str, queue_text: str) -> Queue:
@@ -197,7 +198,7 @@ class Puller:
             answer = self._write(queue, begin, "found", reached, slices, pull) if slices else None
             return Pulled("found", reached, [], answer, offsets_without(found, offset, reached))
 
-        return await self._broker.answering.run(carry_out)
+        return await self._broker.answering.run_for(pull.client)(carry_out)
 
     async def _scan_cold(self, queue: Queue, offset: int, pull: Pull, step: int) -> Pulled:
         """`_scan` of what has left the log. What is read is answered in the same thread at once: else what
@@ -212,7 +213,8 @@ class Puller:
             answer = self._write(queue, begin, "found", reached, found, pull) if found else None
             return Pulled("found", reached, [], answer, offsets_without(parts, offset, reached))
 
-        found = await self._cold.pull(queue, offset, step, self._broker.settings.gateway.pull_bytes_max, finish)
+        bytes_max = self._broker.settings.gateway.pull_bytes_max
+        found = await self._cold.pull(queue, offset, step, bytes_max, finish, pull.client)
         if found is None:
             raise PositionGone(f"the log begins with offset {queue.min_offset} of the queue, and there is no lake")
         return found

@@ -12,6 +12,7 @@ from lakemq.gateway.asgi import (
     Scope,
     Send,
     check_names,
+    client_of,
     parse_int,
     parse_query,
     read_body,
@@ -72,10 +73,11 @@ class RequestHandler:
         broker = self._broker
         body = await read_body(receive, broker.limits.request_bytes_max)
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
-        with broker.decoding.holding(len(body)):
+        client = client_of(scope)
+        with broker.decoding.holding(len(body), client):
             if not is_large(headers, body):
                 return _decode_whole(headers, body, broker.limits)
-            return await broker.decoding.run(_decode_whole, headers, body, broker.limits)
+            return await broker.decoding.run_for(client)(_decode_whole, headers, body, broker.limits)
 
 
 def _decode_whole(headers: dict[str, str], body: bytes, limits: Limits) -> Draft:

@@ -13,6 +13,9 @@ SCAN_STEP = 4_096
 SCAN_S_MAX = 1.0
 """So long a request selects. Then it is answered, or goes on after others."""
 ROW_BYTES = 64
+LIGHT_ROWS = 200
+LIGHT_BYTES = 64 * 1024
+"""Of an answer as JSON: that is a matter of milliseconds."""
 LIGHT_WORK = 2_000_000
 """Bytes times characters of the condition: so much takes the slowest of patterns 20 ms."""
 

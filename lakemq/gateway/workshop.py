@@ -75,6 +75,11 @@ class Workshop:
         async with self._gate.place(client):
             return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
+    @property
+    def waiting(self) -> int:
+        """Pieces of work, and requests, that wait for their turn."""
+        return self._gate.waiting + self._rooms.waiting
+
     def close(self) -> None:
         """Take no more work."""
         self._threads.shutdown(wait=False, cancel_futures=True)

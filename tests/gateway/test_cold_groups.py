@@ -107,7 +107,7 @@ def test_history_is_filtered(cold: Cold) -> None:
 
 def test_history_that_runs_out_or_is_nacked_comes_again(cold: Cold) -> None:
     http = cold.http
-    ran_out, nacked = receive(http, "slow", "t", max=1, invisible_ms=1) + receive(http, "slow", "t", max=1)
+    nacked, ran_out = receive(http, "slow", "t", max=1) + receive(http, "slow", "t", max=1, invisible_ms=1)
     again = {"receipt": nacked["receipt"], "delay_level": 1}
     assert nack(http, "slow", again).json()["messages"][0]["status"] == "ok"
     wait_until(lambda: len(pull_all(http, "%25RETRY%25slow")) == 2, "they do not come again")

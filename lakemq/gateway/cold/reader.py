@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from lakemq.gateway.gate import Client, Gate
 from lakemq.model.errors import LakeUnreadable
 from lakemq.settings import Settings
 from lakemq.storage.commit_log import CommitLog
@@ -33,6 +34,8 @@ T = TypeVar("T")
 THREADS = 2
 NICENESS = 10
 BEGINNINGS_MAX = 10_000
+WAITING_MAX = 2_000
+"""Pulls that wait for a thread."""
 BEGINNING_FRESH_S = 30.0
 """Where a queue begins in the lake is looked at again after so long: retention may have moved it."""
 
@@ -63,6 +66,7 @@ class ColdReader:
         self._beginnings: OrderedDict[QueueKey, _Beginning] = OrderedDict()
         self._looking: dict[QueueKey, asyncio.Task[int]] = {}
         self._failed_s = -FAILED_S
+        self._gate = Gate(THREADS, WAITING_MAX, settings.gateway.client_share)
         self.messages_read = 0
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -155,10 +159,11 @@ class ColdReader:
         messages_max: int,
         bytes_max: int,
         finish: Callable[[list[ColdSlice], int], T],
+        client: Client = None,
     ) -> T | None:
         """What `finish` makes, in the thread that read them, of the queue's next messages from `offset` on, as
-        far as they have left the log, and of the offset to go on with; None: there is no lake. Raises
-        `LakeUnreadable`."""
+        far as they have left the log, and of the offset to go on with, in the client's turn; None: there is no
+        lake. Raises `LakeUnreadable`, `Busy`."""
         wanted = Wanted(queue.topic, queue.queue_id, offset, queue.min_offset, messages_max, bytes_max)
         held = self._log.retention.held_position
 
@@ -166,7 +171,8 @@ class ColdReader:
             found = self.history.pull(wanted, held)
             return None if found is None else (sum([part.count for part in found[0]]), finish(*found))
 
-        done = await self.run(read)
+        async with self._gate.place(client):
+            done = await self.run(read)
         if done is None:
             return None
         self.messages_read += done[0]

@@ -212,7 +212,7 @@ class Selection:
             looked = view.look(slices)
             await asyncio.sleep(0)  # looking through much takes a while: others go on
         else:
-            looked = await self._workshop.run(view.look, slices)
+            looked = await self._workshop.run_for(view.wanted.client)(view.look, slices)
         budget.seconds_left -= loop.time() - begun
         return looked, reached
 
@@ -224,7 +224,7 @@ class Selection:
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
         else:
-            slices, reached = await self._workshop.run(self._reader.read_up_to, plan, bytes_max)
+            slices, reached = await self._workshop.run_for(view.wanted.client)(self._reader.read_up_to, plan, bytes_max)
         self._pass_over(view, slices, offset, reached)
         return slices, reached
 

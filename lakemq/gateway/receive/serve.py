@@ -15,6 +15,7 @@ from lakemq.gateway.asgi import (
     Send,
     check_json,
     check_names,
+    client_of,
     parse_query,
     read_body,
     send_answer,
@@ -22,17 +23,20 @@ from lakemq.gateway.asgi import (
 from lakemq.gateway.asgi import until_gone as until_client_is_gone
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.gate import Client
 from lakemq.gateway.problems import Answer
 from lakemq.gateway.produce import JSON_HEADER
 from lakemq.gateway.receive.bodies import AcksBody, InvisibilityBody, ReceiveBody, parse
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.receive.wanted import Wanted
+from lakemq.gateway.scan import LIGHT_BYTES, LIGHT_ROWS, rows_and_bytes
 from lakemq.model.errors import InvalidRequest, InvalidTopic
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, check_group, check_readable, is_system, retry_topic
 
 GROUPS = "/v1/groups/"
 RECEIVE, ACKS, INVISIBILITY = "receive", "acks", "invisibility"
 BODY_BYTES_MAX = 4 * 1024 * 1024
+_NOTHING = orjson.dumps({"messages": []})
 
 
 def place_of(method: str, path: str) -> tuple[str, str] | None:
@@ -59,15 +63,15 @@ class Server:
         body = await read_body(receive, BODY_BYTES_MAX)
         check_group(group)
         if kind == RECEIVE:
-            content = await self._receive(group, parse(ReceiveBody, body), receive)
+            data = await self._receive(group, parse(ReceiveBody, body), receive, client_of(scope))
         elif kind == ACKS:
-            content = await self._acknowledge(group, parse(AcksBody, body))
+            data = orjson.dumps(await self._acknowledge(group, parse(AcksBody, body)))
         else:
-            content = await self._change(group, parse(InvisibilityBody, body))
-        await send_answer(send, Answer(200, [JSON_HEADER], orjson.dumps(content)))
+            data = orjson.dumps(await self._change(group, parse(InvisibilityBody, body)))
+        await send_answer(send, Answer(200, [JSON_HEADER], data))
 
-    async def _receive(self, group: str, body: ReceiveBody, receive: Receive) -> dict[str, Any]:
-        wanted = await self._wanted(group, body)
+    async def _receive(self, group: str, body: ReceiveBody, receive: Receive, client: Client) -> bytes:
+        wanted = await self._wanted(group, body, client)
         clients: list[asyncio.Future[None]] = []
 
         def watch() -> asyncio.Future[None]:
@@ -76,18 +80,21 @@ class Server:
 
         try:
             given = await self.receiver.receive(wanted, body.wait_ms, watch)
-            if given is None and any(client.done() for client in clients):
+            if given is None and any(waiting.done() for waiting in clients):
                 raise Disconnected
         finally:
-            for client in clients:
-                client.cancel()
+            for waiting in clients:
+                waiting.cancel()
         if given is None:
-            return {"messages": []}
+            return _NOTHING
         await self._broker.keep_promise()
-        gaps = [gap._asdict() for some in given.chosen for gap in some.gaps]
-        return {"messages": self._to_messages(given, wanted.retry_topic)} | ({"gaps": gaps} if gaps else {})
+        rows, size = rows_and_bytes([part for some in given.chosen for part in some.parts])
+        self._broker.counters.messages_out += rows
+        if rows <= LIGHT_ROWS and size <= LIGHT_BYTES:
+            return self._answer(given, wanted.retry_topic)
+        return await self._broker.answering.run_for(client)(self._answer, given, wanted.retry_topic)
 
-    async def _wanted(self, group: str, body: ReceiveBody) -> Wanted:
+    async def _wanted(self, group: str, body: ReceiveBody, client: Client) -> Wanted:
         limits = self._limits
         _check("max", body.max, limits.messages_per_call_max)
         _check("wait_ms", body.wait_ms, self._broker.settings.gateway.wait_ms_max)
@@ -102,10 +109,16 @@ class Server:
             body.ordered,
             await Selector.soon(body.tags, body.sql or None),
             repr((body.tags, body.sql)),
+            client,
         )
 
+    def _answer(self, given: Given, retries: str) -> bytes:
+        """What is handed out, as JSON. For any thread."""
+        gaps = [gap._asdict() for some in given.chosen for gap in some.gaps]
+        return orjson.dumps({"messages": self._to_messages(given, retries)} | ({"gaps": gaps} if gaps else {}))
+
     def _to_messages(self, given: Given, retries: str) -> list[dict[str, Any]]:
-        ids, counters = self._broker.ids, self._broker.counters
+        ids = self._broker.ids
         messages = [message for some in given.chosen for part in some.parts for message in to_dicts(part, ids)]
         first = given.first_receipt
         receipts = self._broker.secret_ids.texts(range(first, first + len(messages)))
@@ -114,7 +127,6 @@ class Server:
             message["invisible_until_ms"] = given.until_ms
             if message["topic"] == retries:
                 message["stored_topic"], message["topic"] = retries, message["real_topic"]
-        counters.messages_out += len(messages)
         return messages
 
     async def _acknowledge(self, group: str, body: AcksBody) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.gaps import Gap
+from lakemq.gateway.gate import Client
 from lakemq.model.names import retry_topic
 from lakemq.storage.reader import Slice
 from lakemq.storage.topics import Queue
@@ -24,6 +25,8 @@ class Wanted(NamedTuple):
     selector: Selector
     filter: str
     """The selector's texts: the same for the same selector."""
+    client: Client = None
+    """In whose turn what takes long is done."""
 
     @property
     def retry_topic(self) -> str:

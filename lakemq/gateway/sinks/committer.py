@@ -9,11 +9,13 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 import orjson
+import pyarrow as pa
 import pyarrow.compute
 from crc32c import crc32c
 
 from lakemq.gateway.decode import Limits
 from lakemq.gateway.decode.arrow_form import decode_arrow
+from lakemq.gateway.run import Run, at_once
 from lakemq.gateway.sinks.placing import Target, check_part, check_queues, done_body, place_part, with_record
 from lakemq.gateway.sinks.staging import BadPart, Part, Staging, pack
 from lakemq.model.columns import SINK
@@ -110,9 +112,12 @@ class Sinks:
 
     # Staging ---------------------------------------------------------------------------------
 
-    async def stage(self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes) -> Part | None:
+    async def stage(
+        self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes, run: Run = at_once
+    ) -> Part | None:
         """Check a part and bring it to disk; nobody sees its messages before the commit. None: the batch is
-        committed already, or given up for good, so the part isn't needed. The same part again is no error.
+        committed already, or given up for good, so the part isn't needed. The same part again is no error. What takes
+        long, `run` carries out.
 
         Raises `InvalidRequest`, `InvalidArrow`, `MessageTooLarge`, `QueueNotFound`, `IdempotencyMismatch`,
         `FlowControl`, `StoreUnwritable` and what keeps a producer from the topic.
@@ -122,10 +127,12 @@ class Sinks:
         if (known is not None and batch <= known.batch) or (sink, batch) in self._over:
             return None
         async with self._turn(f"{sink}/{batch}/{name}"):  # a slash is in no name
-            return await self._stage(sink, batch, name, topic, group, body)
+            return await self._stage(sink, batch, name, topic, group, body, run)
 
-    async def _stage(self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes) -> Part | None:
-        digest = await asyncio.to_thread(crc32c, body)
+    async def _stage(
+        self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes, run: Run
+    ) -> Part | None:
+        digest = await run(crc32c, body)
         staged = self.staging.find(sink, batch, name)
         if staged is not None:
             if (staged.topic, staged.group, staged.digest) != (topic, group, digest):
@@ -133,12 +140,16 @@ class Sinks:
             return staged
         self._check_room(len(body))
         found = await self._writable_topic(topic)
-        rows = await asyncio.to_thread(decode_arrow, body, self._limits, SINK)
         now_ms = self._log.now_ms()
-        needs = check_part(rows.batch, found, group, now_ms, self._delay)
-        payload = pack(rows.batch)
-        count, crc = rows.batch.num_rows, crc32c(payload)
-        part = Part(sink, batch, name, topic, group, count, *needs, digest, crc, payload.size, now_ms)
+
+        def make() -> tuple[Part, pa.Buffer]:
+            rows = decode_arrow(body, self._limits, SINK)
+            needs = check_part(rows.batch, found, group, now_ms, self._delay)
+            payload = pack(rows.batch)
+            count, crc = rows.batch.num_rows, crc32c(payload)
+            return Part(sink, batch, name, topic, group, count, *needs, digest, crc, payload.size, now_ms), payload
+
+        part, payload = await run(make)
         try:
             await asyncio.to_thread(self.staging.write, part, payload)
         except OSError as error:

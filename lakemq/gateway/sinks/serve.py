@@ -6,10 +6,11 @@ from urllib.parse import unquote
 
 import orjson
 
-from lakemq.gateway.asgi import Receive, Scope, Send, check_names, parse_query, read_body, send_answer
+from lakemq.gateway.asgi import Receive, Scope, Send, check_names, client_of, parse_query, read_body, send_answer
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.bulk import ARROW_TYPE
 from lakemq.gateway.decode import inflate
+from lakemq.gateway.gate import Client
 from lakemq.gateway.problems import Answer
 from lakemq.gateway.produce import JSON_HEADER
 from lakemq.model.errors import InvalidRequest, UnsupportedMediaType
@@ -51,19 +52,21 @@ class Stager:
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         if headers.get("content-type", "").partition(";")[0].strip().lower() != ARROW_TYPE:
             raise UnsupportedMediaType(f"a part is {ARROW_TYPE}")
-        body = await self._body(receive, headers.get("content-encoding", ""))
+        client = client_of(scope)
+        body = await self._body(receive, headers.get("content-encoding", ""), client)
         broker = self._broker
-        with broker.decoding.holding(len(body)):
+        with broker.decoding.holding(len(body), client):
             group = query.get("group")
-            part = await broker.sinks.stage(sink, int(batch), name, query["topic"], group, body)
+            run = broker.decoding.run_for(client)
+            part = await broker.sinks.stage(sink, int(batch), name, query["topic"], group, body, run)
         answer = {"staged": part is not None, "messages": 0 if part is None else part.messages}
         await send_answer(send, Answer(200, [JSON_HEADER], orjson.dumps(answer)))
 
-    async def _body(self, receive: Receive, encoding: str) -> bytes:
+    async def _body(self, receive: Receive, encoding: str, client: Client) -> bytes:
         broker = self._broker
         bytes_max = broker.limits.request_bytes_max
         body = await read_body(receive, bytes_max)
         if not encoding:
             return body
-        with broker.decoding.holding(len(body)):
-            return await broker.decoding.run(inflate, encoding, body, bytes_max)
+        with broker.decoding.holding(len(body), client):
+            return await broker.decoding.run_for(client)(inflate, encoding, body, bytes_max)

@@ -1,0 +1,90 @@
+"""Whatever a client asks for that takes long, another client's request waits for no more than one piece of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from lakemq.gateway.broker import Broker
+from lakemq.gateway.front import Front
+from lakemq.gateway.workshop import Workshop
+from lakemq.settings import Settings, Storage
+
+BODY = "x" * 1_000
+
+
+async def _no_app(*_: Any) -> None:
+    raise AssertionError("the front serves it")
+
+
+async def ask(front: Front, client: str, method: str, path: str, body: bytes, media: bytes, query: bytes = b"") -> Any:
+    """The answer to one request that comes from an address."""
+    headers = [(b"content-type", media), (b"host", b"localhost")]
+    scope = {"type": "http", "method": method, "path": path, "query_string": query, "headers": headers}
+    answers: list[bytes] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        answers.append(message.get("body", b""))
+        if "status" in message:
+            assert message["status"] == 200, answers
+
+    await front({**scope, "client": (client, 1)}, receive, send)
+    return orjson.loads(b"".join(answers))
+
+
+def part() -> bytes:
+    sink = pa.BufferOutputStream()
+    batch = pa.RecordBatch.from_pydict({"body": pa.array([BODY.encode()] * 300, pa.binary())})
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+MANY = orjson.dumps({"messages": [{"body": BODY}] * 300})
+JSON, ARROW = b"application/json", b"application/vnd.apache.arrow.stream"
+RECEIVE = orjson.dumps({"topic": "t", "max": 300})
+KINDS: dict[str, tuple[str, str, bytes, bytes, bytes]] = {
+    "produce": ("POST", "/v1/topics/other/messages", MANY, JSON, b""),
+    "pull": ("GET", "/v1/topics/t/queues/0/messages", b"", JSON, b"offset=0&max=300"),
+    "receive": ("POST", "/v1/groups/g{}/receive", RECEIVE, JSON, b""),
+    "part": ("PUT", "/v1/sinks/s{}/batches/0/parts/p", part(), ARROW, b"topic=t"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_takes_long_is_done_for_clients_in_turn(tmp_path: Path, kind: str) -> None:
+    order: list[str] = []
+    method, path, body, media, query = KINDS[kind]
+
+    async def one(front: Front, client: str, number: int) -> None:
+        await ask(front, client, method, path.format(number), body, media, query)
+        order.append(client)
+
+    async def all_of_it() -> None:
+        broker = Broker(Settings(storage=Storage(data_dir=tmp_path)))
+        broker.open()
+        await broker.start()
+        front = Front(_no_app, broker)
+        await broker.put_topic("t", 1, "rw")
+        await ask(front, "c", "POST", "/v1/topics/t/messages", MANY, JSON)
+        held = threading.Event()
+        workshops: list[Workshop] = [broker.decoding, broker.answering]
+        blocked = [asyncio.ensure_future(each.run(held.wait)) for each in workshops]
+        tasks = [asyncio.ensure_future(one(front, client, number)) for number, client in enumerate("aaaab")]
+        while sum(each.waiting for each in workshops) < len(tasks):  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0.001)
+        held.set()
+        await asyncio.gather(*blocked, *tasks)
+        await broker.close()
+
+    asyncio.run(asyncio.wait_for(all_of_it(), 60))
+    assert "b" in order[:3]
