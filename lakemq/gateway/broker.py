@@ -93,11 +93,11 @@ class Broker:
         self.log.files.make_dirs(directory)
         tighten(directory, self.log.directory, self.sinks.staging.directory)
         self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
-        self.log.open(self.quarantine.mend)
+        self.log.open(self.quarantine.mend, self.quarantine.put_off)
         self.ids.open(self.log.identity)
         self.secret_ids.open(self.log.identity)
         remove_scratch(self.log.files, self.log.directory)
-        self.quarantine.look()
+        self.quarantine.open()
         loop = asyncio.get_running_loop()
         self.quarantine.on_damage = partial(loop.call_soon_threadsafe, self.letting_go.look_again)
         self.reader.elsewhere = self.quarantine

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakemq.gateway.placement import Batch
 from lakemq.storage.apart import Spread
 from lakemq.storage.frame import Packed
-from lakemq.storage.rows import Row, rows_to_batch
+from lakemq.storage.rows import Row, body_bytes_of, rows_to_batch
 from lakemq.storage.topics import Queue
 
 LARGE_BYTES = 256 * 1024
@@ -46,12 +45,6 @@ def pack_batch(placed: Batch, pack: Callable[[pa.RecordBatch, int], Packed]) -> 
     """The bulk of rows that came as Arrow. Any thread may call it."""
     body_bytes = body_bytes_of(placed.batch)
     return Bulk(placed.batch, placed.groups, body_bytes, pack(placed.batch, body_bytes), None)
-
-
-def body_bytes_of(batch: pa.RecordBatch) -> int:
-    """The bytes of all bodies of a batch."""
-    lengths = pc.call_function("binary_length", [batch.column("body")])
-    return pc.call_function("sum", [lengths]).as_py()
 
 
 def make_bulk(rows: list[Row], queues: list[Queue], pack: Callable[[pa.RecordBatch, int], Packed]) -> Bulk:

@@ -11,7 +11,7 @@ import orjson
 from lakemq.gateway.asgi import Receive, Scope, Send, check_names, client_of, parse_query, read_body, send_answer
 from lakemq.gateway.asides import Asides
 from lakemq.gateway.broker import Broker
-from lakemq.gateway.bulk import body_bytes_of, is_large, make_bulk, pack_batch
+from lakemq.gateway.bulk import is_large, make_bulk, pack_batch
 from lakemq.gateway.decode import ArrowRows, Limits, decode, inflate
 from lakemq.gateway.decode.raw_form import CURLS_OWN
 from lakemq.gateway.placement import Batch
@@ -22,8 +22,9 @@ from lakemq.model.message import Draft
 from lakemq.model.names import check_group
 from lakemq.storage.apart import Spread
 from lakemq.storage.appends import Key, Stored
-from lakemq.storage.idempotency import make_key
-from lakemq.storage.rows import Row, body_row, change_row, value_of
+from lakemq.storage.idempotency import make_key, plan_result, read_result
+from lakemq.storage.rows import Row, body_bytes_of, body_row, change_row, value_of
+from lakemq.storage.segment_index import Note
 from lakemq.storage.topics import Topic
 
 JSON_HEADER = (b"content-type", b"application/json")
@@ -212,18 +213,27 @@ class Producer:
         """Store the request unless one with its key was stored in the window."""
         while (other := self._storing.get(key.key)) is not None:
             await asyncio.wait([other])
-        table, reader = self._broker.idempotency, self._broker.reader
-        stored, spread = table.find(key, reader, self._log.retention.steady_ms), None
-        if stored is None:
-            done = asyncio.get_running_loop().create_future()
-            self._storing[key.key] = done
-            try:
+        spread: Spread | None = None
+        note = self._broker.idempotency.known(key, self._log.retention.steady_ms)
+        done = asyncio.get_running_loop().create_future()
+        self._storing[key.key] = done
+        try:
+            stored = None if note is None else await self._first_result(note)
+            if stored is None:
                 storing, spread = await self._append(topic, rows, key, group, run)
                 stored = await storing
-            finally:
-                del self._storing[key.key]
-                done.set_result(None)
+        finally:
+            del self._storing[key.key]
+            done.set_result(None)
         return await run(self._answer, stored, spread, rows, group)
+
+    async def _first_result(self, note: Note) -> Stored | None:
+        """What the request was answered that the note is of: its frame may have to be read, or the lake."""
+        reader = self._broker.reader
+        plan = plan_result(note, reader)
+        if plan is None or reader.cached(plan):
+            return None if plan is None else read_result(note, plan, reader)
+        return await asyncio.to_thread(read_result, note, plan, reader)
 
     async def _append(
         self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key | None, group: str | None, run: Run

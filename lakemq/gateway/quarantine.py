@@ -15,6 +15,7 @@ from lakemq.storage.lake.certain import CertainLake
 from lakemq.storage.lake.history import History
 from lakemq.storage.lake.log_frames import as_frames
 from lakemq.storage.log_identity import LogIdentity
+from lakemq.storage.log_state import LogState
 from lakemq.storage.message_ids import MessageIds
 from lakemq.storage.reader import Reader
 from lakemq.storage.replacing import Replacing
@@ -46,6 +47,7 @@ class Quarantine:
         self._codec = PayloadCodec(settings.storage.compression, settings.storage.compression_body_bytes_min)
         self._damaged: dict[Segment, LogDamaged] = {}
         self._again_s: dict[Segment, float] = {}
+        self._put_off: LogDamaged | None = None
         self._said: set[str] = set()
         self.kept: list[str] = []
         """The names of the damaged files that others stand in for."""
@@ -84,6 +86,16 @@ class Quarantine:
             raise damaged.refused(f"it can't be written again: {error}") from None
         _say(damaged, stand_in, name)
 
+    def put_off(self, why: LogDamaged, end: int, state: LogState) -> None:
+        """Let a log be opened whose written segment is damaged below that position, if the lake holds what is damaged:
+        what is lost are messages alone. They come from there, until the segment is sealed, and mended."""
+        lake = self._settings.lake
+        held = CertainLake(lake.dir, self._settings.broker.name).look(log_id=state.identity.log_id).position
+        if not lake.verify or held < end:
+            raise why
+        logger.warning("%s; the lake holds what is damaged", why.detail)
+        self._put_off = why
+
     def _make(self, damaged: DamagedSegment) -> StandIn:
         """The sound file, beside the damaged one. Raises `LogDamaged`, `OSError`."""
         lake, name, identity = self._settings.lake, self._settings.broker.name, damaged.state.identity
@@ -98,7 +110,8 @@ class Quarantine:
         def read(begin: int, end: int, borders: Borders) -> Iterator[Frame]:
             return _read(history, begin, end, damaged.end_position, borders)
 
-        since_ms = self._log.now_ms() - self._settings.idempotency.window_ms
+        # By the time that the table of keys goes by: a clock that jumped must not make it forget.
+        since_ms = self._log.retention.steady_ms_after(damaged.last_ms) - self._settings.idempotency.window_ms
         try:
             return make_stand_in(self._log.files, damaged, read, self._codec, since_ms)
         except LakeUnreadable as error:
@@ -122,6 +135,12 @@ class Quarantine:
         self._again_s = {segment: at for segment, at in self._again_s.items() if segment in self._damaged}
         self.look()
 
+    def open(self) -> None:
+        """The log is open."""
+        if self._put_off is not None:
+            self._damaged[self._log.active] = self._put_off
+        self.look()
+
     def look(self) -> None:
         """See what is kept."""
         self.kept = quarantined(self._log.files, self._log.directory)
@@ -130,7 +149,9 @@ class Quarantine:
         log = self._log
         number = log.segments.index(segment)
         before = log.segments[number - 1] if number else None
-        damaged = DamagedSegment(segment, log.segments[number + 1], before, log.state, why)
+        damaged = DamagedSegment(
+            segment, log.segments[number + 1], before, log.state, why, log.active_index.last_store_time_ms
+        )
         stand_in = await run(lambda: self._make(damaged))
         self._check_what_waits(damaged, stand_in)
         made, files = stand_in.segment, log.files

@@ -21,7 +21,7 @@ from lakemq.gateway.guard import Guard
 from lakemq.gateway.protocol import Connection, ConnectionRules, make_connection_class
 from lakemq.gateway.quick import Quick
 from lakemq.gateway.watch import Watch
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.settings import Settings
 from lakemq.storage.clock import Clock
 from lakemq.storage.privacy import be_private
@@ -107,6 +107,12 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None], clock: Clo
         try:
             broker.open()
             await broker.start()
+        except LogDamaged as error:
+            directory = settings.storage.data_dir
+            raise LogDamaged(
+                f"{error.detail}. lakemq log verify --data-dir {directory} shows all damage; "
+                f"lakemq log repair --data-dir {directory} makes holes of what can't be read"
+            ) from None
         except OSError as error:
             raise LakemqError(f"can't open the log in {settings.storage.data_dir}: {error}") from None
         host, port = listener.getsockname()[:2]

@@ -32,7 +32,7 @@ from lakemq.storage.log_identity import FIRST_EPOCH, LogIdentity, new_log_id
 from lakemq.storage.log_state import LogState
 from lakemq.storage.lost_tail import pass_over_lost_tail
 from lakemq.storage.positions import Positions
-from lakemq.storage.recovery import Mend, recover, refuse_to_mend
+from lakemq.storage.recovery import Mend, PutOff, recover, refuse_to_mend, refuse_to_put_off
 from lakemq.storage.replay import apply
 from lakemq.storage.retention import Retention
 from lakemq.storage.routing_state import CAUSE_MASK, RoutingState
@@ -77,12 +77,12 @@ class CommitLog:
 
     # Opening and closing ---------------------------------------------------------------------
 
-    def open(self, mend: Mend = refuse_to_mend) -> None:
+    def open(self, mend: Mend = refuse_to_mend, put_off: PutOff = refuse_to_put_off) -> None:
         """Recover the log, or begin one. Call on the running loop; raises `LogDamaged`, `OSError`."""
         self._loop = asyncio.get_running_loop()
         self.files.make_dirs(self.directory)
         verify_ms, memory_survives = self.settings.verify_ms, self.settings.memory_survives
-        found = recover(self.files, self.directory, verify_ms, memory_survives, mend)
+        found = recover(self.files, self.directory, verify_ms, memory_survives, mend, put_off)
         self._store.segments, self.state, self.torn_bytes, mark = found
         if not self.segments:
             self.files.sync_above(self.directory)

@@ -12,13 +12,15 @@ from lakemq.storage.segment import Segment
 
 class DamagedSegment(NamedTuple):
     """`segment`, whose file may be missing, is damaged, for the reason `why`. It ends where `following` begins.
-    `before`: the segment before it, None for the log's first. `state`: the log's, as it is now."""
+    `before`: the segment before it, None for the log's first. `state`: the log's, as it is now; its last message was
+    stored at `last_ms`."""
 
     segment: Segment
     following: Segment
     before: Segment | None
     state: LogState
     why: LogDamaged
+    last_ms: int
 
     @property
     def end_position(self) -> int:
@@ -33,6 +35,16 @@ class DamagedSegment(NamedTuple):
 Mend = Callable[[DamagedSegment], None]
 """Puts a sound file in the segment's place, with all that the damaged one held. Raises `LogDamaged` where that
 can't be proved, `OSError`."""
+
+
+PutOff = Callable[[LogDamaged, int, LogState], None]
+"""Takes note of damage below that position in the segment that is written, of which nothing but messages is lost, to
+mend it later; the log's state is known. Raises `LogDamaged` where that can't be done."""
+
+
+def refuse_to_put_off(why: LogDamaged, end: int, state: LogState) -> None:
+    """Puts nothing off."""
+    raise why
 
 
 def refuse_to_mend(damaged: DamagedSegment) -> None:

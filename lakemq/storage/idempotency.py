@@ -15,10 +15,10 @@ from zlib import crc32
 
 from crc32c import crc32c
 
-from lakemq.model.errors import IdempotencyMismatch, LogDamaged, MessageNotFound
+from lakemq.model.errors import IdempotencyMismatch, LogDamaged, MessageNotFound, PositionGone
 from lakemq.model.message import Placed
 from lakemq.storage.appends import Key, Stored
-from lakemq.storage.reader import Reader
+from lakemq.storage.reader import PositionPlan, Reader
 from lakemq.storage.segment_index import Note
 
 logger = logging.getLogger(__name__)
@@ -80,20 +80,39 @@ class IdempotencyTable:
                 return
             del self._notes[oldest.key]
 
-    def find(self, key: Key, reader: Reader, now_ms: int) -> Stored | None:
-        """The first result of the same request, or None, also when retention took its messages;
-        raises `IdempotencyMismatch` when the key came with another payload, and `LogDamaged` when its result is
-        lost: to store it twice would be worse."""
+    def known(self, key: Key, now_ms: int) -> Note | None:
+        """That the same request was stored; raises `IdempotencyMismatch` when the key came with another payload."""
         note = self._notes.get(key.key)
         if note is None or note.store_time_ms < now_ms - self._window_ms:
             return None
         if note.payload != key.payload:
             raise IdempotencyMismatch("this Idempotency-Key was used before, with another payload")
-        try:
-            frame = reader.message(note.position).frame
-        except MessageNotFound:
-            return None
-        placed = json.loads(frame.meta.notes)[note.number]["placed"] if frame.meta.notes else None
-        if placed is None:
-            raise LogDamaged("this request was stored before; what it was answered is lost to damage of the log")
-        return Stored([Placed(*where) for where in placed], frame.meta.store_time_ms)
+        return note
+
+    def find(self, key: Key, reader: Reader, now_ms: int) -> Stored | None:
+        """The first result of the same request, or None, also when retention took its messages. Raises what `known` and
+        `read_result` do."""
+        note = self.known(key, now_ms)
+        plan = None if note is None else plan_result(note, reader)
+        return None if note is None or plan is None else read_result(note, plan, reader)
+
+
+def plan_result(note: Note, reader: Reader) -> PositionPlan | None:
+    """What to read for the result of the request; None when its messages have left the log."""
+    try:
+        return reader.plan_message(note.position)
+    except MessageNotFound:
+        return None
+
+
+def read_result(note: Note, plan: PositionPlan, reader: Reader) -> Stored | None:
+    """The request's result, or None when retention took its messages; raises `LogDamaged` when it is lost: to store the
+    request twice would be worse. In any thread."""
+    try:
+        frame = reader.read_message(plan).frame
+    except (MessageNotFound, PositionGone):
+        return None
+    placed = json.loads(frame.meta.notes)[note.number]["placed"] if frame.meta.notes else None
+    if placed is None:
+        raise LogDamaged("this request was stored before; what it was answered is lost to damage of the log")
+    return Stored([Placed(*where) for where in placed], frame.meta.store_time_ms)

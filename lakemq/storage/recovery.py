@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lakemq.model.errors import LogDamaged, LogVersion
-from lakemq.storage.damaged_segment import DamagedSegment, Mend, refuse_to_mend
+from lakemq.storage.damaged_segment import DamagedSegment, Mend, PutOff, refuse_to_mend, refuse_to_put_off
 from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import Mark, read_flush_mark
 from lakemq.storage.frame import HEADER_BYTES, VERSION, FrameError, Meta, is_version_1
@@ -71,7 +72,12 @@ def interrupted(files: Files, directory: Path) -> list[str]:
 
 
 def recover(
-    files: Files, directory: Path, verify_ms: int, memory_survives: bool = True, mend: Mend = refuse_to_mend
+    files: Files,
+    directory: Path,
+    verify_ms: int,
+    memory_survives: bool = True,
+    mend: Mend = refuse_to_mend,
+    put_off: PutOff = refuse_to_put_off,
 ) -> Recovered:
     """Open the log in `directory`; raises `LogDamaged`.
 
@@ -81,7 +87,7 @@ def recover(
     """
     segments = list_segments(files, directory)
     try:
-        return _recover(files, directory, segments, verify_ms, memory_survives, mend)
+        return _recover(files, directory, segments, verify_ms, memory_survives, (mend, put_off))
     except BaseException:
         for segment in segments:
             segment.close()
@@ -89,7 +95,12 @@ def recover(
 
 
 def _recover(
-    files: Files, directory: Path, segments: list[Segment], verify_ms: int, memory_survives: bool, mend: Mend
+    files: Files,
+    directory: Path,
+    segments: list[Segment],
+    verify_ms: int,
+    memory_survives: bool,
+    seams: tuple[Mend, PutOff],
 ) -> Recovered:
     if interrupted(files, directory):
         raise LogDamaged("lakemq log repair did not come to its end: run it once more")
@@ -101,8 +112,8 @@ def _recover(
     if segments:
         is_same_run = memory_survives and mark.boot == files.boot_id()
         torn += _open_last(files, segments[-1], state, flushed, is_same_run)
-        _verify_newest(segments, verify_ms, damaged)
-        _mend_all(files, segments, damaged, state, mend)
+        _verify_newest(segments, verify_ms, damaged, lambda why, end: seams[1](why, end, state))
+        _mend_all(files, segments, damaged, state, seams[0])
     return Recovered(segments, state, torn, mark)
 
 
@@ -156,7 +167,7 @@ def _mend_all(files: Files, segments: list[Segment], damaged: Damages, state: Lo
     before: Segment | None = None
     for segment, following in pairwise(segments):
         if segment in damaged:
-            mend(DamagedSegment(segment, following, before, state, damaged[segment]))
+            mend(DamagedSegment(segment, following, before, state, damaged[segment], segments[-1].last_store_time_ms))
             _check_sealed(files, segment, following.base_position)
             if segment.end_position != following.base_position:
                 raise segment.damaged(segment.size, f"mended, it ends with position {segment.end_position}")
@@ -295,9 +306,11 @@ def _enter(index: SegmentIndex, state: LogState, offset: int, meta: Meta, payloa
     index.add(offset, meta)
 
 
-def _verify_newest(segments: list[Segment], verify_ms: int, damaged: Damages) -> None:
+def _verify_newest(
+    segments: list[Segment], verify_ms: int, damaged: Damages, put_off: Callable[[LogDamaged, int], None]
+) -> None:
     """Verify frames that a snapshot vouches for, newest segment first, while time is left. Sealed segments with bad
-    ones are damaged."""
+    ones are damaged. Of the one that is written the snapshot has the state."""
     deadline = time.monotonic() + verify_ms / 1000
     for segment in reversed(segments):
         if segment in damaged:
@@ -307,9 +320,13 @@ def _verify_newest(segments: list[Segment], verify_ms: int, damaged: Damages) ->
                 if time.monotonic() > deadline:
                     return
         except Broken as broken:
-            damaged[segment] = segment.damaged(broken.offset, broken.reason)
-            if segment is segments[-1]:
-                raise damaged[segment] from None
+            why = segment.damaged(broken.offset, broken.reason)
+            index = segment.index
+            if index is None:
+                damaged[segment] = why
+            else:
+                following = index.frame_number(broken.offset + 1)
+                put_off(why, index.positions[following] if following < len(index.positions) else index.end_position)
         finally:
             if segment is not segments[-1]:
                 segment.close()

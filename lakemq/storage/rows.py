@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakemq.model.columns import STORED, STORED_BIT, stored_schema
 from lakemq.storage.frame import FrameError
@@ -155,6 +156,12 @@ def _build_map(values: list[dict[str, str] | None]) -> pa.Array:
     return pa.MapArray.from_arrays(
         pa.array(offsets, type=pa.int32()), pa.array(keys, type=pa.string()), pa.array(items, type=pa.string())
     )
+
+
+def body_bytes_of(batch: pa.RecordBatch) -> int:
+    """The bytes of all bodies of a batch, which has one at least."""
+    lengths = pc.call_function("binary_length", [batch.column("body")])
+    return pc.call_function("sum", [lengths]).as_py()
 
 
 def batch_mask(batch: pa.RecordBatch) -> int:

@@ -39,7 +39,7 @@ from lakemq.storage.log_state import LogState
 from lakemq.storage.mask import Payload
 from lakemq.storage.recovery import make_index, sealed_index
 from lakemq.storage.replay import encode_state
-from lakemq.storage.rows import PayloadCodec
+from lakemq.storage.rows import PayloadCodec, body_bytes_of
 from lakemq.storage.scan import scan
 from lakemq.storage.segment import Frame, Segment
 from lakemq.storage.segment_index import SegmentIndex
@@ -223,7 +223,8 @@ class _Writer:
         index_is_whole = self._index is not None and self._index.end_position >= damaged.end_position
         if self._is_blind and not index_is_whole and _begins_ms(following) >= keys_since_ms:
             raise damaged.refused(
-                "which idempotency keys it holds is not known, and they may still be used (idempotency.window_ms)"
+                "which idempotency keys it holds is not known, and they may still be used: a start with "
+                "idempotency.window_ms = 0 gives them up"
             )
         self._begin()
 
@@ -239,9 +240,8 @@ class _Writer:
         meta, batch = frame
         runs = [(run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id)) for run in meta.runs]
         self._store_time_ms = max(self._store_time_ms, meta.store_time_ms)
-        body_bytes = sum(map(len, batch.column("body").to_pylist()))
         place = KIND_MESSAGES, meta.first_position, self._store_time_ms, meta.count, meta.columns
-        notes, payload = self._notes_at(meta.first_position), self._codec.encode(batch, body_bytes)
+        notes, payload = self._notes_at(meta.first_position), self._codec.encode(batch, body_bytes_of(batch))
         self._append(*encode(self._log(meta.first_position), *place, runs, notes, payload))
         self._position = meta.first_position + meta.count
         self.from_lake += meta.count

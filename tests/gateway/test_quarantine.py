@@ -7,9 +7,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.verify import verify_log
 from lakemq.testing import start_gateway
-from tests.gateway.http import connect, is_problem, pull_all
+from tests.gateway.http import connect, is_problem, produce, pull_all
+from tests.gateway.lakes import Lake
 from tests.gateway.routing import wait_until
 from tests.storage.mended import Scene, check, copy_of, cut, flip, make_scene
 
@@ -72,3 +74,52 @@ def test_damage_that_the_lake_does_not_hold_is_told_until_it_does(scene: Scene, 
         (tmp_path / "away").rename(scene.folder / "lake")
         wait_until(lambda: all(http.get(path).is_success for path in damaged))
         check(http, scene)
+
+
+def test_damage_of_the_written_segment_is_mended_once_it_is_sealed(scene: Scene) -> None:
+    """A start refused it, though its index had the state and the lake the messages."""
+    with start_gateway(scene.folder / "data", **scene.options) as gateway, connect(gateway) as http:
+        lake = Lake(scene.folder / "lake", gateway.url)
+        lake.held = _held(scene)
+        produce(http, "t", *["of the written segment"] * 3)
+        produce(http, "t", "the last one")
+        lake.compact(http)
+        scene.messages["t"][:] = pull_all(http, "t")
+        _flip_last_but_one(scene)
+        check(http, scene)
+        wait_until(lambda: metric(http, "lakemq_quarantined_segments") == 1)
+        check(http, scene)
+        produce(http, "t", *["of the next one"] * 3)
+        produce(http, "t", "the very last one")
+        lake.compact(http)
+        scene.messages["t"][:] = pull_all(http, "t")
+        lake.close()
+        assert gateway.stop() == 0
+    _flip_last_but_one(scene)
+    with start_gateway(scene.folder / "data", **scene.options) as gateway, connect(gateway) as http:
+        assert any("the lake holds what is damaged" in line for line in gateway.log)
+        check(http, scene)
+        wait_until(lambda: metric(http, "lakemq_quarantined_segments") == 2)
+        wait_until(lambda: metric(http, "lakemq_damaged_segments") == 0)
+        check(http, scene)
+        assert gateway.stop() == 0
+    assert verify_log(scene.folder / "data").sound
+
+
+def _held(scene: Scene) -> int:
+    """How far the scene's lake holds the log."""
+    return read_progress(scene.folder / "lake" / "messages").held["broker-a"]
+
+
+def _flip_last_but_one(scene: Scene) -> None:
+    """Damage the last frame but one of the segment that is written."""
+    path = scene.segments()[-1]
+    content = path.read_bytes()
+    flip(path, content.rindex(b"LMQF", 0, content.rindex(b"LMQF")) + 200)
+
+
+def test_a_start_that_refuses_a_damaged_log_says_how_to_look_at_it_and_get_out(scene: Scene) -> None:
+    path = scene.segments()[-1]
+    flip(path, path.read_bytes().rindex(b"LMQF") + 120)
+    with pytest.raises(RuntimeError, match=r"lakemq log verify --data-dir .* lakemq log repair --data-dir"):
+        start_gateway(scene.folder / "data", **scene.options)
