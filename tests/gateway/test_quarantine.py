@@ -78,13 +78,14 @@ def test_damage_that_the_lake_does_not_hold_is_told_until_it_does(scene: Scene, 
 
 def test_damage_of_the_written_segment_is_mended_once_it_is_sealed(scene: Scene) -> None:
     """A start refused it, though its index had the state and the lake the messages."""
+    scene = scene._replace(messages=dict(scene.messages))
     with start_gateway(scene.folder / "data", **scene.options) as gateway, connect(gateway) as http:
         lake = Lake(scene.folder / "lake", gateway.url)
         lake.held = _held(scene)
         produce(http, "t", *["of the written segment"] * 3)
         produce(http, "t", "the last one")
         lake.compact(http)
-        scene.messages["t"][:] = pull_all(http, "t")
+        scene.messages["t"] = pull_all(http, "t")
         _flip_last_but_one(scene)
         check(http, scene)
         wait_until(lambda: metric(http, "lakemq_quarantined_segments") == 1)
@@ -92,7 +93,7 @@ def test_damage_of_the_written_segment_is_mended_once_it_is_sealed(scene: Scene)
         produce(http, "t", *["of the next one"] * 3)
         produce(http, "t", "the very last one")
         lake.compact(http)
-        scene.messages["t"][:] = pull_all(http, "t")
+        scene.messages["t"] = pull_all(http, "t")
         lake.close()
         assert gateway.stop() == 0
     _flip_last_but_one(scene)
