@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict, cast
 
 from lakemq.client.errors import WrongType
+from lakemq.model import names
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_readable
 
@@ -161,6 +162,13 @@ def check_topic(topic: object) -> str:
     if not isinstance(topic, str):
         raise WrongType("a topic is text", topic)
     return check_readable(topic)
+
+
+def check_group(group: object) -> str:
+    """The group, if it can be one. Raises `WrongType`, `InvalidRequest`."""
+    if not isinstance(group, str):
+        raise WrongType("a group is text", group)
+    return names.check_group(group)
 
 
 def is_delayed(fields: MessageFields) -> bool:

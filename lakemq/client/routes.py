@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
-from lakemq.client.errors import Closed, Unreachable
+from lakemq.client.errors import Closed, Unreachable, WrongType
 from lakemq.client.transport import Transport, segment
 from lakemq.model.environment import BROKER
 from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
@@ -237,8 +237,12 @@ def parse_addresses(brokers: str | Sequence[str] | None) -> list[str]:
     """Addresses, from a list or a text with commas; by default those of the environment's
     LAKEMQ_BROKER, or this machine's. Raises `InvalidRequest`."""
     given = os.environ.get(BROKER, DEFAULT_ADDRESS) if brokers is None else brokers
-    listed = given.split(",") if isinstance(given, str) else given
-    addresses = list(dict.fromkeys(address.strip().rstrip("/") for address in listed if address.strip()))
+    listed = cast("object", given.split(",") if isinstance(given, str) else given)
+    if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in cast("Sequence[object]", listed)):
+        raise WrongType("brokers are addresses, in a list or with commas between", given)
+    addresses = list(
+        dict.fromkeys(address.strip().rstrip("/") for address in cast("Sequence[str]", listed) if address.strip())
+    )
     if not addresses:
         raise InvalidRequest("brokers names no address; give one such as http://127.0.0.1:8080")
     return [check_address(address) for address in addresses]

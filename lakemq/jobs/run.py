@@ -63,9 +63,9 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str]) -> None:
     check_java()
     os.nice(settings.spark.niceness)  # the JVM and its workers inherit it
     stop = Event()
-    _on_signals(stop)
-    session = start_session(settings, "lakemq jobs", server=bool(chosen & {LAKE, MAINTENANCE}))
-    _on_signals(stop)  # Spark has put its own handler for SIGINT there
+    session = _start(settings, chosen, stop)
+    if session is None:
+        return
     try:
         turn = Lock()
         watch = BrokerWatch(broker_url, stop)
@@ -168,6 +168,19 @@ def _locked(lock: LakeLock, lake: Path, stop: Event) -> bool:
         if stop.wait(1.0):
             return False
     return True
+
+
+def _start(settings: Settings, chosen: set[str], stop: Event) -> SparkSession | None:
+    """A session, with signals that set `stop`; None when one came before. A Java that never comes up is not
+    waited for."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        session = start_session(settings, "lakemq jobs", server=bool(chosen & {LAKE, MAINTENANCE}))
+    except KeyboardInterrupt:
+        return None
+    _on_signals(stop)  # Spark has put its own handler for SIGINT there
+    return session
 
 
 def _on_signals(stop: Event) -> None:

@@ -55,13 +55,13 @@ class Site:
             "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
 
-    def start(self, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+    def start(self, arguments: list[str], log: Path, **more: str) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
         with log.open("wb") as out:
             return subprocess.Popen(
                 [sys.executable, "-m", "lakemq", *arguments],
                 cwd=self.folder,
-                env=environment | self.environment,
+                env=environment | self.environment | more,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -122,10 +122,21 @@ def wait_for(condition: Callable[[], bool], said: Path, process: subprocess.Pope
         time.sleep(0.05)
 
 
+def a_java_that_never_gets_up(folder: Path) -> Path:
+    """Jobs wait for it all the while, and it ends with them: to start a real one takes longer than most tests.
+    It is made once."""
+    if folder.exists():
+        return folder
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/java").write_text("#!/bin/sh\nexec cat >/dev/null\n")
+    (folder / "bin/java").chmod(0o755)
+    return folder
+
+
 def run_until_told(site: Site, arguments: list[str], begun: str) -> None:
-    """Run the command until it says that it has begun, or has a JVM; Ctrl-C then ends it in order."""
+    """Run the command until it says that it has begun, or starts Java; Ctrl-C then ends it in order."""
     log = site.folder / "said.log"
-    process = site.start(arguments, log)
+    process = site.start(arguments, log, JAVA_HOME=str(a_java_that_never_gets_up(site.folder / "jdk")))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     try:
         wait_for(lambda: begun in log.read_text() if begun else children.read_text() != "", log, process)

@@ -129,6 +129,8 @@ class Reader:
                 self._ask(f"EXPLAIN SELECT * FROM (SELECT *, explode(keys) AS key FROM messages) WHERE {condition}")
             case ("maintenance", "run"):
                 assert call.arguments[2] in JOBS
+            case ("notebook", "run"):
+                assert (ROOT / call.arguments[2]).is_file()
             case _ if call.path[0] in UNTIL and "--max" not in call.arguments:
                 run_until_told(self._site, call.arguments, UNTIL[call.path[0]])
             case _:

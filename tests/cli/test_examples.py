@@ -5,11 +5,9 @@ A flag that no example shows is run here too, or it must be one that several com
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -99,9 +97,12 @@ def test_an_example_does_what_it_shows(
     assert all((site.folder / name).stat().st_size for name in files)
 
 
-def test_the_readme_shows_what_a_first_user_gets(site: Site) -> None:
+def test_the_readme_shows_what_a_first_user_gets(site: Site, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its commands one after the other, with the ids that they answer."""
     site.placed(Call(["topic", "list"]))
+    for name, value in site.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(site.folder)
     ids: dict[str, str] = {}
     for line in shell_lines(ROOT / "README.md"):
         if "lakemq up" in line or "lakemq gateway" in line:
@@ -109,7 +110,7 @@ def test_the_readme_shows_what_a_first_user_gets(site: Site) -> None:
         elif "lakemq consume" in line:
             run_until_told(site, line.partition("lakemq ")[2].split(), '{"amount": 30}')
         else:
-            answer = in_shell(site, line, ids)
+            answer = answer_of(site, run, line, ids)
             ids |= dict(re.findall(r'"(transaction_id|receipt)": ?"([^"]+)"', answer))
             if "/topics/orders/messages" in line:
                 ids |= dict(re.findall(r'"(message_id)": ?"([^"]+)"', answer))
@@ -117,22 +118,20 @@ def test_the_readme_shows_what_a_first_user_gets(site: Site) -> None:
     assert (site.folder / "orders.csv").read_text().count("\n") > 1
 
 
-def in_shell(site: Site, line: str, ids: dict[str, str]) -> str:
+def answer_of(site: Site, run: Run, line: str, ids: dict[str, str]) -> str:
     """What a line answers; other places, and ids for the words that stand for them."""
     placed = line.replace("http://127.0.0.1:8080", site.url).replace("wait_ms=10000", "wait_ms=100")
-    placed = placed.replace(".venv/bin/lakemq", f"{sys.executable} -m lakemq").replace("demo/lake", "lake")
-    placed = placed.replace("transactions/ID", f"transactions/{ids.get('transaction_id')}")
+    placed = placed.replace("demo/lake", "lake").replace("transactions/ID", f"transactions/{ids.get('transaction_id')}")
     placed = placed.replace('"ID"', f'"{ids.get("message_id")}"').replace("RECEIPT", ids.get("receipt", ""))
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", placed],
-        cwd=site.folder,
-        env=os.environ | site.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, (line, done.stderr)
-    assert done.stdout or done.stderr or "--output" in line, line
+    if placed.startswith(".venv/bin/lakemq "):
+        done = run(*call_of(placed.removeprefix(".venv/bin/")).arguments)
+        code, answer, said = done.code, done.stdout, done.stderr
+    else:
+        shell = ["bash", "-o", "pipefail", "-c", placed]
+        ended = subprocess.run(shell, cwd=site.folder, capture_output=True, text=True, check=False)
+        code, answer, said = ended.returncode, ended.stdout, ended.stderr
+    assert code == 0, (line, said)
+    assert answer or said or "--output" in line, line
     if "is_system" in line:
-        assert "RMQ_SYS_" not in done.stdout
-    return done.stdout
+        assert "RMQ_SYS_" not in answer
+    return answer

@@ -1,5 +1,4 @@
-"""`lakemq up` as a process, with a real gateway. Its jobs need not get far to be restarted; `lakemq up` with a real
-Spark is run by test_examples.py."""
+"""`lakemq up` as a process, with a real gateway. Its jobs need not get far to be restarted."""
 
 from __future__ import annotations
 
@@ -24,16 +23,9 @@ from lakemq.model.errors import LakemqError
 from lakemq.model.message import Draft
 from lakemq.settings import Broker, Gateway, Lake, Settings, Storage
 from lakemq.testing import start_gateway
+from tests.cli.site import a_java_that_never_gets_up
 
 WAIT_S_MAX = 60.0
-
-
-def a_java_that_never_gets_up(folder: Path) -> Path:
-    """Its jobs wait for it all the while, and it ends with them: to start a real one takes longer than each test."""
-    (folder / "bin").mkdir(parents=True)
-    (folder / "bin/java").write_text("#!/bin/sh\nexec cat >/dev/null\n")
-    (folder / "bin/java").chmod(0o755)
-    return folder
 
 
 class Up:

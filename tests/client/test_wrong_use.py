@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakemq.client import Message, MessageView, PushConsumer, Resolution, TransactionProducer, aio
+from lakemq.client import Message, MessageView, PushConsumer, Resolution, SimpleConsumer, TransactionProducer, aio
 from lakemq.client.consume.offset_store import LocalOffsets, offset_files
 from lakemq.client.consume.subscription import make_subscription
 from lakemq.client.outgoing import check_topic, parts_of
@@ -163,3 +163,20 @@ def test_a_broadcaster_with_a_name_has_its_own_file_and_nobody_else_may_have_it(
         opened(*named[0])
     offsets.close()
     opened(*named[0]).close()
+
+
+def a_consumer(group: Any, brokers: Any) -> Any:
+    return PushConsumer(group, plain, brokers=brokers)
+
+
+def a_simple_consumer(group: Any, brokers: Any) -> Any:
+    return SimpleConsumer(group, brokers=brokers)
+
+
+@pytest.mark.parametrize("make", [a_consumer, a_simple_consumer])
+def test_a_group_and_addresses_that_are_no_text_are_named(make: Any) -> None:
+    with pytest.raises(TypeError, match=r"a group is text, not None \(NoneType\)"):
+        make(None, NOWHERE)
+    for brokers in (42, [42]):
+        with pytest.raises(TypeError, match="brokers are addresses, in a list or with commas between, not "):
+            make("g", brokers)

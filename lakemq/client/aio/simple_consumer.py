@@ -10,12 +10,13 @@ from typing import Any, Self, TypedDict, Unpack
 from lakemq.client.consume.gaps import Gaps, OnGap
 from lakemq.client.consume.reply import ReplyFields, reply
 from lakemq.client.errors import Closed
+from lakemq.client.outgoing import check_group
 from lakemq.client.routes import Cluster, RouteSource
 from lakemq.client.transport import ANSWER_TIMEOUT_S, segment
 from lakemq.client.view import MessageView, Rows
 from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
 from lakemq.model.message_queue import MessageQueue
-from lakemq.model.names import check_group, check_readable
+from lakemq.model.names import check_readable
 
 SLICE_S = 1.0
 """With several brokers: how long one is asked to wait before the next one's turn."""

@@ -25,10 +25,11 @@ from lakemq.client.consume.subscription import (
     describe_consume_from,
     make_subscription,
 )
+from lakemq.client.outgoing import check_group
 from lakemq.client.routes import Cluster, RouteSource
 from lakemq.model.errors import GroupNotFound, InvalidRequest, LakemqError, TopicNotFound
 from lakemq.model.message_queue import MessageQueue
-from lakemq.model.names import check_group, retry_topic
+from lakemq.model.names import retry_topic
 from lakemq.model.rebalance import Strategy
 
 logger = logging.getLogger("lakemq.client")

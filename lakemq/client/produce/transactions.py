@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from lakemq.client.errors import Closed, Unreachable
-from lakemq.client.outgoing import Message, check_topic, is_delayed, parts_of
+from lakemq.client.outgoing import Message, check_group, check_topic, is_delayed, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import choose_queues
 from lakemq.client.produce.core import Core
@@ -20,7 +20,6 @@ from lakemq.client.produce.traced import spans_of
 from lakemq.client.transport import segment
 from lakemq.client.view import MessageView
 from lakemq.model.errors import InvalidRequest, LakemqError
-from lakemq.model.names import check_group
 
 if TYPE_CHECKING:
     from lakemq.client.tracing import Tracing
