@@ -7,7 +7,7 @@ MODULES := lakemq tests benchmarks
 # Two processes: one has all tests with Spark, the other the rest. Coverage is asked of the pure rules.
 ALL_TESTS := -n 2 --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=100
 
-.PHONY: help setup demo run test lint rules types tests bench chaos crash fuzz audit lock clean
+.PHONY: help setup demo run test lint rules types tests bench chaos crash fuzz mutate audit lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 8
@@ -52,6 +52,9 @@ crash: setup ## kills and power cuts; ARGS="--minutes 60 --parts kills,power"
 
 fuzz: setup ## malformed requests, bodies and logs; ARGS="--minutes 60"
 	@$(BIN)/python -m tests.reliability.fuzz $(ARGS)
+
+mutate: setup ## mutation score of the log's format and recovery; ARGS="recovery"
+	@scripts/mutate.sh $(ARGS)
 
 audit: setup ## known vulnerabilities of what is locked; asks a service on the network
 	$(BIN)/pip-audit --strict --require-hashes --disable-pip -r requirements.lock

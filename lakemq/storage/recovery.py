@@ -220,8 +220,9 @@ def make_index(files: Files, segment: Segment, size: int) -> SegmentIndex:
         _read_frames(segment, index, state, size)
     except Broken as broken:
         raise segment.damaged(broken.offset, broken.reason) from None
+    index.state = state.dump()
     try:
-        files.replace(segment.index_path, index.dump(state.dump()), durable=False)
+        files.replace(segment.index_path, index.dump(index.state), durable=False)
     except OSError as error:
         logger.warning("can't write the index of segment %s: %s", segment.path.name, error)
     segment.end_position, segment.size = index.end_position, size

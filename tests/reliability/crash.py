@@ -15,7 +15,7 @@ from tests.power.lake_run import LakeRun
 from tests.power.machine import why_not
 from tests.power.run import PowerRun
 from tests.reliability.parts import Done, Part, main
-from tests.storage import damage, kill_run, power_cuts
+from tests.storage import damage, kill_run, power_cuts, read_faults, repair_cuts
 
 LOG_CUTS = 20
 SEED_STEP = 1_000_000
@@ -72,6 +72,28 @@ def drivers(seed: int, seconds: float) -> Done:
     return Done({"kills": kills}, [done.stdout[-2000:]] if done.returncode else [])
 
 
+def reads(seed: int, seconds: float) -> Done:
+    """A disk that refuses to read, in any call of a log that reads, in-process."""
+    with tempfile.TemporaryDirectory(prefix="lakemq-reads-") as folder:
+        count = read_faults.count_reads(Path(folder))
+    end = time.monotonic() + seconds
+    rounds = 0
+    while rounds == 0 or time.monotonic() < end:
+        read_faults.run_read_fault(seed * SEED_STEP + rounds, count)
+        rounds += 1
+    return Done({"rounds": rounds})
+
+
+def repairs(seed: int, seconds: float) -> Done:
+    """A death in a mutating call of `lakemq log repair`, of power or of the process, in-process."""
+    end = time.monotonic() + seconds
+    rounds = 0
+    while rounds == 0 or time.monotonic() < end:
+        repair_cuts.run_repair(seed * SEED_STEP + rounds)
+        rounds += 1
+    return Done({"rounds": rounds})
+
+
 def truncations_and_flips(seed: int, seconds: float) -> Done:
     """Every truncation and every flipped bit of a log of 64 KiB; the seed is the first case of the run."""
     counts, broken = damage.run(seed, seconds)
@@ -81,6 +103,8 @@ def truncations_and_flips(seed: int, seconds: float) -> Done:
 PARTS = {
     "kills": Part("kills of the gateway", kills, "kills", 1_900),
     "calls": Part("deaths in a call of the log", calls, "rounds", 10_000),
+    "reads": Part("reads that the disk refuses", reads, "rounds", 5_000),
+    "repairs": Part("deaths in a call of a repair", repairs, "rounds", 5_000),
     "damage": Part("truncations and flipped bits", truncations_and_flips, "cases", damage.CASES, goes_on=True),
     "drivers": Part("kills of the driver", drivers, "kills", 100),
     "power": Part("power cuts of the log", power, "cuts", 1_000, why_not),

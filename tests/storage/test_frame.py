@@ -283,3 +283,39 @@ def test_no_header_holds_a_beginning_whatever_its_numbers_are() -> None:
     assert MAGIC[0] >> 6 != 0b10  # nor a second one
     with pytest.raises(UnicodeDecodeError):  # no topic's name, notes or state
         MAGIC.decode()
+
+
+def test_frame_says_how_much_was_on_disk_as_it_was_written() -> None:
+    for flushed in (0, 8, 4096, 8 * (2**32 - 1)):
+        data = whole_frame(LOG, KIND_MESSAGES, 0, 0, 0, 0, [], b"", b"", flushed)
+        assert decode_meta(data).flushed_bytes == flushed
+        assert HEADER.unpack_from(data)[-1] == flushed // ALIGNMENT
+    assert decode_meta(SMALL).flushed_bytes == 0
+    assert HEADER.unpack_from(SMALL)[5] == 0  # the byte that nothing uses yet
+
+
+def test_header_that_is_cut_off_by_the_end_of_what_was_read_is_none() -> None:
+    for at in (0, 8, 200):
+        with pytest.raises(FrameError, match=r"^the header is cut off$"):
+            header_sizes(bytes(at) + SMALL[: HEADER_BYTES - 1], at)
+
+
+def test_offsets_of_a_queue_end_where_numbers_do() -> None:
+    last = 2**63 - 1
+    assert _decode(_encode([("t", 0, last - 2, 2)], b"")).runs[0].first_queue_offset == last - 2
+    with pytest.raises(FrameError, match=r"^the header's numbers are impossible$"):
+        _decode(_encode([("t", 0, last - 1, 2)], b""))
+
+
+def test_payload_that_was_packed_before_is_stored_as_it_was_packed() -> None:
+    payload = MAGIC + b"payload!" * 3
+    packed = frame.pack_payload(payload)
+    assert packed.mask
+    other = packed._replace(mask=packed.mask, crc=packed.crc ^ 1)
+    meta = decode_meta(whole_frame(LOG, KIND_MESSAGES, 0, 0, 0, 0, [], b"", other))
+    assert (meta.mask, meta.payload_crc) == (other.mask, other.crc)
+
+
+def test_too_little_for_a_header_of_the_first_version_is_none() -> None:
+    assert not is_version_1(b"")
+    assert not is_version_1(b"LMQF")
