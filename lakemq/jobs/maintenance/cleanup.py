@@ -19,6 +19,7 @@ _DAY_MS = 86_400_000
 def clean_up(work: Work) -> Outcome:
     """Removes checkpoints that no query has written for a day, results that nobody fetched for a
     day, and the rows of runs past `runs_retention_ms`. Has each table's log let go of its past."""
+    work.check_clock()
     now_ms = SystemClock().now_ms()
     checkpoints = [folder for folder in (work.lake / CHECKPOINTS).glob("*/*") if folder.is_dir()]
     removed = 0

@@ -1,0 +1,73 @@
+"""What maintenance deletes by age goes by the time of the brokers that answer, not by a clock that jumped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.errors import BrokerUnavailable
+from lakemq.jobs.maintenance.cleanup import clean_up
+from lakemq.jobs.maintenance.layout import vacuum
+from lakemq.jobs.maintenance.work import CLOCK_AHEAD_MS_MAX, ClockAhead, Work
+from lakemq.settings import HOUR_MS, Lake, Settings
+from lakemq.storage.clock import SystemClock
+from lakemq.testing import start_gateway
+
+DEAD = "http://127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
+        yield gateway.url
+
+
+def work_of(lake: Path, brokers: str) -> Work:
+    """A job's run that must not come to ask Spark for anything."""
+    return Work(cast("SparkSession", None), Settings(lake=Lake(dir=lake)), brokers)
+
+
+@pytest.fixture
+def jump(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets this machine's clock ahead, for who asks it in this process."""
+    now_ms = SystemClock.now_ms
+
+    def ahead(by_ms: int) -> None:
+        monkeypatch.setattr(SystemClock, "now_ms", lambda clock: now_ms(clock) + by_ms)
+
+    return ahead
+
+
+def test_a_clock_that_jumped_ahead_lets_nothing_be_deleted(
+    url: str, tmp_path: Path, jump: Callable[[int], None]
+) -> None:
+    """A checkpoint of a query that runs looked as if nobody had written it for a day."""
+    checkpoint = tmp_path / "_checkpoints" / "lake" / "running"
+    checkpoint.mkdir(parents=True)
+    before_ms = SystemClock().now_ms()
+    jump(1_000 * HOUR_MS)
+    work = work_of(tmp_path, url)
+    for job in (vacuum, clean_up):
+        with pytest.raises(ClockAhead, match=r"storage\.clock_confirm_ms"):
+            job(work)
+    assert checkpoint.exists()
+    assert work.steady_ms() < before_ms + HOUR_MS, "`keep` goes by it"
+
+
+def test_a_clock_that_is_a_little_off_is_no_jump(url: str, tmp_path: Path, jump: Callable[[int], None]) -> None:
+    jump(CLOCK_AHEAD_MS_MAX // 2)
+    work_of(tmp_path, url).check_clock()
+
+
+def test_a_dead_broker_keeps_nobody_from_knowing_the_time(
+    url: str, tmp_path: Path, jump: Callable[[int], None]
+) -> None:
+    before_ms = SystemClock().now_ms()
+    jump(1_000 * HOUR_MS)
+    assert before_ms - HOUR_MS < work_of(tmp_path, f"{DEAD},{url}").steady_ms() < before_ms + HOUR_MS
+    with pytest.raises(BrokerUnavailable, match="nothing is deleted by its age"):
+        work_of(tmp_path, DEAD).steady_ms()
