@@ -21,6 +21,7 @@ from pathlib import Path
 from lakemq.testing.history import Recorder
 from tests.chaos.run import FAULTS, Outcome, Run
 from tests.reliability.fork_server import ForkServer
+from tests.reliability.parts import FAILURES_MAX
 from tests.reliability.results import RUNS, append
 
 SMALL_DISK = "size=400m"
@@ -78,7 +79,7 @@ def main() -> int:
 
 def _runs(arguments: argparse.Namespace, kinds: list[str], seed: int, forks: ForkServer) -> int:
     end = time.monotonic() + arguments.minutes * 60
-    failed = 0
+    failed = in_a_row = 0
     while True:
         begun = time.monotonic()
         outcome = one(seed, min(arguments.run_seconds, arguments.minutes * 60), kinds, arguments.keep, forks)
@@ -89,8 +90,11 @@ def _runs(arguments: argparse.Namespace, kinds: list[str], seed: int, forks: For
             sys.stdout.write(f"  {finding}\n")
         sys.stdout.flush()
         failed += bool(findings)
+        in_a_row = in_a_row + 1 if findings else 0
         seed += 1
-        if time.monotonic() >= end:
+        if in_a_row == FAILURES_MAX:
+            sys.stdout.write("it fails again and again\n")
+        if time.monotonic() >= end or in_a_row == FAILURES_MAX:
             return 1 if failed else 0
 
 

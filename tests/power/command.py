@@ -54,7 +54,9 @@ def main(program: str, about: str, make: MakeRun, cuts: int) -> int:
     if (why := why_not()) is not None:
         sys.stdout.write(f"no power cuts of whole processes: {why}\n")
         return 0
+    sys.stdout.write(f"seed {arguments.seed}\n")
+    sys.stdout.flush()  # whatever comes now
     counts, findings = cut(make, arguments.seed, arguments.cuts)
-    sys.stdout.write(f"seed {arguments.seed}: {dict(counts)}\n")
+    sys.stdout.write(f"{dict(counts)}\n")
     sys.stdout.writelines(f"  {each}\n" for each in findings[:SHOWN_MAX])
     return 1 if findings else 0

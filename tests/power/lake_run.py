@@ -67,7 +67,7 @@ class LakeRun:
             return [str(error)[-2000:]]
         history = self._recorder.history()
         self.counts["messages"] = sum(len(each.request["payloads"]) for each in history.of("produce"))
-        return [*check(history)]
+        return [*(line.strip() for line in self._target.log if "Traceback" in line), *check(history)]
 
     def _one_life(self) -> None:
         self._machine.start(self._chance.randrange(2**32))

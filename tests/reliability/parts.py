@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,8 @@ from tests.reliability.results import RUNS, append, read, totals
 
 SHOWN_MAX = 10
 SAID_CHARACTERS_MAX = 2_000
+FAILURES_MAX = 3
+"""A part that fails so often in a row is left out: it would fill the results."""
 LATE_S_MAX = 1_800.0
 """A part that goes on for so long after ten times its seconds has hung."""
 
@@ -68,8 +71,14 @@ def main(program: str, about: str, parts: Mapping[str, Part]) -> int:
     for name in [name for name, part in left.items() if part.why_not() is not None]:
         sys.stdout.write(f"{name} is left out: {left.pop(name).why_not()}\n")
     seed: int = random.SystemRandom().randrange(2**31) if arguments.seed is None else arguments.seed
+    return int(_rounds(program, left, seed, arguments))
+
+
+def _rounds(program: str, left: dict[str, Part], seed: int, arguments: argparse.Namespace) -> bool:
+    """Each part in turn; whether any of them has failed."""
     end = time.monotonic() + arguments.minutes * 60
     failed = False
+    failures: Counter[str] = Counter()
     while left:
         for name, part in list(left.items()):
             if (
@@ -87,11 +96,14 @@ def main(program: str, about: str, parts: Mapping[str, Part]) -> int:
             seconds = min(arguments.part_seconds, arguments.minutes * 60)
             begun = time.monotonic()
             done = run_apart(program, name, first, seconds)
+            failures[name] = failures[name] + 1 if done.findings else 0
             failed |= _note(part, first, time.monotonic() - begun, done, arguments.results)
             seed += 1
+            if failures[name] == FAILURES_MAX:
+                sys.stdout.write(f"{left.pop(name).name} is left out from here on: it fails again and again\n")
             if time.monotonic() >= end:
-                return int(failed)
-    return int(failed)
+                return failed
+    return failed
 
 
 def _next_case(part: Part, results: Path) -> int:

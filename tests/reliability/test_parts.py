@@ -72,6 +72,14 @@ def test_a_runner_that_is_stopped_stops_its_part(tmp_path: Path) -> None:
     wait_for_end(child.read_text())
 
 
+def test_a_part_that_fails_again_and_again_is_left_out(tmp_path: Path) -> None:
+    results = tmp_path / "runs.jsonl"
+    done = run(results, "--minutes", "60", "--parts", "dies")
+    assert done.returncode == 1
+    assert [line["result"] for line in read(results)] == ["failed"] * 3
+    assert done.stdout.endswith("dies is left out from here on: it fails again and again\n")
+
+
 def test_a_part_that_is_none_is_refused(tmp_path: Path) -> None:
     done = run(tmp_path / "runs.jsonl", "--parts", "well,wel")
     assert done.returncode == 2

@@ -133,6 +133,7 @@ class StoppingFiles(FaultyFiles):
         super().remove(path)
 
 
+@pytest.mark.timeout(900)  # many starts: minutes on a machine that does much else
 def test_a_crash_at_any_step_leaves_each_message_erased_or_there_and_the_next_try_ends_it(tmp_path: Path) -> None:
     chance = random.Random(7)
     step = finished = 0
@@ -233,6 +234,7 @@ def test_a_hole_that_was_looked_up_is_no_message_to_who_reads_the_log(tmp_path: 
     harness.close()
 
 
+@pytest.mark.timeout(900)  # many starts: minutes on a machine that does much else
 def test_power_cut_at_any_new_name_leaves_what_a_start_takes(tmp_path: Path) -> None:
     for seed in range(160):
         root = tmp_path / str(seed)

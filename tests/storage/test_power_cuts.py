@@ -15,6 +15,7 @@ from tests.storage.needed_syncs import SCENES
 from tests.storage.power_cuts import count_calls, run_fault, run_rounds, run_seed
 from tests.storage.test_repair_cuts import SYNCS as REPAIR_SYNCS
 
+pytestmark = pytest.mark.timeout(900)  # many starts: minutes on a machine that does much else
 CALLS = 217
 """The calls that the seeds below were found with."""
 FIRST, ROUNDS = 5_000, 30
