@@ -8,10 +8,12 @@ from collections.abc import Iterable
 
 from pyroaring import BitMap64
 
+from lakemq.storage.large_json import to_base64
+
 
 def pack(positions: BitMap64) -> str:
     """The set as base64 of its portable serialization; an empty set is an empty text."""
-    return base64.b64encode(positions.serialize()).decode() if positions else ""
+    return to_base64(positions.serialize()) if positions else ""
 
 
 def unpack(text: str) -> BitMap64:
@@ -21,7 +23,7 @@ def unpack(text: str) -> BitMap64:
 
 def pack_numbers(numbers: Iterable[int]) -> str:
     """The numbers as base64 of 64-bit integers: a hundred times faster to make than JSON's."""
-    return base64.b64encode(array("q", numbers).tobytes()).decode()
+    return to_base64(array("q", numbers).tobytes())
 
 
 def unpack_numbers(text: str) -> list[int]:

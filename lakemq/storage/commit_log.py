@@ -111,7 +111,7 @@ class CommitLog:
                 await asyncio.wait([self._apart.running])
             await self._flush_or_fail()
         if await self._flush_or_fail():
-            self._store.snapshot(self.active, self._store.dump_index(self.state))
+            self._store.snapshot(self.active, self._store.freeze_index(self.state))
             self._positions.settle(self.next_position)
         self.release()
 
@@ -435,7 +435,7 @@ class CommitLog:
             return
         self._rolling = False
         if done.exception() is None:
-            old, dump = self.active, self._store.dump_index(self.state)
+            old, dump = self.active, self._store.freeze_index(self.state)
             old.end_position, old.last_store_time_ms = self.next_position, self.active_index.last_store_time_ms
             try:
                 self._store.begin(self.next_position, self.state, self.now_ms())
@@ -457,7 +457,7 @@ class CommitLog:
     def _prepare_flush(self) -> Callable[[], None]:
         segment = self.active
         descriptor, size = segment.open(), segment.size
-        dump = self._store.dump_index(self.state) if self._pace.due(size) else None
+        dump = self._store.freeze_index(self.state) if self._pace.due(size) else None
 
         def flush() -> None:
             self.files.sync(descriptor)

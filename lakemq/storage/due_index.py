@@ -32,6 +32,8 @@ class DueIndex:
 
     def __init__(self) -> None:
         self._slots: dict[Slot, BitMap64] = {}
+        # Slots whose sets a copy has too: whoever changes one makes a set of his own first.
+        self._shared: set[Slot] = set()
 
     def __len__(self) -> int:
         return sum(map(len, self._slots.values()))
@@ -49,8 +51,18 @@ class DueIndex:
             positions = by_second.get(second)
             if positions is None:
                 # A second lies in one slot: whatever its milliseconds, as all widths are whole seconds.
-                positions = by_second[second] = self._slots.setdefault(_slot(second * SECOND_MS, now_ms), BitMap64())
+                positions = by_second[second] = self._own(_slot(second * SECOND_MS, now_ms))
             positions.add(position)
+
+    def _own(self, slot: Slot) -> BitMap64:
+        """The slot's set, made when missing, to be changed."""
+        positions = self._slots.get(slot)
+        if positions is None:
+            positions = self._slots[slot] = BitMap64()
+        elif slot in self._shared:
+            positions = self._slots[slot] = positions.copy()
+        self._shared.discard(slot)
+        return positions
 
     def over(self, at_ms: int) -> list[Slot]:
         """The slots that are over at that time, earliest first: all in them is due."""
@@ -73,7 +85,9 @@ class DueIndex:
 
     def _left(self, slot: Slot, waiting: BitMap64, done: BitMap64) -> BitMap64:
         """What is left in the slot, which is forgotten when that is nothing."""
-        positions = self._slots.get(slot, BitMap64())
+        if slot not in self._slots:
+            return BitMap64()
+        positions = self._own(slot)
         positions &= waiting
         positions -= done
         if not positions:
@@ -94,11 +108,11 @@ class DueIndex:
         chosen = BitMap64(positions)
         later = Slot(SECOND_MS, until_ms // SECOND_MS)
         self._drop(slot, chosen)
-        self._slots.setdefault(later, BitMap64()).update(chosen)
+        self._own(later).update(chosen)
 
     def _drop(self, slot: Slot, positions: BitMap64) -> None:
-        held = self._slots.get(slot)
-        if held is not None:
+        if slot in self._slots:
+            held = self._own(slot)
             held -= positions
             if not held:
                 del self._slots[slot]
@@ -109,7 +123,7 @@ class DueIndex:
         over = self.over(at_ms)
         if len(over) > OVER_MAX:
             merged = BitMap64.union(*(self._slots.pop(slot) for slot in over))
-            self._slots.setdefault(Slot(SECOND_MS, at_ms // SECOND_MS - 1), BitMap64()).update(merged)
+            self._own(Slot(SECOND_MS, at_ms // SECOND_MS - 1)).update(merged)
 
     def tidy(self, waiting: BitMap64) -> None:
         """Forget what waits no more, once that is much."""
@@ -119,6 +133,13 @@ class DueIndex:
     def _keep(self, waiting: BitMap64) -> None:
         for slot in list(self._slots):
             self._left(slot, waiting, BitMap64())
+
+    def copy(self) -> DueIndex:
+        """The index as it is now, to be dumped; no position is copied before its slot is changed."""
+        copied = DueIndex()
+        copied._slots = self._slots.copy()
+        self._shared = set(self._slots)
+        return copied
 
     def dump(self, waiting: BitMap64) -> list[list[Any]]:
         """What waits, as JSON values."""

@@ -82,6 +82,13 @@ class Group:
         """Whether nothing but its name would be lost with it."""
         return not self.members and not self.offsets and not self.locks
 
+    def copy(self) -> Group:
+        """The group as it is now, to be dumped."""
+        copied = Group(self.name, self.generation, self.resets)
+        copied.model, copied.members, copied.locks = self.model, self.members.copy(), self.locks.copy()
+        copied.offsets = {topic: offsets.copy() for topic, offsets in self.offsets.items()}
+        return copied
+
     def find_offset(self, topic: str, queue_id: int) -> int | None:
         """The committed offset of a queue, or None."""
         return self.offsets.get(topic, {}).get(queue_id)
@@ -290,6 +297,13 @@ class GroupState:
                 self._move(group)
 
     # Keeping ---------------------------------------------------------------------------------
+
+    def copy(self) -> GroupState:
+        """All of it as it is now, to be dumped."""
+        copied = GroupState()
+        copied._generation, copied._resets = self._generation, self._resets
+        copied._groups = {name: group.copy() for name, group in self._groups.items()}
+        return copied
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, for a state frame or a snapshot."""

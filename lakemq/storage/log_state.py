@@ -3,6 +3,7 @@ and which log it is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from lakemq.model.errors import LogVersion
@@ -39,12 +40,18 @@ class LogState:
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, for a state frame or a snapshot."""
-        return {
-            "log": self.identity.dump(),
-            "topics": self.topics.dump(),
-            "routing": self.routing.dump(),
-            "groups": self.groups.dump(),
-            "sinks": self.sinks.dump(),
+        return self.freeze()()
+
+    def freeze(self) -> Callable[[], dict[str, Any]]:
+        """What makes the `dump` of the state as it is now, in any thread, whatever happens to it meanwhile."""
+        log, topics, sinks = self.identity.dump(), self.topics.dump(), self.sinks.dump()
+        routing, groups = self.routing.copy(), self.groups.copy()
+        return lambda: {
+            "log": log,
+            "topics": topics,
+            "routing": routing.dump(),
+            "groups": groups.dump(),
+            "sinks": sinks,
         }
 
     def restore(self, dumped: dict[str, Any]) -> None:

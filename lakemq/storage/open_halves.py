@@ -115,9 +115,22 @@ class OpenHalves:
         self.committed.remove_range(0, position)
         self.rolled_back.remove_range(0, position)
 
+    def copy(self) -> OpenHalves:
+        """All of it as it is now, to be dumped: the halves are the same, and may be resolved meanwhile."""
+        copied = OpenHalves()
+        copied._open = self._open.copy()
+        for origin, half in self._resolved.items():
+            copied._resolved[origin] = resolved = OpenHalf(
+                half.origin, half.cause, half.check_times, half.stored_ms, half.group
+            )
+            resolved.resolution, resolved.resolved_ms = half.resolution, half.resolved_ms
+        copied.committed, copied.rolled_back = self.committed.copy(), self.rolled_back.copy()
+        return copied
+
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values."""
         halves = self._open.values()
+        resolved = [self._resolved.get(half.origin) for half in halves]
         groups = {group: number for number, group in enumerate(sorted({half.group for half in halves}))}
         return {
             "open": [
@@ -126,8 +139,8 @@ class OpenHalves:
                 pack_numbers(half.check_times for half in halves),
                 pack_numbers(half.stored_ms for half in halves),
                 pack_numbers(groups[half.group] for half in halves),
-                pack_numbers(_RESOLUTIONS.index(half.resolution) for half in halves),
-                pack_numbers(half.resolved_ms for half in halves),
+                pack_numbers(_RESOLUTIONS.index(half.resolution) if half else 0 for half in resolved),
+                pack_numbers(half.resolved_ms if half else 0 for half in resolved),
             ],
             "groups": list(groups),
             "committed": pack(self.committed),

@@ -321,6 +321,14 @@ class Receipts:
             if not waiters.any and not waiters.ordered:
                 del self._waiters[key]
 
+    def copy(self) -> Receipts:
+        """All of it as it is now, to be dumped."""
+        copied = Receipts()
+        copied.out, copied.delayed = self.out.copy(), self.delayed.copy()
+        copied.subscriptions = {key: each.copy() for key, each in self.subscriptions.items()}
+        copied.issued, copied.acked, copied.nacked = self.issued.copy(), self.acked.copy(), self.nacked.copy()
+        return copied
+
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, for a state frame or a snapshot."""
         outs = self.out.values()

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakemq.storage.frame import ALIGNMENT, KIND_HOLE, KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, encode
+from lakemq.storage.large_json import to_json
 from lakemq.storage.log_state import LogState
 from lakemq.storage.mask import Payload
 from lakemq.storage.routing_state import CAUSE_MASK
@@ -17,7 +18,7 @@ from lakemq.storage.topics import TOPICS_TOPIC, TopicTable, says_something
 
 def encode_state(log: LogEpoch, state: dict[str, Any], position: int, store_time_ms: int) -> tuple[bytes, Payload]:
     """A state frame (`LogState.dump()`), as what stands before its payload, and the payload; `replay` reads it."""
-    payload = json.dumps(state, separators=(",", ":")).encode()
+    payload = b"".join(to_json(state))
     payload += b" " * (-len(payload) % ALIGNMENT)
     return encode(log, KIND_STATE, position, store_time_ms, 0, 0, [], b"", payload)
 

@@ -12,11 +12,13 @@ import json
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from crc32c import crc32c
 
 from lakemq.storage.frame import KIND_HOLE, KIND_MESSAGES, Meta
+from lakemq.storage.large_json import to_json
 
 _PREAMBLE = struct.Struct("<4sIIIIIQQQQ")
 _EXTENT = struct.Struct("<QQQQ")
@@ -164,30 +166,39 @@ class SegmentIndex:
 
     def dump(self, state: dict[str, Any]) -> list[bytes]:
         """The index file's content, with `state` (`LogState.dump()`) as of `covered_bytes`."""
+        return self.freeze()(state)
+
+    def freeze(self) -> Callable[[dict[str, Any]], list[bytes]]:
+        """What makes the `dump` of the index as it is now, in any thread, while frames are added."""
+        extent, frames, notes = self.extent(), len(self.positions), self.notes.copy()
+        queues = [(key, runs, runs.next_offset) for key, runs in self.queues.items()]
+        return lambda state: self._dump(extent, frames, queues, notes, state)
+
+    def _dump(
+        self,
+        extent: Extent,
+        frames: int,
+        queues: list[tuple[QueueKey, QueueRuns, int]],
+        notes: list[Note],
+        state: dict[str, Any],
+    ) -> list[bytes]:
         directory: list[list[object]] = []
-        arrays: list[bytes] = [self.positions.tobytes(), self.offsets.tobytes(), self.times.tobytes()]
-        for (topic, queue_id), runs in self.queues.items():
-            directory.append([topic, queue_id, runs.start_offset, runs.next_offset, len(runs.first_offsets)])
-            arrays += (runs.first_offsets.tobytes(), runs.frame_offsets.tobytes())
-        head = json.dumps(
-            {
-                "frames": len(self.positions),
-                "queues": directory,
-                "notes": self.notes,
-                "state": state,
-            },
-            separators=(",", ":"),
-        ).encode()
-        head += b" " * (-(len(head) + PREAMBLE_BYTES) % 8)
-        body_crc = 0
+        arrays = [numbers[:frames].tobytes() for numbers in (self.positions, self.offsets, self.times)]
+        for (topic, queue_id), runs, next_offset in queues:
+            count = bisect_left(runs.frame_offsets, extent.covered_bytes)
+            directory.append([topic, queue_id, runs.start_offset, next_offset, count])
+            arrays += (runs.first_offsets[:count].tobytes(), runs.frame_offsets[:count].tobytes())
+        head = to_json({"frames": frames, "queues": directory, "notes": notes, "state": state})
+        size = sum(map(len, head))
+        head.append(b" " * (-(size + PREAMBLE_BYTES) % 8))
+        packed = _EXTENT.pack(*extent)
+        head_crc, body_crc = crc32c(packed), 0
+        for part in head:
+            head_crc = crc32c(part, head_crc)
         for part in arrays:
             body_crc = crc32c(part, body_crc)
-        extent = _EXTENT.pack(*self.extent())
-        head_crc = crc32c(head, crc32c(extent))
-        preamble = _PREAMBLE.pack(
-            _MAGIC, _VERSION, len(head), head_crc, body_crc, crc32c(extent), *_EXTENT.unpack(extent)
-        )
-        return [preamble, head, *arrays]
+        sizes = size + len(head[-1]), head_crc, body_crc, crc32c(packed)
+        return [_PREAMBLE.pack(_MAGIC, _VERSION, *sizes, *extent), *head, *arrays]
 
 
 def load_extent(data: bytes) -> Extent:

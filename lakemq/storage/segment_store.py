@@ -19,6 +19,9 @@ from lakemq.storage.topics import Queue, TopicTable
 
 logger = logging.getLogger(__name__)
 
+Dump = Callable[[], list[bytes]]
+"""Makes the content of an index's file, as of when it was asked for. For any thread: it takes long where much waits."""
+
 
 class FrameLeftTorn(OSError):
     """A frame was written in part and can't be cut away: nothing may follow it."""
@@ -131,22 +134,23 @@ class SegmentStore:
         self.segments.append(segment)
         self.on_begin()
 
-    def dump_index(self, state: LogState) -> list[bytes]:
-        """The active segment's index as of now, as its file's content."""
+    def freeze_index(self, state: LogState) -> Dump:
+        """The active segment's index as of now."""
         index = self.active.index
         assert index is not None
-        return index.dump(state.dump())
+        dump_index, dump_state = index.freeze(), state.freeze()
+        return lambda: dump_index(dump_state())
 
-    def snapshot(self, segment: Segment, dump: list[bytes]) -> bool:
+    def snapshot(self, segment: Segment, dump: Dump) -> bool:
         """Write the segment's index file; returns whether that worked. Any thread may call it."""
         try:
-            self._files.replace(segment.index_path, dump, durable=False)
+            self._files.replace(segment.index_path, dump(), durable=False)
         except OSError as error:
             logger.warning("can't write the index of segment %s, recovery will scan more: %s", segment.path.name, error)
             return False
         return True
 
-    def seal(self, segment: Segment, dump: list[bytes]) -> None:
+    def seal(self, segment: Segment, dump: Dump) -> None:
         """Let go of what a segment that is written no more has in memory. Any thread may call it."""
         try:
             if self.snapshot(segment, dump):

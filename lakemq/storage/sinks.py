@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -102,7 +102,7 @@ class SinkState:
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, for a state frame or a snapshot."""
-        return {name: asdict(sink) for name, sink in self.by_name.items()}
+        return {name: {**vars(sink), "left": sink.left.copy()} for name, sink in self.by_name.items()}
 
     def restore(self, dumped: dict[str, Any]) -> None:
         """Become what `dump` said."""

@@ -36,6 +36,12 @@ class Cursor:
         """The first offset that isn't finished."""
         return min(self.out.min(), self.low) if self.out else self.low
 
+    def copy(self) -> Cursor:
+        """How far it is now, without what is out."""
+        copied = Cursor(self.source, self.queue_id)
+        copied.low, copied.resets, copied.ahead = self.low, self.resets, self.ahead.copy()
+        return copied
+
     def take(self, offset: int, low: int) -> None:
         """The offset was handed out, and all below `low` is done with."""
         if low > self.low:
@@ -166,6 +172,13 @@ class Subscription:
         """Wait for no retry copy at offsets `begin` ≤ o < `end` of the retry topic."""
         for waited in [each for each in self.waiting if begin <= each < end]:
             self.wait_no_more(waited)
+
+    def copy(self) -> Subscription:
+        """The place as it is now, to be dumped."""
+        copied = Subscription(self.group, self.topic)
+        copied.cursors = {key: each.copy() for key, each in self.cursors.items()}
+        copied.waiting = self.waiting.copy()
+        return copied
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, but for what is out."""

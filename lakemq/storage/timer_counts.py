@@ -40,6 +40,12 @@ class TimerCounts:
             heapq.heappop(self._heap)
         return self._heap[0] * BUCKET_MS if self._heap else None
 
+    def copy(self) -> TimerCounts:
+        """The counts as they are now, to be dumped."""
+        copied = TimerCounts()
+        copied._counts = self._counts.copy()
+        return copied
+
     def dump(self) -> list[str]:
         """All of it as JSON values: the buckets, and their counts."""
         return [pack_numbers(self._counts), pack_numbers(self._counts.values())]

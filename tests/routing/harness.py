@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -69,6 +69,7 @@ class RoutingHarness:
         self.receiver: Receiver
         self.last_state: dict[str, Any] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._frozen: tuple[Callable[[], dict[str, Any]], dict[str, Any]] | None = None
 
     # The broker's life -----------------------------------------------------------------------
 
@@ -266,6 +267,16 @@ class RoutingHarness:
         """The only queue of a system topic."""
         return self.broker.log.topics.queue(topic, 0)
 
+    def check_snapshot(self) -> None:
+        """A snapshot that is written later, in a thread, holds the state as it was when it was asked for."""
+        if self._frozen is not None:
+            dump, then = self._frozen
+            assert dump() == then
+        self._frozen = None
+        if self.is_open:
+            dump = self.broker.log.state.freeze()
+            self._frozen = dump, dump()
+
     @property
     def is_open(self) -> bool:
         """Whether there is a broker to work with."""
@@ -308,6 +319,10 @@ def _run_out(receipt: Message) -> Posted:
     return Posted(receipt.position, action, receipt.get("deliver_at_ms"))
 
 
+SETS = ("delays", "decided", "halves", "nacks", "dead", "redrives", "recalled")
+ENDED = ("committed", "rolled_back")
+
+
 def normal(state: RoutingState, min_position: int) -> dict[str, Any]:
     """The state as far as it follows from the log alone."""
     state.tidy(min_position)
@@ -315,6 +330,13 @@ def normal(state: RoutingState, min_position: int) -> dict[str, Any]:
     for name in ("timers", "moved", "nack_targets"):
         dumped[name] = sorted(zip(*map(unpack_numbers, dumped[name]), strict=True))
     dumped["transactions"]["open"] = sorted(zip(*map(unpack_numbers, dumped["transactions"]["open"]), strict=True))
+    receipts, transactions = dumped["receipts"], dumped["transactions"]
+    for sets, names in ((dumped, SETS), (receipts, ("issued", "acked", "nacked")), (transactions, ENDED)):
+        for name in names:  # a set may be written in more ways than one
+            sets[name] = list(unpack(sets[name]))
+    dumped["nacked"] = {group: list(unpack(text)) for group, text in dumped["nacked"].items()}
+    for subscription in receipts["subscriptions"]:
+        subscription["cursors"] = [[*cursor[:4], list(unpack(cursor[4]))] for cursor in subscription["cursors"]]
     # Which slots, that is another matter: they are sorted out at one time or another.
     dumped["dues"] = sorted(position for _, _, text in dumped["dues"] for position in unpack(text))
     assert dumped["dues"] == list(state.delays)

@@ -189,6 +189,10 @@ class RoutingMachine(RuleBasedStateMachine):
     # What must hold --------------------------------------------------------------------------
 
     @invariant()
+    def a_snapshot_is_of_one_moment(self) -> None:
+        self.harness.check_snapshot()
+
+    @invariant()
     def one_cause_has_one_effect(self) -> None:
         causes = Counter(m.get("cause") for m in self.everything() if m.get("cause") is not None)
         assert not [cause for cause, count in causes.items() if count > 1]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from lakemq.storage.due_index import DueIndex
+from lakemq.storage.due_index import SECOND_MS, DueIndex
 
 NOW = 1_700_000_000_000
 DAY = 24 * 3_600_000
@@ -96,3 +96,20 @@ def test_a_year_of_random_due_times_takes_a_few_hundred_slots_and_little_more_th
     together = DueIndex()
     together.add(0, [NOW + DAY] * count, NOW)
     assert len(json.dumps(together.dump(waiting))) < 2_000
+
+
+def test_a_copy_stays_as_it_is_whatever_happens_to_the_index() -> None:
+    """A snapshot is written from a copy by a thread, and copies no set that isn't changed."""
+    index, everything = DueIndex(), BitMap64(range(100))
+    index.add(0, [number * 500 for number in range(50)], 0)
+    index.add(50, [10_000_000 + number for number in range(20)], 0)
+    copied = index.copy()
+    then = copied.dump(everything)
+    (wide,) = [slot for slot, _ in index if slot.width_ms > SECOND_MS]
+    first, second, *_ = index.over(30_000)
+    index.add(70, [100, 600, 10_000_000], 0)
+    index.sort_out(wide, [(50, 10_000_000)])
+    index.put_off(first, [0, 1], 90_000)
+    assert index.some(second, BitMap64([2]), BitMap64(), 10) == [2]
+    assert index.count(30_000, BitMap64(), BitMap64()) == 0
+    assert copied.dump(everything) == then != index.dump(everything)

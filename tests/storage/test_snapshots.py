@@ -1,0 +1,89 @@
+"""Snapshots are of one moment, and the event loop makes no text of what waits."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakemq.storage import bitmaps, large_json, segment_index
+from lakemq.storage.large_json import PIECE_BYTES, to_base64, to_json
+from lakemq.storage.segment_index import load
+from tests.storage.conftest import MakeLog
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.binary().map(to_base64),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+    max_leaves=20,
+)
+
+
+@given(value=JSON, items_max=st.integers(1, 4), piece_bytes=st.integers(1, 9), step=st.integers(1, 3))
+def test_large_json_is_json(value: Any, items_max: int, piece_bytes: int, step: int) -> None:
+    with pytest.MonkeyPatch.context() as bounds:
+        bounds.setattr(large_json, "ITEMS_MAX", items_max)
+        bounds.setattr(large_json, "PIECE_BYTES", piece_bytes)
+        bounds.setattr(large_json, "STEP_BYTES", 3 * step)
+        assert b"".join(to_json(value)) == json.dumps(value, separators=(",", ":")).encode()
+
+
+@given(data=st.binary(max_size=100), step=st.integers(1, 5))
+def test_base64_is_the_same_in_steps(data: bytes, step: int) -> None:
+    whole = to_base64(data)
+    with pytest.MonkeyPatch.context() as bounds:
+        bounds.setattr(large_json, "STEP_BYTES", 3 * step)
+        assert to_base64(data) == whole
+
+
+def test_no_piece_is_larger_than_it_may_be() -> None:
+    value = {"a": to_base64(bytes(5 * PIECE_BYTES)), "b": list(range(PIECE_BYTES)), "c": ["x" * 100] * 50_000}
+    pieces = to_json(value)
+    assert max(map(len, pieces)) < 3 * PIECE_BYTES
+    assert json.loads(b"".join(pieces)) == value
+
+
+def test_the_loop_makes_no_text_of_what_a_snapshot_holds(make_log: MakeLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 10 million waiting messages it was held up for seconds, each 30 seconds."""
+    harness = make_log(snapshot_bytes=1024)
+    harness.put_topic("a")
+    harness.flush()
+    threads: set[int] = set()
+
+    def note(work: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*arguments: Any) -> Any:
+            threads.add(threading.get_ident())
+            return work(*arguments)
+
+        return noting
+
+    monkeypatch.setattr(bitmaps, "to_base64", note(to_base64))
+    monkeypatch.setattr(segment_index, "to_json", note(to_json))
+    for _ in range(3):
+        harness.append("a", 0, b"x" * 5_000)
+        harness.flush()
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def test_a_snapshot_is_of_the_moment_when_it_was_asked_for(make_log: MakeLog) -> None:
+    harness = make_log()
+    harness.put_topic("a")
+    harness.append("a", 0, b"1", b"2")
+    index, state = harness.log.active_index, harness.log.state
+    freeze_index, freeze_state = index.freeze(), state.freeze()
+    then = json.loads(json.dumps(state.dump())), index.extent()
+    harness.append("a", 0, b"3")
+    harness.append("a", 1, b"4")
+    harness.put_topic("b")
+    harness.append("b", 0, b"5")
+    harness.delete_topic("a")
+    loaded = load(b"".join(freeze_index(freeze_state())))
+    assert (loaded.state, loaded.extent()) == then
+    assert list(loaded.queues["a", 0].first_offsets) == [0]
+    assert loaded.queues["a", 0].next_offset == 2
+    assert ("a", 1) not in loaded.queues
