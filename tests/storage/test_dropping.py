@@ -17,6 +17,8 @@ from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness, Message
 
 DROPS: dict[str, object] = {"when_full": "drop_oldest", "log_bytes_max": 3 * MIB}
+SYNCS = [f"storage.dropped.Dropped._write: {kind}" for kind in ("replace.sync", "replace.sync_dir")]
+SYNC_OF_REMOVAL = "storage.dropped.Dropped._write: sync_dir"
 
 
 def fill(harness: LogHarness, segments: int = 5) -> list[int]:
@@ -168,14 +170,55 @@ def test_power_cut_at_any_call_of_a_drop_leaves_no_gap_that_nobody_knows(machine
         machine.check(number)
 
 
-@pytest.mark.parametrize("kind", ["replace.sync", "replace.sync_dir"])
-def test_without_either_sync_a_gap_may_be_unknown(machine: Machine, kind: str) -> None:
-    site = f"storage.dropped.Dropped._write: {kind}"
+@pytest.mark.parametrize("site", SYNCS)
+def test_without_either_sync_a_gap_may_be_unknown(machine: Machine, site: str) -> None:
     assert site in machine.run(0, None).sites
     for seed in range(200):
         machine.run(seed, 2 + seed % 20, site)
         try:
             machine.check(seed)
+        except AssertionError:
+            return
+    pytest.fail("nobody noticed")
+
+
+def forget_what_a_crash_left(kept: Path, folder: Path, seed: int, die_at: int | None, skipped: str | None) -> int:
+    """What a crash left in the file is in the lake now, and leaves the log as such, while the machine dies; how many
+    calls that takes. Raises `AssertionError` when any of it counts as dropped."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(kept, folder)
+    harness = LogHarness(folder, **DROPS)
+    harness.files = files = LossyFiles(folder, seed)  # pyright: ignore[reportAttributeAccessIssue]
+    harness.open()
+    files.skipped_site = skipped
+    files.calls, files.die_at = 0, die_at
+    harness.log.retention.certain_position = harness.log.next_position
+    harness.clock.time_ms += 100 * HOUR_MS
+    with suppress(OSError):
+        harness.log.retain()
+    harness.crash()
+    files.cut_power()
+    harness = LogHarness(folder, **DROPS).open()
+    try:
+        is_right = harness.log.min_position == 0 or harness.log.retention.dropped.ranges == []
+        assert is_right, f"seed {seed}, call {die_at}"
+    finally:
+        harness.crash()
+    return files.calls
+
+
+def test_without_its_sync_what_a_crash_left_may_count_after_all(tmp_path: Path) -> None:
+    kept, folder = tmp_path / "kept", tmp_path / "data"
+    harness = LogHarness(kept, **DROPS).open()
+    bases = fill(harness)
+    harness.log.retention.dropped.add(0, bases[1])
+    harness.crash()
+    calls = forget_what_a_crash_left(kept, folder, 0, None, None)
+    for number in range(1, calls + 1):
+        forget_what_a_crash_left(kept, folder, number, number, None)
+    for seed in range(300):
+        try:
+            forget_what_a_crash_left(kept, folder, seed, 1 + seed % calls, SYNC_OF_REMOVAL)
         except AssertionError:
             return
     pytest.fail("nobody noticed")

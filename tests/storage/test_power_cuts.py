@@ -13,6 +13,8 @@ import lakemq
 from tests.storage.ledger import Broken
 from tests.storage.needed_syncs import SCENES
 from tests.storage.power_cuts import count_calls, run_fault, run_rounds, run_seed
+from tests.storage.test_dropping import SYNC_OF_REMOVAL
+from tests.storage.test_dropping import SYNCS as DROPPING_SYNCS
 from tests.storage.test_repair_cuts import SYNCS as REPAIR_SYNCS
 
 pytestmark = pytest.mark.timeout(900)  # many starts: minutes on a machine that does much else
@@ -115,7 +117,7 @@ def test_every_sync_of_storage_and_gateway_is_shown_to_be_needed_or_listed() -> 
         module = ".".join(path.relative_to(package).with_suffix("").parts)
         if path.name != "files.py" and not module.startswith(ELSEWHERE):
             found |= {f"{module}.{name}" for name in _syncs_of(ast.parse(path.read_text()), "")}
-    shown = {_short(site) for site in (*CAUGHT, *SCENES, *REPAIR_SYNCS, *NOT_CAUGHT)}
+    shown = {_short(site) for site in (*CAUGHT, *SCENES, *REPAIR_SYNCS, *DROPPING_SYNCS, SYNC_OF_REMOVAL, *NOT_CAUGHT)}
     assert sorted(found - shown) == []
     assert sorted(shown - found) == []
 
