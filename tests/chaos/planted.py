@@ -28,6 +28,7 @@ from lakemq.storage.group_state import GroupState
 from lakemq.storage.positions import Reserved
 from lakemq.storage.recovery import list_segments
 from lakemq.storage.scan import scan
+from lakemq.storage.segment import Segment
 from lakemq.storage.topics import TopicTable
 from lakemq.testing.clocks import FileClock
 
@@ -123,10 +124,14 @@ def receipts(_: Path) -> None:
     Acknowledger.status_of_other = lambda self, receipt: OK
 
 
+def _segments(directory: Path) -> list[Segment]:
+    """Those of a log that may not have begun yet."""
+    return list_segments(Files(), directory) if directory.is_dir() else []
+
+
 def frame(directory: Path) -> None:
     """A start drops the log's last frames, though they are whole."""
-    files = Files()
-    for segment in list_segments(files, directory)[-1:]:
+    for segment in _segments(directory)[-1:]:
         frames = [(at, meta) for at, meta, _ in scan(segment, 0, segment.path.stat().st_size)]
         if len(frames) > DROPPED_FRAMES:
             os.truncate(segment.path, frames[-DROPPED_FRAMES][0])
@@ -154,7 +159,7 @@ def sync(_: Path) -> None:
 
 def refuse(directory: Path) -> None:
     """It starts once only."""
-    if list_segments(Files(), directory):
+    if _segments(directory):
         sys.exit("it does not start again")
 
 

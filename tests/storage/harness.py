@@ -200,7 +200,13 @@ class LogHarness:
         stored: list[Stored] = []
         while len(self.log.segments) == segments:
             stored.append(self.append(topic, queue_id, incompressible(len(stored), 300_000)))
+        self.wait_until_sealed()
         return stored
+
+    def wait_until_sealed(self) -> None:
+        """Let the threads write the indexes of the segments that are written no more."""
+        while any(segment.sealing for segment in self.log.segments):
+            self.run(asyncio.sleep(0.001))
 
     # Reading ---------------------------------------------------------------------------------
 

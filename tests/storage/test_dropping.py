@@ -29,6 +29,7 @@ def fill(harness: LogHarness, segments: int = 5) -> list[int]:
     harness.append("a", 0, b"the last one")
     harness.settle()
     harness.flush()
+    harness.wait_until_sealed()
     return [segment.base_position for segment in harness.log.segments]
 
 

@@ -25,7 +25,7 @@ def test_reads_that_the_disk_refuses_cost_nothing_and_are_told_with_a_code(tmp_p
 def _seal_first(harness: LogHarness) -> None:
     harness.append("a", 0, b"message")
     harness.roll("a")
-    harness.settle()
+    harness.wait_until_sealed()
     harness.log.segments[0].index_path.unlink()
 
 
