@@ -53,10 +53,14 @@ def test_a_bug_that_is_planted_in_a_gateway_is_found(
     forks: ForkServer,
 ) -> None:
     monkeypatch.setenv("PLANTED_BUGS", bugs)
-    with Recorder() as recorder:
-        run = Run(tmp_path / "data", recorder, SEED, faults, workers, MODULE, forks)
-        found = run.run(0, faults_min=len(faults), settle_s=0).findings
-    assert kinds <= kinds_of(found), "\n".join(map(str, found[:10]))
+    found: set[Kind] = set()
+    for seed in range(SEED, SEED + SEEDS_MAX):  # what a client has done by the time of a fault is by chance
+        with Recorder() as recorder:
+            run = Run(tmp_path / str(seed), recorder, seed, faults, workers, MODULE, forks)
+            found |= kinds_of(run.run(0, faults_min=len(faults), settle_s=0).findings)
+        if kinds <= found:
+            return
+    pytest.fail(f"not found: {kinds - found}")
 
 
 with_power = pytest.mark.skipif(why_not() is not None, reason=f"no power can be cut here: {why_not()}")
