@@ -130,10 +130,17 @@ class Connection(HttpToolsProtocol):
         head, _, wanted = repeated
         if not data.startswith(head) or not self._is_between or self.flow.write_paused:
             return False
-        cycle = QuickCycle(self)
-        if not self.quick.serve(cycle, wanted, data[len(head) :]):
+        if not self._serve_quickly(wanted, data[len(head) :]):
             return False
         self._number += 1
+        return True
+
+    def _serve_quickly(self, wanted: Wanted, body: bytes) -> bool:
+        """Serve the request without ASGI; False when it has to go the long way."""
+        cycle = QuickCycle(self)
+        if not self.quick.serve(cycle, wanted, body):
+            return False
+        self._begun = True
         self.cycle = cycle  # pyright: ignore[reportAttributeAccessIssue]  pipelined requests wait for it
         self._running = cycle
         return True
@@ -288,14 +295,10 @@ class Connection(HttpToolsProtocol):
         held = self._held
         if held is not None:
             body = held[0] if len(held) == 1 else b"".join(held)
-            cycle = QuickCycle(self)
             wanted = self.quick.look(self.url, self.headers)
-            if wanted is not None and self.quick.serve(cycle, wanted, body):
+            if wanted is not None and self._serve_quickly(wanted, body):
                 self._held = None
                 self._remember(wanted, body)
-                self._begun = True
-                self.cycle = cycle  # pyright: ignore[reportAttributeAccessIssue]  pipelined requests wait for it
-                self._running = cycle
                 return
             self._go_the_long_way()
         if not self._upgrading:

@@ -17,7 +17,9 @@ from lakemq.model.errors import MessageNotFound
 MESSAGE_ID_PATTERN = r"([A-Za-z0-9_-]{1,63})[.]([0-9a-f]{12}-[1-9][0-9]{0,9})[.](0|[1-9][0-9]{0,18})"
 POSITION_DIGITS_MAX = 19
 NONCE_DIGITS = 16
-NONCE_PATTERN = rf"-[0-9a-f]{{{NONCE_DIGITS}}}"
+_DIGITS_PATTERN = rf"[0-9a-f]{{{NONCE_DIGITS}}}"
+NONCE_PATTERN = f"-{_DIGITS_PATTERN}"
+_NONCE = re.compile(_DIGITS_PATTERN)
 _BEGIN = re.compile(MESSAGE_ID_PATTERN)
 _MESSAGE_ID = re.compile(MESSAGE_ID_PATTERN + r"\Z")
 _BROKER = re.compile(r"[A-Za-z0-9_-]{1,63}\Z")
@@ -58,7 +60,7 @@ def with_nonce(message_id: str, nonce: str) -> str:
 def split_nonce(text: str) -> tuple[str, str]:
     """`(message id, nonce)` of a receipt or a transaction's id; of any other text all of it, and no nonce."""
     message_id, _, nonce = text.rpartition("-")
-    return (message_id, nonce) if len(nonce) == NONCE_DIGITS and nonce.isalnum() else (text, "")
+    return (message_id, nonce) if _NONCE.fullmatch(nonce) else (text, "")
 
 
 def broker_of_id(text: str) -> str | None:

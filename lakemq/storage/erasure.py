@@ -279,6 +279,4 @@ class Eraser:
 def remove_scratch(files: Files, directory: Path) -> None:
     """Remove what was being written in a segment's place when a crash came."""
     suffixes = (SCRATCH, SCRATCH_INDEX, stand_in.SCRATCH, stand_in.SCRATCH_INDEX, repair.SCRATCH)
-    for name in files.names(directory):
-        if name.removesuffix(".tmp").endswith(suffixes):
-            files.remove(directory / name)
+    files.remove_ending(directory, (*suffixes, *(f"{suffix}.tmp" for suffix in suffixes)))

@@ -123,6 +123,12 @@ class Files:
             return False
         return True
 
+    def remove_ending(self, directory: Path, suffixes: str | tuple[str, ...]) -> None:
+        """Remove the files in the directory whose names end so."""
+        for name in self.names(directory):
+            if name.endswith(suffixes):
+                self.remove(directory / name)
+
     def boot_id(self) -> str:
         """Names this run of the machine: as long as it stays, what was written is there, on disk or not."""
         try:

@@ -89,13 +89,6 @@ class IdempotencyTable:
             raise IdempotencyMismatch("this Idempotency-Key was used before, with another payload")
         return note
 
-    def find(self, key: Key, reader: Reader, now_ms: int) -> Stored | None:
-        """The first result of the same request, or None, also when retention took its messages. Raises what `known` and
-        `read_result` do."""
-        note = self.known(key, now_ms)
-        plan = None if note is None else plan_result(note, reader)
-        return None if note is None or plan is None else read_result(note, plan, reader)
-
 
 def plan_result(note: Note, reader: Reader) -> PositionPlan | None:
     """What to read for the result of the request; None when its messages have left the log."""

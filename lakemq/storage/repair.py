@@ -279,7 +279,7 @@ def _repair(files: Files, directory: Path, segments: list[Segment]) -> _Repair:
             repair.put_in_place(directory)
     except BaseException:
         with suppress(OSError):
-            _drop_scratch(files, directory)
+            files.remove_ending(directory, SCRATCH)
         raise
     finally:
         repair.close()
@@ -292,12 +292,6 @@ def _repair(files: Files, directory: Path, segments: list[Segment]) -> _Repair:
     return repair
 
 
-def _drop_scratch(files: Files, directory: Path) -> None:
-    for name in files.names(directory):
-        if name.endswith(SCRATCH):
-            files.remove(directory / name)
-
-
 def repair_log(data_dir: Path, files: Files | None = None) -> Repaired:
     """Repair the log of a gateway that isn't running. Raises `LogInUse`, `LakemqError`, `OSError`.
 
@@ -307,7 +301,7 @@ def repair_log(data_dir: Path, files: Files | None = None) -> Repaired:
     directory = commit_log_dir(data_dir)
     lock = DirectoryLock(files, data_dir, "lakemq log repair")
     try:
-        _drop_scratch(files, directory)
+        files.remove_ending(directory, SCRATCH)
         segments = list_segments(files, directory)
         if not segments:
             raise LakemqError(f"the log in {data_dir} has no segments")

@@ -14,6 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 
 from lakemq.jobs.log_client import LogClient, Subscription
 from lakemq.jobs.source_columns import COLUMNS, arrow_schema_of, log_columns, to_batch
+from lakemq.settings import MIB
 from lakemq.storage.lake.log_marks import log_identifier
 from lakemq.storage.lake.prove import prove
 
@@ -25,6 +26,13 @@ STATISTICS = {
     "consume_queue": "topic,queue_id,queue_offset,broker,position,store_time",
     "message_index": "topic,key,broker,position,store_time",
 }
+DROPS: dict[str, object] = {
+    "storage__segment_bytes": MIB,
+    "storage__log_bytes_max": 4 * MIB,
+    "storage__when_full": "drop_oldest",
+    "storage__compression": "none",
+}
+"""Options of a gateway whose log is soon full, and then lets go of what no lake holds."""
 
 
 class Lake:

@@ -10,16 +10,11 @@ import pytest
 
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, produce, pull, pull_all, put_topic
-from tests.gateway.lakes import Lake
+from tests.gateway.lakes import DROPS, Lake
 from tests.gateway.receiving import ack, receive
 from tests.gateway.routing import begin, nack, position, resolve, wait_until
 
-MIB = 2**20
-OPTIONS: dict[str, Any] = {
-    "storage__segment_bytes": MIB,
-    "storage__log_bytes_max": 4 * MIB,
-    "storage__when_full": "drop_oldest",
-    "storage__compression": "none",
+OPTIONS: dict[str, Any] = DROPS | {
     "storage__cache_bytes": 0,
     "transactions__halves_bytes_max": 0,
     "transactions__timeout_ms": 600_000,

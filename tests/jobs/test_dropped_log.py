@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -19,20 +18,13 @@ from lakemq.model.errors import LogReplaced
 from lakemq.settings import Lake, Settings
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http import connect, produce, put_topic
+from tests.gateway.lakes import DROPS
 from tests.jobs.lake_checks import broker_of, rows_of, wait_until_compacted
-
-MIB = 2**20
-OPTIONS: dict[str, Any] = {
-    "storage__segment_bytes": MIB,
-    "storage__log_bytes_max": 4 * MIB,
-    "storage__when_full": "drop_oldest",
-    "storage__compression": "none",
-}
 
 
 @pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
-    with start_gateway(tmp_path / "log", lake__dir=tmp_path / "lake", **OPTIONS) as gateway:
+    with start_gateway(tmp_path / "log", lake__dir=tmp_path / "lake", **DROPS) as gateway:
         yield gateway
 
 

@@ -7,13 +7,21 @@ from asyncio import gather
 import pytest
 
 from lakemq.model.errors import IdempotencyMismatch
-from lakemq.storage.appends import Stored
-from lakemq.storage.idempotency import LARGE_BYTES, IdempotencyTable, make_key
+from lakemq.storage.appends import Key, Stored
+from lakemq.storage.idempotency import LARGE_BYTES, IdempotencyTable, make_key, plan_result, read_result
+from lakemq.storage.reader import Reader
 from lakemq.storage.rows import make_row
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness
 
 WINDOW_MS = 600_000
+
+
+def _find(table: IdempotencyTable, key: Key, reader: Reader, now_ms: int) -> Stored | None:
+    """The first result of the same request, as a producer looks for it."""
+    note = table.known(key, now_ms)
+    plan = None if note is None else plan_result(note, reader)
+    return None if note is None or plan is None else read_result(note, plan, reader)
 
 
 def _table(harness: LogHarness, window_ms: int = WINDOW_MS, keys_max: int = 1000) -> IdempotencyTable:
@@ -27,10 +35,10 @@ def _table(harness: LogHarness, window_ms: int = WINDOW_MS, keys_max: int = 1000
 def test_same_request_is_answered_with_the_first_result(harness: LogHarness) -> None:
     table = _table(harness)
     key = make_key("a", "k", b"payload")
-    assert table.find(key, harness.reader, harness.clock.now_ms()) is None
+    assert _find(table, key, harness.reader, harness.clock.now_ms()) is None
     stored = harness.append("a", 1, b"1", b"2", key=key)
     harness.append("a", 1, b"3")
-    assert table.find(key, harness.reader, harness.clock.now_ms()) == stored
+    assert _find(table, key, harness.reader, harness.clock.now_ms()) == stored
 
 
 @pytest.mark.parametrize("size", [1, LARGE_BYTES - 1, LARGE_BYTES, 10 * LARGE_BYTES])
@@ -45,13 +53,13 @@ def test_key_with_another_payload_is_a_mismatch(harness: LogHarness) -> None:
     harness.append("a", 1, b"1", key=make_key("a", "k", b"payload"))
     for payload in ((b"other",), (b"pay", b"load"), (b"payload", b"")):
         with pytest.raises(IdempotencyMismatch):
-            table.find(make_key("a", "k", *payload), harness.reader, harness.clock.now_ms())
+            _find(table, make_key("a", "k", *payload), harness.reader, harness.clock.now_ms())
 
 
 def test_key_is_the_topics_own(harness: LogHarness) -> None:
     table = _table(harness)
     harness.append("a", 1, b"1", key=make_key("a", "k", b"payload"))
-    assert table.find(make_key("b", "k", b"payload"), harness.reader, harness.clock.now_ms()) is None
+    assert _find(table, make_key("b", "k", b"payload"), harness.reader, harness.clock.now_ms()) is None
 
 
 @pytest.mark.parametrize("way", ["kill", "stop", "roll"])
@@ -65,10 +73,10 @@ def test_keys_survive_a_restart(harness: LogHarness, way: str) -> None:
     harness.open()
     table = _table(harness)
     now_ms = harness.clock.now_ms()
-    assert table.find(make_key("a", "k1", b"payload"), harness.reader, now_ms) == first
-    assert table.find(make_key("a", "k2", b"payload"), harness.reader, now_ms) == second
+    assert _find(table, make_key("a", "k1", b"payload"), harness.reader, now_ms) == first
+    assert _find(table, make_key("a", "k2", b"payload"), harness.reader, now_ms) == second
     with pytest.raises(IdempotencyMismatch):
-        table.find(make_key("a", "k2", b"other"), harness.reader, now_ms)
+        _find(table, make_key("a", "k2", b"other"), harness.reader, now_ms)
 
 
 def test_requests_that_share_a_frame_keep_their_own_results(harness: LogHarness) -> None:
@@ -82,10 +90,10 @@ def test_requests_that_share_a_frame_keep_their_own_results(harness: LogHarness)
         )
 
     results = harness.run(store())
-    assert [table.find(key, harness.reader, harness.clock.now_ms()) for key in keys] == results
+    assert [_find(table, key, harness.reader, harness.clock.now_ms()) for key in keys] == results
     harness.reopen()
     table = _table(harness)
-    assert [table.find(key, harness.reader, harness.clock.now_ms()) for key in keys] == results
+    assert [_find(table, key, harness.reader, harness.clock.now_ms()) for key in keys] == results
 
 
 def test_key_is_forgotten_after_the_window(harness: LogHarness) -> None:
@@ -93,11 +101,11 @@ def test_key_is_forgotten_after_the_window(harness: LogHarness) -> None:
     key = make_key("a", "k", b"payload")
     stored = harness.append("a", 1, b"1", key=key)
     harness.clock.time_ms += WINDOW_MS
-    assert table.find(key, harness.reader, harness.clock.now_ms()) == stored
+    assert _find(table, key, harness.reader, harness.clock.now_ms()) == stored
     harness.clock.time_ms += 1
-    assert table.find(key, harness.reader, harness.clock.now_ms()) is None
+    assert _find(table, key, harness.reader, harness.clock.now_ms()) is None
     harness.reopen()
-    assert _table(harness).find(key, harness.reader, harness.clock.now_ms()) is None
+    assert _find(_table(harness), key, harness.reader, harness.clock.now_ms()) is None
 
 
 def test_key_used_again_after_the_window_counts_anew(harness: LogHarness) -> None:
@@ -108,9 +116,9 @@ def test_key_used_again_after_the_window_counts_anew(harness: LogHarness) -> Non
     second = harness.append("a", 1, b"1", key=key)
     harness.clock.time_ms += WINDOW_MS
     table.expire(harness.clock.now_ms())
-    assert table.find(key, harness.reader, harness.clock.now_ms()) == second
+    assert _find(table, key, harness.reader, harness.clock.now_ms()) == second
     table.expire(harness.clock.now_ms() + 1)
-    assert table.find(key, harness.reader, harness.clock.now_ms()) is None
+    assert _find(table, key, harness.reader, harness.clock.now_ms()) is None
 
 
 def test_oldest_key_is_forgotten_early_when_there_are_too_many(harness: LogHarness) -> None:
@@ -118,7 +126,7 @@ def test_oldest_key_is_forgotten_early_when_there_are_too_many(harness: LogHarne
     keys = [make_key("a", f"k{number}", b"payload") for number in range(5)]
     for key in keys:
         harness.append("a", 1, b"1", key=key)
-    found = [table.find(key, harness.reader, harness.clock.now_ms()) is not None for key in keys]
+    found = [_find(table, key, harness.reader, harness.clock.now_ms()) is not None for key in keys]
     assert found == [False, False, True, True, True]
     assert table.forgotten_early == 2
 
@@ -134,4 +142,4 @@ def test_key_is_forgotten_when_retention_took_its_messages(make_log: MakeLog) ->
     harness.log.retention.certain_position = harness.log.next_position
     harness.clock.time_ms += 1
     assert harness.log.retain() == 1
-    assert table.find(key, harness.reader, harness.clock.now_ms()) is None
+    assert _find(table, key, harness.reader, harness.clock.now_ms()) is None

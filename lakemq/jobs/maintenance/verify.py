@@ -131,9 +131,8 @@ class _Broker:
         try:
             holes = holes_of_log(client, low, high, self._log_id)
         except LakemqError as error:
-            if (
-                isinstance(error, LogReplaced) or client.end().begin_position <= low
-            ):  # else the log has let go of it meanwhile
+            # Else the log has let go of it meanwhile.
+            if isinstance(error, LogReplaced) or client.end().begin_position <= low:
                 self._report.add(check="log", broker=self._broker, low=low, high=high, error=error.detail)
             return
         append_holes(self._work.lake, self._broker, holes, LOST)
