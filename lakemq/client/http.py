@@ -131,6 +131,7 @@ class HttpClient:
             min_offset=answer["min_offset"],
             max_offset=answer["max_offset"],
             messages=tuple(decode_message(entry) for entry in answer["messages"]),
+            holes=tuple((begin, end) for begin, end in answer.get("holes", ())),
         )
 
     def pull_table(

@@ -79,9 +79,11 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Pulled(Cursor):
-    """Messages of one queue, by offset."""
+    """Messages of one queue, by offset. `holes`: the ranges of offsets, as begin and end, that were passed and hold
+    no message any more."""
 
     messages: tuple[Message, ...]
+    holes: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

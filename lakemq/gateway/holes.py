@@ -26,6 +26,13 @@ def positions_without(slices: Sequence[Slice], begin: int, end: int) -> list[Ran
     return list(_between(((part.first_position, part.first_position + part.count) for part in slices), begin, end))
 
 
+def joined(before: Sequence[Range], after: Sequence[Range]) -> list[Range]:
+    """Ranges, and those that come after them: what touches there is one."""
+    if before and after and before[-1][1] == after[0][0]:
+        return [*before[:-1], (before[-1][0], after[0][1]), *after[1:]]
+    return [*before, *after]
+
+
 def to_header(holes: Sequence[Range]) -> bytes:
     """The ranges as a header has them: first and last, `3-7,9-9`; `more` ends it where there are too many."""
     shown = [f"{first}-{after - 1}" for first, after in holes[:HEADER_RANGES_MAX]]

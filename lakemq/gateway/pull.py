@@ -25,7 +25,7 @@ from lakemq.gateway.broker import Broker, finish
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.gaps import Gap
 from lakemq.gateway.gate import Client
-from lakemq.gateway.holes import Range, offsets_without, to_header
+from lakemq.gateway.holes import Range, joined, offsets_without, to_header
 from lakemq.gateway.problems import Answer
 from lakemq.gateway.scan import LIGHT_BYTES, LIGHT_ROWS, SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
 from lakemq.gateway.slices import first_of
@@ -63,7 +63,7 @@ class Pulled(NamedTuple):
     answer: tuple[Answer, int] | None = None
     """The answer, and how many messages it has."""
     gone: Sequence[Range] = ()
-    """Offsets that were looked at and hold no message any more."""
+    """Offsets that were passed and hold no message any more."""
 
 
 class Puller:
@@ -83,7 +83,9 @@ class Puller:
         pull = await self._parse(query, choose_media(accept), client_of(scope))
         queue = self._queue(topic, queue_text)
         pulled = await self._pull(queue, pull, receive)
-        answer, count = pulled.answer or self._answer(queue, self._cold.known_min_offset(queue), pulled, pull)
+        answer, count = pulled.answer or self._answer(
+            queue, self._cold.known_min_offset(queue), pulled, pull, pulled.slices
+        )
         counters = self._broker.counters
         counters.messages_out += count
         counters.bytes_out += len(answer.body)
@@ -120,13 +122,14 @@ class Puller:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + pull.wait_ms / 1000
         scanned, spent_s, gone = 0, 0.0, False
+        holes: list[Range] = []
         while True:
             arrival: asyncio.Future[None] = loop.create_future()
-            offset = queue.after_gap(offset)
+            offset, holes = _step_over(queue, offset, holes)
             if offset < queue.next_offset:
                 begun = loop.time()
                 try:
-                    found = await self._scan(queue, offset, pull)
+                    found = await self._scan(queue, offset, pull, holes)
                 except PositionGone:
                     # Retention was faster: what was planned is in the lake, if there is one.
                     if not gone and offset < queue.min_offset and offset >= await self._cold.min_offset(queue):
@@ -135,20 +138,21 @@ class Puller:
                     self._tell(queue, pull, queue.min_offset)
                     return Pulled("offset_out_of_range", max(offset, queue.min_offset), [])
                 self._tell_gone(queue, pull, found)
+                holes = joined(holes, found.gone)
                 scanned += found.next_offset - offset
                 offset = found.next_offset
                 if found.slices or found.answer:
-                    return found
+                    return found._replace(gone=holes)
                 spent_s += loop.time() - begun
                 if scanned < SCANNED_MAX and spent_s < SCAN_S_MAX:
                     continue
                 scanned = SCANNED_MAX
             left = deadline - loop.time()
             if left <= 0 or self._broker.stopping or scanned >= SCANNED_MAX:
-                return Pulled("no_matched_message" if scanned else "no_new_message", offset, [])
+                return Pulled("no_matched_message" if scanned else "no_new_message", offset, [], gone=holes)
             await self._wait(queue, arrival, left, receive)
             if queue in self._log.topics.deleted:
-                return Pulled("no_new_message", offset, [])
+                return Pulled("no_new_message", offset, [], gone=holes)
 
     def _tell(self, queue: Queue, pull: Pull, begin: int) -> None:
         """The queue begins after what the pull, maybe a group's, asks for."""
@@ -173,14 +177,14 @@ class Puller:
             queue.waiters.discard(arrival)
             client.cancel()
 
-    async def _scan(self, queue: Queue, offset: int, pull: Pull) -> Pulled:
-        """The next matching messages, maybe none of those looked at, and the offset to go on with. Raises
-        `PositionGone`, `LogDamaged`, `LakeUnreadable`."""
+    async def _scan(self, queue: Queue, offset: int, pull: Pull, holes: list[Range]) -> Pulled:
+        """The next matching messages, maybe none of those looked at, and the offset to go on with. `holes`: those
+        that the pull has passed before. Raises `PositionGone`, `LogDamaged`, `LakeUnreadable`."""
         bytes_max = self._broker.settings.gateway.pull_bytes_max
         wanted = pull.messages_max
         step = wanted if pull.selector.everything else max(wanted, SCAN_STEP)
         if offset < queue.min_offset:
-            return await self._scan_cold(queue, offset, pull, step)
+            return await self._scan_cold(queue, offset, pull, step, holes)
         plan = self._reader.plan(queue, offset, step, bytes_max)
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
@@ -195,12 +199,12 @@ class Puller:
         def carry_out() -> Pulled:
             found, end = self._reader.read_up_to(plan, bytes_max)
             slices, reached = _select(found, pull, end)
-            answer = self._write(queue, begin, "found", reached, slices, pull) if slices else None
-            return Pulled("found", reached, [], answer, offsets_without(found, offset, reached))
+            pulled = Pulled("found", reached, [], gone=offsets_without(found, offset, reached))
+            return self._answered(queue, begin, pulled, slices, pull, holes)
 
         return await self._broker.answering.run_for(pull.client)(carry_out)
 
-    async def _scan_cold(self, queue: Queue, offset: int, pull: Pull, step: int) -> Pulled:
+    async def _scan_cold(self, queue: Queue, offset: int, pull: Pull, step: int, holes: list[Range]) -> Pulled:
         """`_scan` of what has left the log. What is read is answered in the same thread at once: else what
         all clients have read would be in memory before the first is answered."""
         begin = self._cold.known_min_offset(queue)
@@ -210,8 +214,8 @@ class Puller:
             if not pull.selector.everything:
                 matches = [match for part in parts for match in pull.selector.matches(part)]
                 found, reached = first_of(matches, pull.messages_max, reached)
-            answer = self._write(queue, begin, "found", reached, found, pull) if found else None
-            return Pulled("found", reached, [], answer, offsets_without(parts, offset, reached))
+            pulled = Pulled("found", reached, [], gone=offsets_without(parts, offset, reached))
+            return self._answered(queue, begin, pulled, found, pull, holes)
 
         bytes_max = self._broker.settings.gateway.pull_bytes_max
         found = await self._cold.pull(queue, offset, step, bytes_max, finish, pull.client)
@@ -228,17 +232,27 @@ class Puller:
             return False
         return is_light(pull.selector, rows, size)
 
-    def _answer(self, queue: Queue, begin: int, pulled: Pulled, pull: Pull) -> tuple[Answer, int]:
-        return self._write(queue, begin, pulled.status, pulled.next_offset, pulled.slices, pull)
+    def _answered(
+        self,
+        queue: Queue,
+        begin: int,
+        pulled: Pulled,
+        slices: Sequence[Slice | ColdSlice],
+        pull: Pull,
+        holes: list[Range],
+    ) -> Pulled:
+        """What was found, its answer made, if it is anything. For any thread."""
+        if not slices:
+            return pulled
+        answer = self._answer(queue, begin, pulled._replace(gone=joined(holes, pulled.gone)), pull, slices)
+        return pulled._replace(answer=answer)
 
-    def _write(
-        self, queue: Queue, begin: int, status: str, next_offset: int, slices: Sequence[Slice | ColdSlice], pull: Pull
+    def _answer(
+        self, queue: Queue, begin: int, pulled: Pulled, pull: Pull, slices: Sequence[Slice | ColdSlice]
     ) -> tuple[Answer, int]:
-        """The answer, and how many messages it has."""
+        """The answer, and how many messages it has. For any thread."""
         ids, count = self._broker.ids, sum([part.count for part in slices])
-        media, holes = pull.media, list[Range]()
-        if pull.selector.everything and status != "offset_out_of_range":
-            holes = offsets_without(slices, pull.offset, next_offset)
+        media, holes, status, next_offset = pull.media, pulled.gone, pulled.status, pulled.next_offset
         if media == JSON:
             content: dict[str, Any] = {
                 "status": status,
@@ -261,6 +275,12 @@ class Puller:
         if holes:
             headers.append((b"lakemq-holes", to_header(holes)))
         return Answer(200, headers, body), count
+
+
+def _step_over(queue: Queue, offset: int, holes: list[Range]) -> tuple[int, list[Range]]:
+    """The offset, or the end of the gap that it is in, which is one of the holes then."""
+    after = queue.after_gap(offset)
+    return after, holes if after == offset else joined(holes, [(offset, after)])
 
 
 def _select(slices: list[Slice], pull: Pull, reached: int) -> tuple[list[Slice], int]:

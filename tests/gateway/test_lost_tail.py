@@ -43,6 +43,10 @@ def test_a_gap_is_said_and_no_lag(data_dir: Path) -> None:
         assert (second["next_offset"], second["holes"]) == (end + 1, [[32, end]])
         told = http.get(pull, params={"offset": 5}, headers={"accept": "application/x-ndjson"})
         assert told.headers["lakemq-holes"] == f"5-{end - 1}"
+        tagged = http.get(pull, params={"offset": 0, "tags": "none"}).json()
+        assert (tagged["messages"], tagged["next_offset"], tagged["holes"]) == ([], end + 1, [[1, end]])
+        received = http.post("/v1/groups/r/receive", json={"topic": "t", "wait_ms": 0}).json()
+        assert received["gaps"] == [{"topic": "t", "queue_id": 0, "begin": 1, "end": end}]
         log = http.get("/v1/log/messages", params={"from": 0, "to": 2**62})
         begin, last = map(int, log.headers["lakemq-holes"].split("-"))
         assert (first["messages"][0]["position"] < begin, last) == (True, placed["position"] - 1)

@@ -52,8 +52,9 @@ class PullOptions(TypedDict, total=False):
     """Whether polls commit, every 5 s, what earlier polls have returned, and `close` what all have.
     Default True."""
     on_gap: OnGap | None
-    """Called with queue, offset and next offset when a queue's messages between these are gone for good:
-    neither in the log nor in the lake. A warning is logged in any case."""
+    """Called with queue, offset and next offset, once for each stretch of offsets that is passed and holds no
+    message any more: erased, dropped, or lost with a log's tail. It runs where the client works, so it must be
+    quick and wait for nothing. A warning is logged in any case."""
 
 
 class PullConsumer:

@@ -36,8 +36,9 @@ class SimpleOptions(TypedDict, total=False):
     """Of one ordering key (or queue, where there is none) nothing more is handed out to the group while
     something is out. Default False."""
     on_gap: OnGap | None
-    """Called with queue, offset and next offset when a queue's messages between these are gone for good:
-    neither in the log nor in the lake. A warning is logged in any case."""
+    """Called with queue, offset and next offset, once for each stretch of offsets that is passed and holds no
+    message any more: erased, dropped, or lost with a log's tail. It runs where the client works, so it must be
+    quick and wait for nothing. A warning is logged in any case."""
 
 
 class SimpleConsumer:
@@ -152,7 +153,7 @@ class SimpleConsumer:
             timeout_s=wait_s + ANSWER_TIMEOUT_S,
         )
         for gap in answer.get("gaps", ()):
-            self._gaps.note(MessageQueue(gap["topic"], broker, gap["queue_id"]), gap["begin"], gap["end"])
+            self._gaps.note(MessageQueue(gap["topic"], broker, gap["queue_id"]), [(gap["begin"], gap["end"])])
         return list(Rows.of_json(answer["messages"]))
 
     async def _receive_in_turn(self, names: list[str], content: dict[str, Any], wait_s: float) -> list[MessageView]:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lakemq.client.consume.gaps import Range
 from lakemq.client.routes import Cluster
 from lakemq.client.transport import ANSWER_TIMEOUT_S, ARROW, Answer, segment
 from lakemq.client.view import MessageView, Rows
@@ -23,12 +25,14 @@ FEW = 32
 
 
 class Fetched(NamedTuple):
-    """What a pull answered. `bytes`: what its messages hold of memory."""
+    """What a pull answered. `bytes`: what its messages hold of memory. `holes`: the offsets that it passes and
+    that hold no message any more."""
 
     status: str
     next_offset: int
     table: pa.Table
     bytes: int
+    holes: Sequence[Range]
 
 
 class FetchedViews(NamedTuple):
@@ -39,6 +43,7 @@ class FetchedViews(NamedTuple):
     messages: list[MessageView]
     offsets: Sequence[int]
     bytes: int
+    holes: Sequence[Range]
 
 
 async def fetch(
@@ -54,7 +59,13 @@ async def fetch(
     headers = answer.headers
     with pa.ipc.open_stream(answer.body) as stream:
         table = stream.read_all()
-    return Fetched(headers["Lakemq-Status"], int(headers["Lakemq-Next-Offset"]), table, len(answer.body))
+    next_offset = int(headers["Lakemq-Next-Offset"])
+    holes, are_all = read_holes(headers.get("Lakemq-Holes", ""))
+    if not are_all:
+        # What comes after the last one that is named is pulled again, so that each is told.
+        next_offset = holes[-1][1]
+        table = table.slice(0, bisect_left(_offsets(table), next_offset))
+    return Fetched(headers["Lakemq-Status"], next_offset, table, len(answer.body), holes)
 
 
 async def fetch_views(
@@ -63,7 +74,7 @@ async def fetch_views(
     """As `fetch`, as Arrow."""
     found = await fetch(cluster, queue, offset, count_max, wait_s, params)
     views = list(Rows.of_table(found.table))
-    return FetchedViews(found.status, found.next_offset, views, _offsets(found.table), found.bytes)
+    return FetchedViews(found.status, found.next_offset, views, _offsets(found.table), found.bytes, found.holes)
 
 
 async def fetch_few(
@@ -75,7 +86,16 @@ async def fetch_few(
     content = answer.json()
     messages = list(Rows.of_json(content["messages"]))
     offsets = [message.queue_offset for message in messages]
-    return FetchedViews(content["status"], content["next_offset"], messages, offsets, len(answer.body))
+    holes = content.get("holes", ())
+    return FetchedViews(content["status"], content["next_offset"], messages, offsets, len(answer.body), holes)
+
+
+def read_holes(header: str) -> tuple[list[Range], bool]:
+    """The ranges of offsets that a `Lakemq-Holes` names, `3-7,9-9`, and whether these are all there are."""
+    texts = [text for text in header.split(",") if text]
+    are_all = texts[-1:] != ["more"]
+    pairs = [text.split("-") for text in (texts if are_all else texts[:-1])]
+    return [(int(first), int(last) + 1) for first, last in pairs], are_all
 
 
 async def _pull(

@@ -145,7 +145,8 @@ class HeldQueue:
         found = await pull(self._cluster, self.queue, process.next_offset, room, PULL_WAIT_S, self._params)
         self._few = len(found.messages) < FEW // 2
         if found.status == "offset_out_of_range":
-            self._gaps.note(self.queue, process.next_offset, found.next_offset)
+            self._gaps.note_out_of_range(self.queue, process.next_offset, found.next_offset)
+        self._gaps.note(self.queue, found.holes)
         process.put(found.messages, found.offsets, found.bytes, found.next_offset)
         if process.waiting:
             self._ready(self)

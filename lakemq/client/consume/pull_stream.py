@@ -138,13 +138,14 @@ class PullStream:
             self._known.set()
         await self._wanted.wait()
         found = await fetch(self._cluster, self.queue, self.position, self.count_max, PULL_WAIT_S, self._params)
+        self._gaps.note(self.queue, found.holes)
         if found.table.num_rows:
             self._found, self._taken = found, 0
             self._want()
             self._arrived()
             return
         if found.status == "offset_out_of_range":
-            self._gaps.note(self.queue, self.position, found.next_offset)
+            self._gaps.note_out_of_range(self.queue, self.position, found.next_offset)
         if self.processed == self.position:
             self.processed = found.next_offset
         self.position = found.next_offset

@@ -59,8 +59,9 @@ class PushOptions(TypedDict, total=False):
     a `client_id` it is the first file there that no running consumer uses: one that is started again
     finds its own, of several each finds one of theirs. Of two with the same file the second isn't started."""
     on_gap: OnGap | None
-    """Called with queue, offset and next offset when a queue's messages between these are gone for good:
-    neither in the log nor in the lake. A warning is logged in any case."""
+    """Called with queue, offset and next offset, once for each stretch of offsets that is passed and holds no
+    message any more: erased, dropped, or lost with a log's tail. It runs where the client works, so it must be
+    quick and wait for nothing. A warning is logged in any case."""
     tracing: bool | TracerProvider
     """A span for each call of the listener, by the process's OpenTelemetry provider, or another."""
 

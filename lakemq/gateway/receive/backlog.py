@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 
+from lakemq.gateway.gaps import Gap
 from lakemq.storage.subscription import Order
 
 LEFT_BEHIND_MAX = 65_536
@@ -27,6 +28,8 @@ class Backlog:
         self.resets = resets
         self.held: dict[Order, deque[int]] = {}
         self.count = 0
+        self.gaps: list[Gap] = []
+        """What is gone of what was looked at, and wasn't told yet."""
 
     @property
     def is_full(self) -> bool:

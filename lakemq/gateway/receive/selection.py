@@ -22,6 +22,8 @@ from lakemq.storage.topics import Queue
 
 IN_ORDER_STEP = 1_024
 PLACES_MAX = 10_000
+GAPS_MAX = 1_000
+"""So many gaps of a queue wait at most for a message with which they are told."""
 Place = tuple[int, int]
 """Where a group is in a queue: an offset, and how often that was reset."""
 
@@ -71,8 +73,8 @@ class Selection:
         self._cold = cold
         self._workshop = workshop
         self._gaps = gaps
-        # By queue: how far nothing was found from a cursor's place on.
-        self._places: OrderedDict[Key, tuple[Place, int]] = OrderedDict()
+        # By queue: how far nothing was found from a cursor's place on, and what was gone there.
+        self._places: OrderedDict[Key, tuple[Place, int, list[Gap]]] = OrderedDict()
         self._backlogs = Backlogs()
 
     async def choose(
@@ -111,7 +113,7 @@ class Selection:
         offset = self._place(view)
         parts: list[Slice] = []
         scanned = 0
-        while (offset := queue.after_gap(offset)) < queue.next_offset and _goes_on(budget, scanned):
+        while (offset := view.after_gap(offset)) < queue.next_offset and _goes_on(budget, scanned):
             if view.takes_all:
                 found, reached = await self._read(view, offset, max(1, budget.messages_left), budget.bytes_left)
             else:
@@ -127,11 +129,15 @@ class Selection:
         return Chosen(queue, parts, offset, view.resets, view.gaps), offset >= queue.next_offset or bool(parts)
 
     def _place(self, view: _View) -> int:
-        place = self._places.get(view.key)
-        return place[1] if place is not None and place[0] == view.place else view.begin
+        """Where to look from, past what nothing was found in; what is gone there is in the view's gaps again."""
+        place, offset, gaps = self._places.get(view.key, (None, 0, ()))
+        if place != view.place:
+            return view.begin
+        view.gaps.extend(gaps)
+        return offset
 
     def _remember(self, view: _View, offset: int) -> None:
-        self._places[view.key] = view.place, offset
+        self._places[view.key] = view.place, offset, view.gaps[-GAPS_MAX:]
         self._places.move_to_end(view.key)
         while len(self._places) > PLACES_MAX:
             self._places.popitem(last=False)
@@ -141,6 +147,7 @@ class Selection:
     async def _take_in_order(self, view: _View, budget: Budget) -> tuple[Chosen, bool]:
         """Of each order the first message, when nothing of it is out."""
         queue, backlog = view.queue, self._backlogs.of(view.key, view.begin, view.resets)
+        view.gaps = backlog.gaps
         parts: list[Slice] = []
         for order in backlog.orders():
             if budget.is_spent:
@@ -152,7 +159,7 @@ class Selection:
                 budget.spend(slices)
         scanned = 0
         while not backlog.is_full and _goes_on(budget, scanned):
-            backlog.place = queue.after_gap(backlog.place)
+            backlog.place = view.after_gap(backlog.place)
             if backlog.place >= queue.next_offset:
                 break
             looked, reached = await self._look(view, backlog.place, IN_ORDER_STEP, budget)
@@ -163,6 +170,7 @@ class Selection:
             else:
                 scanned += reached - backlog.place
                 backlog.place = reached
+        backlog.gaps = [] if parts else view.gaps[-GAPS_MAX:]
         self._backlogs.tidy()
         is_all = backlog.place >= queue.next_offset or backlog.is_full or bool(parts)
         return Chosen(queue, parts, backlog.low, view.resets, view.gaps), is_all
@@ -185,7 +193,7 @@ class Selection:
         picker, queue = _Picker(view), view.queue
         offset, scanned = self._place(view), 0
         # What stays behind is looked at again from the first on: so to end early would be never to come past it.
-        while (offset := queue.after_gap(offset)) < queue.next_offset and _goes_on(
+        while (offset := view.after_gap(offset)) < queue.next_offset and _goes_on(
             budget, scanned, may_be_late=picker.left_some_behind
         ):
             looked, reached = await self._look(view, offset, SCAN_STEP, budget)
@@ -239,8 +247,9 @@ class Selection:
     def _pass_over(self, view: _View, slices: list[Slice], begin: int, end: int) -> None:
         """What none of the slices has is gone."""
         holes = offsets_without(slices, begin, end)
+        for hole in holes:
+            view.pass_over(*hole)
         for gap in self._gaps.note_all(view.wanted.group, view.queue, holes, view.resets):
-            view.gaps.append(gap)
             view.forget_retries(gap.begin, gap.end)
 
 
@@ -296,6 +305,20 @@ class _View:
     def was_handed_out(self, offset: int) -> bool:
         """Whether somebody has or had the message."""
         return offset < self.begin or offset in self.ahead
+
+    def after_gap(self, offset: int) -> int:
+        """The offset, or the end of the gap that it is in, which is passed."""
+        after = self.queue.after_gap(offset)
+        if after > offset:
+            self.pass_over(offset, after)
+        return after
+
+    def pass_over(self, begin: int, end: int) -> None:
+        """No message is at these offsets: who receives is told."""
+        if self.gaps and self.gaps[-1].end == begin:
+            self.gaps[-1] = self.gaps[-1]._replace(end=end)
+        else:
+            self.gaps.append(Gap(*self.queue.key, begin, end))
 
     def forget_retries(self, begin: int, end: int) -> None:
         """Nothing waits for the retries at these offsets: they are gone."""
