@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
+from lakemq.model.errors import LakemqError
+
 READ_BYTES = 256 * 1024
+STDIN = "the standard input"
+
+
+def stdin_descriptor() -> int:
+    """Where a command reads that is given no file. Raises `LakemqError` where that is closed."""
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  (it is, where a shell was told `<&-`)
+        raise LakemqError(f"{STDIN} is closed")
+    return sys.stdin.fileno()
 
 
 def batches_of_lines(descriptor: int, lines_max: int) -> Iterator[list[bytes]]:

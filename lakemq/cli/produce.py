@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,10 +11,11 @@ import orjson
 import typer
 
 from lakemq.cli.delay import Delay, DelayLevel, DeliverAt, delay_of
-from lakemq.cli.lines import batches_of_lines
+from lakemq.cli.lines import STDIN, batches_of_lines, stdin_descriptor
 from lakemq.cli.options import AsJson, Broker, connect
 from lakemq.cli.output import note, progress, write_line
 from lakemq.cli.pace import Pace
+from lakemq.model.errors import LakemqError
 from lakemq.model.message import Draft
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def produce(
         elif body is not None:
             sender.send([template._replace(body=body.encode())])
         else:
-            for lines in sender.batches(sys.stdin.fileno()):
+            for lines in sender.batches(stdin_descriptor(), STDIN):
                 sender.send([template._replace(body=line) for line in lines])
         sender.report()
 
@@ -100,11 +100,15 @@ class _Sender:
         self._sent = 0
         self._only: Receipt | None = None
 
-    def batches(self, descriptor: int) -> Iterator[list[bytes]]:
-        """The lines of a stream, as many at a time as the rate allows, when it does."""
-        for lines in batches_of_lines(descriptor, self._pace.step(LINES_PER_REQUEST_MAX)):
-            self._pace.wait(len(lines))
-            yield lines
+    def batches(self, descriptor: int, name: str) -> Iterator[list[bytes]]:
+        """The lines of a stream, as many at a time as the rate allows, when it does. Raises `LakemqError`."""
+        try:
+            for lines in batches_of_lines(descriptor, self._pace.step(LINES_PER_REQUEST_MAX)):
+                self._pace.wait(len(lines))
+                yield lines
+        except OSError as error:
+            so_far = f" ({self._sent:,} messages were sent)" if self._sent else ""
+            raise LakemqError(f"can't read {name}: {error.strerror}{so_far}") from None
 
     def send(self, drafts: list[Draft]) -> None:
         receipts = self._client.produce(self._topic, drafts, self._ack)
@@ -112,22 +116,23 @@ class _Sender:
 
     def send_file(self, file: Path) -> None:
         if str(file) == "-":
-            self._send_lines(sys.stdin.fileno(), lambda count: None)
+            self._send_lines(stdin_descriptor(), STDIN, lambda count: None)
             return
         try:
             size = file.stat().st_size
             descriptor = os.open(file, os.O_RDONLY)
+            os.read(descriptor, 0)  # a folder can be opened
         except OSError as error:
-            raise typer.BadParameter(f"can't read it: {error.strerror}", param_hint="--file") from None
+            raise typer.BadParameter(f"can't read {file}: {error.strerror}", param_hint="--file") from None
         with progress() as bar:
             task = bar.add_task(f"to {self._topic}, bytes", total=size)
             try:
-                self._send_lines(descriptor, lambda count: bar.advance(task, count))
+                self._send_lines(descriptor, str(file), lambda count: bar.advance(task, count))
             finally:
                 os.close(descriptor)
 
-    def _send_lines(self, descriptor: int, advance: Callable[[int], None]) -> None:
-        for lines in self.batches(descriptor):
+    def _send_lines(self, descriptor: int, name: str, advance: Callable[[int], None]) -> None:
+        for lines in self.batches(descriptor, name):
             content = b"\n".join(lines)
             self._count(len(lines), self._client.produce_lines(self._topic, content, self._ack))
             advance(len(content) + 1)

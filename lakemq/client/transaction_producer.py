@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, Unpack
 
-from lakemq.client.consume.listener import check_listener
+from lakemq.client.consume.listener import check_transaction_listener
 from lakemq.client.outgoing import Message, MessageFields, message_of
 from lakemq.client.produce.options import ProducerOptions
 from lakemq.client.produce.transactions import Resolution, TransactionReceipt, Transactions
@@ -45,8 +45,7 @@ class TransactionProducer(Producer):
         brokers: str | Sequence[str] | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        check_listener(listener.execute_local_transaction)
-        check_listener(listener.check_local_transaction)
+        check_transaction_listener(listener)
         super().__init__(brokers, **options)
         self._listener = listener
         self._pool = ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="lakemq-check")

@@ -48,6 +48,7 @@ class CalledAsync:
         (CalledAsync(), "CalledAsync is an async def"),
         (generator, "has a yield in it"),
         (asynchronous_generator, "has a yield in it"),
+        (lambda: None, "can't be called with .message."),
         ("listen", "a listener is a function that takes messages, not 'listen'"),
     ],
 )
@@ -94,6 +95,41 @@ def test_transaction_producers_refuse_the_other_kind_of_listener() -> None:
         TransactionProducer("g", mixed, NOWHERE)
     with pytest.raises(InvalidRequest, match="execute_local_transaction is no async def"):
         aio.TransactionProducer("g", mixed, NOWHERE)
+
+
+class Checks:
+    """Answers checks, and executes nothing."""
+
+    def check_local_transaction(self, _message: MessageView) -> Resolution:
+        return Resolution.COMMIT
+
+
+class Unmade(Checks):
+    """As a class it lacks its `self`."""
+
+    def execute_local_transaction(self, _message: Message, _transaction_id: str, _argument: Any) -> Resolution:
+        return Resolution.COMMIT
+
+
+@pytest.mark.parametrize(
+    ("listener", "said"),
+    [
+        (
+            plain,
+            r"an object with execute_local_transaction\(message, transaction_id, argument\) and check_.*, not <func",
+        ),
+        (None, "an object with .*, not None"),
+        (Checks(), "an object with .*, not <.*Checks"),
+        (Unmade, r"execute_local_transaction can't be called with \(message, transaction_id, argument\)"),
+    ],
+)
+@pytest.mark.parametrize("make", [TransactionProducer, aio.TransactionProducer])
+def test_what_is_no_listener_of_transactions_is_refused_with_what_was_expected(
+    make: Any, listener: Any, said: str
+) -> None:
+    """Regression: it was an AttributeError."""
+    with pytest.raises(InvalidRequest, match=said if make is TransactionProducer else "listener"):
+        make("g", listener, NOWHERE)
 
 
 @pytest.mark.parametrize(

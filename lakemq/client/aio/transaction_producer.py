@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, Self, Unpack
 
 from lakemq.client.aio.producer import Producer
-from lakemq.client.consume.listener import check_listener
+from lakemq.client.consume.listener import check_transaction_listener
 from lakemq.client.outgoing import Message, MessageFields, message_of
 from lakemq.client.produce.options import ProducerOptions
 from lakemq.client.produce.transactions import Resolution, TransactionReceipt, Transactions
@@ -40,8 +40,7 @@ class TransactionProducer(Producer):
         brokers: str | Sequence[str] | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        check_listener(listener.execute_local_transaction, asynchronous=True)
-        check_listener(listener.check_local_transaction, asynchronous=True)
+        check_transaction_listener(listener, asynchronous=True)
         super().__init__(brokers, **options)
         self._group = group
         self._listener = listener

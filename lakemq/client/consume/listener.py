@@ -48,9 +48,9 @@ Span = Callable[[Sequence[MessageView]], AbstractContextManager[object]]
 """Makes the span in which messages are processed together."""
 
 
-def check_listener(listener: object, *, asynchronous: bool = False) -> None:
+def check_listener(listener: object, *, asynchronous: bool = False, takes: Sequence[str] = ("message",)) -> None:
     """Raises `InvalidRequest` for what would never run when it is called, or could not be awaited:
-    `asynchronous` consumers take an `async def`, the others a plain function."""
+    `asynchronous` consumers take an `async def`, the others a plain function. `takes`: what it is called with."""
     if not callable(listener):
         raise InvalidRequest(f"a listener is a function that takes messages, not {listener!r:.100}")
     called = type(listener).__call__ if not inspect.isroutine(listener) else listener
@@ -66,7 +66,36 @@ def check_listener(listener: object, *, asynchronous: bool = False) -> None:
         raise InvalidRequest(
             f"listener {name} is no async def: a plain function would hold up all else here; use lakemq.client"
         )
+    if not _can_take(listener, len(takes)):
+        raise InvalidRequest(f"listener {name} can't be called with ({', '.join(takes)})")
 
+
+def check_transaction_listener(listener: object, *, asynchronous: bool = False) -> None:
+    """Raises `InvalidRequest`, as `check_listener`, for what does not have the two methods."""
+    for name, takes in _TRANSACTION_METHODS.items():
+        method = getattr(listener, name, None)
+        if method is None:
+            methods = " and ".join(f"{each}({', '.join(given)})" for each, given in _TRANSACTION_METHODS.items())
+            raise InvalidRequest(f"a transaction's listener is an object with {methods}, not {listener!r:.100}")
+        check_listener(method, asynchronous=asynchronous, takes=takes)
+
+
+def _can_take(listener: Callable[..., object], count: int) -> bool:
+    try:
+        signature = inspect.signature(listener)
+    except (TypeError, ValueError):  # a function written in C need not say
+        return True
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+_TRANSACTION_METHODS = {
+    "execute_local_transaction": ("message", "transaction_id", "argument"),
+    "check_local_transaction": ("message",),
+}
 
 _YIELDS = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
