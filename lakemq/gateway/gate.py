@@ -4,9 +4,9 @@ waits for no more than one piece of it."""
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 
 from lakemq.model.errors import Busy
 
@@ -23,24 +23,43 @@ class Gate:
         self._waiting_max = waiting_max
         self._each_max = max(int(waiting_max * share), 1)
         self._waiting: OrderedDict[Client, deque[asyncio.Future[None]]] = OrderedDict()
+        self._kept: Counter[Client] = Counter()
+        self._all_kept = 0
         self.waiting = 0
 
     @asynccontextmanager
-    async def place(self, client: Client) -> AsyncGenerator[None]:
-        """Have a place, once it is this client's turn. Raises `Busy` when too much waits."""
+    async def place(self, client: Client, *, kept: bool = False) -> AsyncGenerator[None]:
+        """Have a place, once it is this client's turn. Raises `Busy` when too much waits, unless room to wait in
+        was `kept`."""
         if self._free:
             self._free -= 1
-        else:
+        elif kept:
             await self._wait(client)
+        else:
+            with self.keep(client):
+                await self._wait(client)
         try:
             yield
         finally:
             self._give()
 
+    @contextmanager
+    def keep(self, client: Client) -> Generator[None]:
+        """Have room to wait in, whoever comes meanwhile. Raises `Busy` when too much waits, or may come to."""
+        if self._all_kept >= self._waiting_max or self._kept[client] >= self._each_max:
+            raise Busy("too many requests wait to be worked on")
+        self._all_kept += 1
+        self._kept[client] += 1
+        try:
+            yield
+        finally:
+            self._all_kept -= 1
+            self._kept[client] -= 1
+            if not self._kept[client]:
+                del self._kept[client]
+
     async def _wait(self, client: Client) -> None:
         queue = self._waiting.get(client)
-        if self.waiting >= self._waiting_max or (queue is not None and len(queue) >= self._each_max):
-            raise Busy("too many requests wait to be worked on")
         if queue is None:
             queue = self._waiting[client] = deque()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

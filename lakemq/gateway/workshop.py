@@ -71,8 +71,15 @@ class Workshop:
         """`run`, in this client's turn."""
         return partial(self._run, client)
 
-    async def _run(self, client: Client, work: Callable[[*Ts], R], *arguments: *Ts) -> R:
-        async with self._gate.place(client):
+    @contextmanager
+    def kept_for(self, client: Client) -> Generator[Run]:
+        """`run_for` that finds room to wait in, however much comes meanwhile: for what has to be said once something
+        was done. Raises `Busy` at once when too much waits already."""
+        with self._gate.keep(client):
+            yield partial(self._run, client, kept=True)
+
+    async def _run(self, client: Client, work: Callable[[*Ts], R], *arguments: *Ts, kept: bool = False) -> R:
+        async with self._gate.place(client, kept=kept):
             return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     @property

@@ -79,6 +79,34 @@ def test_who_gives_up_waiting_leaves_the_place_to_others() -> None:
     asyncio.run(all_of_it())
 
 
+def test_room_that_was_kept_is_there_however_much_comes_meanwhile() -> None:
+    async def all_of_it() -> None:
+        kept_room = Workshop("test", 100 * MIB, 1)
+        gate = Gate(1, 2, 1)
+
+        async def wait(client: str, kept: bool = False) -> None:
+            async with gate.place(client, kept=kept):
+                pass
+
+        with gate.keep("a"):
+            async with gate.place(None):
+                other = asyncio.create_task(wait("b"))
+                await settle()
+                with pytest.raises(Busy):
+                    await wait("c")
+                own = asyncio.create_task(wait("a", kept=True))
+                await settle()
+                assert gate.waiting == 2
+            await asyncio.gather(own, other)
+        with gate.keep("c"), gate.keep("c"), pytest.raises(Busy), gate.keep("c"):
+            pass
+        with kept_room.kept_for("a") as run:
+            assert await run(str, 1) == "1"
+        kept_room.close()
+
+    asyncio.run(all_of_it())
+
+
 def test_one_client_holds_its_share_of_bytes_and_small_requests_always_find_room() -> None:
     workshop = Workshop("test", 100 * MIB, 0.75)
     with workshop.holding(60 * MIB, "a"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
+from lakemq.gateway import workshop
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.front import Front
 from lakemq.gateway.workshop import Workshop
@@ -23,7 +26,42 @@ async def _no_app(*_: Any) -> None:
     raise AssertionError("the front serves it")
 
 
-async def ask(front: Front, client: str, method: str, path: str, body: bytes, media: bytes, query: bytes = b"") -> Any:
+@asynccontextmanager
+async def serving(tmp_path: Path) -> AsyncGenerator[Front]:
+    """A broker with 300 messages in queue 0 of topic `t`, as requests come to it."""
+    broker = Broker(Settings(storage=Storage(data_dir=tmp_path)))
+    broker.open()
+    await broker.start()
+    front = Front(_no_app, broker)
+    try:
+        await broker.put_topic("t", 1, "rw")
+        await ask(front, "c", "POST", "/v1/topics/t/messages", MANY, JSON)
+        yield front
+    finally:
+        await broker.close()
+
+
+@asynccontextmanager
+async def busy(*workshops: Workshop) -> AsyncGenerator[None]:
+    """Nothing is done in the workshops' threads meanwhile."""
+    free = threading.Event()
+    blocked = [asyncio.ensure_future(each.run(free.wait)) for each in workshops]
+    try:
+        yield
+    finally:
+        free.set()
+        await asyncio.gather(*blocked)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Return once it is so: nobody tells."""
+    while not is_so():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
+async def ask(
+    front: Front, client: str, method: str, path: str, body: bytes, media: bytes, query: bytes = b"", status: int = 200
+) -> Any:
     """The answer to one request that comes from an address."""
     headers = [(b"content-type", media), (b"host", b"localhost")]
     scope = {"type": "http", "method": method, "path": path, "query_string": query, "headers": headers}
@@ -35,7 +73,7 @@ async def ask(front: Front, client: str, method: str, path: str, body: bytes, me
     async def send(message: Any) -> None:
         answers.append(message.get("body", b""))
         if "status" in message:
-            assert message["status"] == 200, answers
+            assert message["status"] == status, answers
 
     await front({**scope, "client": (client, 1)}, receive, send)
     return orjson.loads(b"".join(answers))
@@ -70,21 +108,35 @@ def test_what_takes_long_is_done_for_clients_in_turn(tmp_path: Path, kind: str) 
         order.append(client)
 
     async def all_of_it() -> None:
-        broker = Broker(Settings(storage=Storage(data_dir=tmp_path)))
-        broker.open()
-        await broker.start()
-        front = Front(_no_app, broker)
-        await broker.put_topic("t", 1, "rw")
-        await ask(front, "c", "POST", "/v1/topics/t/messages", MANY, JSON)
-        held = threading.Event()
-        workshops: list[Workshop] = [broker.decoding, broker.answering]
-        blocked = [asyncio.ensure_future(each.run(held.wait)) for each in workshops]
-        tasks = [asyncio.ensure_future(one(front, client, number)) for number, client in enumerate("aaaab")]
-        while sum(each.waiting for each in workshops) < len(tasks):  # noqa: ASYNC110  nobody tells
-            await asyncio.sleep(0.001)
-        held.set()
-        await asyncio.gather(*blocked, *tasks)
-        await broker.close()
+        async with serving(tmp_path) as front:
+            workshops = front.broker.decoding, front.broker.answering
+            async with busy(*workshops):
+                tasks = [asyncio.ensure_future(one(front, client, number)) for number, client in enumerate("aaaaaaaab")]
+                await until(lambda: sum(each.waiting for each in workshops) == len(tasks))
+            await asyncio.gather(*tasks)
 
     asyncio.run(asyncio.wait_for(all_of_it(), 60))
-    assert "b" in order[:3]
+    # The second to have its turn. What follows takes longer for one than for another, but not for all of them.
+    assert order[-1] == "a", order
+
+
+def test_a_receive_that_finds_no_room_hands_out_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its messages were out when it was told `busy`, and came again only when their time was over."""
+    monkeypatch.setattr(workshop, "WAITING_MAX", 1)
+    method, path, body, media, _ = KINDS["receive"]
+    path = path.format(0)
+
+    async def all_of_it() -> None:
+        async with serving(tmp_path) as front:
+            answering = front.broker.answering
+            async with busy(answering):
+                other = asyncio.ensure_future(answering.run(int))
+                await until(lambda: answering.waiting == 1)
+                assert (await ask(front, "a", method, path, body, media, status=503))["code"] == "busy"
+                assert not front.broker.log.routing.receipts.out
+            await other
+            messages = (await ask(front, "a", method, path, body, media))["messages"]
+            assert [each["queue_offset"] for each in messages] == list(range(300))
+            assert {each["reconsume_times"] for each in messages} == {0}
+
+    asyncio.run(asyncio.wait_for(all_of_it(), 60))

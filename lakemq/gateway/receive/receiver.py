@@ -17,9 +17,13 @@ from lakemq.gateway.receive.wanted import Chosen, Wanted
 from lakemq.model.errors import FlowControl, Forbidden, PositionGone
 from lakemq.model.names import RECEIVE_TOPIC
 from lakemq.storage.appends import Stored
+from lakemq.storage.reader import Slice
 from lakemq.storage.receipts import BODY_BYTES
 from lakemq.storage.subscription import Order
 from lakemq.storage.topics import TOPICS_TOPIC, Queue, Topic
+
+Parts = list[Slice]
+"""What would be handed out."""
 
 
 class Given(NamedTuple):
@@ -46,16 +50,22 @@ class Receiver:
         self._storing = 0
         self._turn = 0
 
-    async def receive(self, wanted: Wanted, wait_ms: int, watch: Callable[[], asyncio.Future[None]]) -> Given | None:
+    async def receive(
+        self,
+        wanted: Wanted,
+        wait_ms: int,
+        watch: Callable[[], asyncio.Future[None]],
+        admit: Callable[[Parts], object] = len,
+    ) -> Given | None:
         """Hand messages out, waiting so long for the first; None when there were none.
 
         Raises `TopicNotFound`, `Forbidden`, `FlowControl`, `Busy`, `StoreUnwritable`, `LogDamaged`,
         `LakeUnreadable`. `watch` gives what is done when nobody waits for the answer any more; it is called once there
-        is something to wait for.
+        is something to wait for. `admit` is told what would be handed out: nothing is, where it raises.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
-        given, is_all = await self._attempt(wanted)
+        given, is_all = await self._attempt(wanted, admit)
         if given is not None or not wait_ms:
             return given
         gone = watch()
@@ -66,7 +76,7 @@ class Receiver:
                 waiter = bell.join()
                 try:
                     # What came since the last look is seen now, what comes from now on ends the wait.
-                    given, is_all = await self._attempt(wanted)
+                    given, is_all = await self._attempt(wanted, admit)
                     has_to_hand_on = given is not None  # there may be more
                     if given is None and is_all:
                         await self._wait(waiter.future, deadline - loop.time(), gone)
@@ -125,7 +135,7 @@ class Receiver:
         turn = self._turn % len(queues)
         return [*(retries.queues if retries is not None else ()), *queues[turn:], *queues[:turn]]
 
-    async def _attempt(self, wanted: Wanted) -> tuple[Given | None, bool]:
+    async def _attempt(self, wanted: Wanted, admit: Callable[[Parts], object]) -> tuple[Given | None, bool]:
         """What there is now; and whether all was looked at."""
         self._places.use(wanted.group, wanted.topic)
         if not self._may_have_some(wanted):
@@ -139,6 +149,8 @@ class Receiver:
         await lock.acquire()
         try:
             chosen, is_all = await self._choose(wanted)
+            if chosen:
+                admit([part for some in chosen for part in some.parts])
         except PositionGone:
             self._let_go(wanted, lock)  # retention was faster
             return None, False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import Any
 
 import orjson
@@ -29,9 +30,11 @@ from lakemq.gateway.produce import JSON_HEADER
 from lakemq.gateway.receive.bodies import AcksBody, InvisibilityBody, ReceiveBody, parse
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.receive.wanted import Wanted
+from lakemq.gateway.run import Run, at_once
 from lakemq.gateway.scan import LIGHT_BYTES, LIGHT_ROWS, rows_and_bytes
 from lakemq.model.errors import InvalidRequest, InvalidTopic
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, check_group, check_readable, is_system, retry_topic
+from lakemq.storage.reader import Slice
 
 GROUPS = "/v1/groups/"
 RECEIVE, ACKS, INVISIBILITY = "receive", "acks", "invisibility"
@@ -78,21 +81,27 @@ class Server:
             clients.append(asyncio.ensure_future(until_client_is_gone(receive)))
             return clients[0]
 
-        try:
-            given = await self.receiver.receive(wanted, body.wait_ms, watch)
-            if given is None and any(waiting.done() for waiting in clients):
-                raise Disconnected
-        finally:
-            for waiting in clients:
-                waiting.cancel()
-        if given is None:
-            return _NOTHING
-        await self._broker.keep_promise()
-        rows, size = rows_and_bytes([part for some in given.chosen for part in some.parts])
-        self._broker.counters.messages_out += rows
-        if rows <= LIGHT_ROWS and size <= LIGHT_BYTES:
-            return self._answer(given, wanted.retry_topic)
-        return await self._broker.answering.run_for(client)(self._answer, given, wanted.retry_topic)
+        with ExitStack() as kept:
+            runs: list[Run] = []
+
+            def admit(parts: list[Slice]) -> None:
+                # Before anything is handed out: who is told `busy` then has lost nothing.
+                rows, size = rows_and_bytes(parts)
+                light = rows <= LIGHT_ROWS and size <= LIGHT_BYTES
+                runs.append(at_once if light else kept.enter_context(self._broker.answering.kept_for(client)))
+
+            try:
+                given = await self.receiver.receive(wanted, body.wait_ms, watch, admit)
+                if given is None and any(waiting.done() for waiting in clients):
+                    raise Disconnected
+            finally:
+                for waiting in clients:
+                    waiting.cancel()
+            if given is None:
+                return _NOTHING
+            await self._broker.keep_promise()
+            self._broker.counters.messages_out += sum([some.count_rows for some in given.chosen])
+            return await runs[-1](self._answer, given, wanted.retry_topic)
 
     async def _wanted(self, group: str, body: ReceiveBody, client: Client) -> Wanted:
         limits = self._limits
