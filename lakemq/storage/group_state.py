@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from lakemq.model.names import GROUP_TOPIC, retry_topic
+from lakemq.model.names import GROUP_TOPIC, RETRY_PREFIX, retry_topic
 from lakemq.storage.bitmaps import pack_numbers, unpack_numbers
 from lakemq.storage.frame import Meta
 
@@ -54,7 +54,18 @@ class Group:
     `offsets`: of each topic, by queue id, the next offset to consume. `kinds`: which subscriptions its
     members have, and how many have just these."""
 
-    __slots__ = ("_subscribed", "generation", "kinds", "locks", "members", "model", "name", "offsets", "resets")
+    __slots__ = (
+        "_subscribed",
+        "generation",
+        "kinds",
+        "locked",
+        "locks",
+        "members",
+        "model",
+        "name",
+        "offsets",
+        "resets",
+    )
 
     def __init__(self, name: str, generation: int, resets: int = 0) -> None:
         self.name = name
@@ -64,6 +75,8 @@ class Group:
         self.members: dict[str, Member] = {}
         self.offsets: dict[str, dict[int, int]] = {}
         self.locks: dict[QueueKey, Lock] = {}
+        self.locked: Counter[str] = Counter()
+        """How many queues of each topic are locked."""
         self.kinds: Counter[tuple[Subscription, ...]] = Counter()
         # How many members subscribe to each topic: a group of thousands starts one by one.
         self._subscribed: Counter[str] = Counter()
@@ -76,6 +89,25 @@ class Group:
     def consumes(self, topic: str) -> bool:
         """Whether the topic is one of `topics`."""
         return topic in self._subscribed or topic == retry_topic(self.name)
+
+    def uses(self, topic: str) -> bool:
+        """Whether the group has offsets or locks of the topic, or members that subscribe to it."""
+        return topic in self.offsets or topic in self._subscribed or topic in self.locked
+
+    @property
+    def used(self) -> set[str]:
+        """The topics that it `uses`."""
+        return {*self.offsets, *self._subscribed, *self.locked}
+
+    def lock(self, queue: QueueKey, lock: Lock) -> None:
+        """The queue is locked."""
+        self.locks[queue] = lock
+        self.locked[queue[0]] += 1
+
+    def unlock(self, queue: QueueKey) -> None:
+        """The queue is free."""
+        del self.locks[queue]
+        _count_down(self.locked, (queue[0],))
 
     @property
     def is_empty(self) -> bool:
@@ -132,6 +164,9 @@ class GroupState:
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
+        # By topic, the names of the groups that use it: a topic that comes or goes concerns no others.
+        self._using: dict[str, set[str]] = {}
+        self._empty: dict[str, None] = {}
         # No group that was forgotten had as high a generation, or more resets: one that comes again
         # goes on from here.
         self._generation = 0
@@ -161,6 +196,29 @@ class GroupState:
         """The group, or None."""
         return self._groups.get(name)
 
+    def users(self, topic: str) -> set[str]:
+        """The names of the groups that use the topic."""
+        return set(self._using.get(topic, ()))
+
+    def empty(self) -> Iterator[str]:
+        """The groups of which nothing but the name is kept, in the order in which they came to be so."""
+        return iter(self._empty)
+
+    def _track(self, group: Group, topics: Iterable[str]) -> None:
+        """The group has come to use some of these topics, or uses them no more."""
+        name = group.name
+        for topic in topics:
+            if group.uses(topic):
+                self._using.setdefault(topic, set()).add(name)
+            elif topic in self._using:
+                self._using[topic].discard(name)
+                if not self._using[topic]:
+                    del self._using[topic]
+        if not group.is_empty:
+            self._empty.pop(name, None)
+        elif name in self._groups:
+            self._empty.setdefault(name)
+
     # A frame's effect ------------------------------------------------------------------------
 
     def apply(self, meta: Meta, batch: pa.RecordBatch) -> None:
@@ -185,6 +243,7 @@ class GroupState:
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(name, self._generation, self._resets)
+            self._empty[name] = None
         if kind == "join":
             self._join(group, content)
         elif kind == "leave":
@@ -218,6 +277,8 @@ class GroupState:
 
     def _drop(self, group: Group) -> None:
         del self._groups[group.name]
+        self._empty.pop(group.name, None)
+        self._track(Group(group.name, 0), group.used)
         self._generation = max(self._generation, group.generation + 1)
         self._resets = max(self._resets, group.resets)
 
@@ -235,6 +296,7 @@ class GroupState:
         if known != member:
             self.member_characters += size_of(client_id, member) - (size_of(client_id, known) if known else 0)
             group.put(client_id, member)
+            self._track(group, topics_of(known) | topics_of(member))
             self._move(group)
         self.on_member(group.name, client_id, True)
 
@@ -244,10 +306,11 @@ class GroupState:
             return
         self.member_count -= 1
         self.member_characters -= size_of(client_id, member)
-        for queue, lock in list(group.locks.items()):
-            if lock.client_id == client_id:
-                del group.locks[queue]
-                self.on_lock(group.name, queue, False)
+        freed = [queue for queue, lock in group.locks.items() if lock.client_id == client_id]
+        for queue in freed:
+            group.unlock(queue)
+            self.on_lock(group.name, queue, False)
+        self._track(group, topics_of(member) | {topic for topic, _ in freed})
         self.on_member(group.name, client_id, False)
         self._move(group)
 
@@ -271,28 +334,36 @@ class GroupState:
                 if not if_absent or queue_id not in known:
                     known[queue_id] = offset
             self.offset_count += len(known) - before
+        self._track(group, offsets)
 
     def _lock(self, group: Group, content: dict[str, Any], position: int) -> None:
         for topic, queue_id in content["queues"]:
             if (topic, queue_id) not in group.locks:
-                group.locks[topic, queue_id] = Lock(content["client_id"], position)
+                group.lock((topic, queue_id), Lock(content["client_id"], position))
                 self.on_lock(group.name, (topic, queue_id), True)
+        self._track(group, {topic for topic, _ in content["queues"]})
 
     def _unlock(self, group: Group, content: dict[str, Any]) -> None:
         for topic, queue_id, grant in content["queues"]:
             lock = group.locks.get((topic, queue_id))
             if lock is not None and lock.grant == grant:
-                del group.locks[topic, queue_id]
+                group.unlock((topic, queue_id))
                 self.on_lock(group.name, (topic, queue_id), False)
+        self._track(group, {topic for topic, _, _ in content["queues"]})
 
     def topic_changed(self, topic: str, queues: int) -> None:
         """The topic has so many queues now, not as many as before; 0: it was deleted."""
-        for group in self._groups.values():
+        names = self.users(topic)
+        if topic.startswith(RETRY_PREFIX):
+            names |= {topic.removeprefix(RETRY_PREFIX)} & self._groups.keys()
+        for group in [self._groups[name] for name in names]:
             if not queues:
                 self.offset_count -= len(group.offsets.pop(topic, ()))
-                for queue in [queue for queue in group.locks if queue[0] == topic]:
-                    del group.locks[queue]
-                    self.on_lock(group.name, queue, False)
+                if topic in group.locked:
+                    for queue in [queue for queue in group.locks if queue[0] == topic]:
+                        group.unlock(queue)
+                        self.on_lock(group.name, queue, False)
+                self._track(group, (topic,))
             if group.consumes(topic):
                 self._move(group)
 
@@ -320,6 +391,9 @@ class GroupState:
         self.member_count = sum(len(group.members) for group in self)
         self.member_characters = sum(size_of(*each) for group in self for each in group.members.items())
         self.offset_count = sum(len(offsets) for group in self for offsets in group.offsets.values())
+        self._using, self._empty = {}, {}
+        for group in self:
+            self._track(group, group.used)
 
 
 def member_fields(member: Member) -> dict[str, Any]:
@@ -334,6 +408,11 @@ def size_of(client_id: str, member: Member) -> int:
         + len(client_id)
         + sum(MEMBER_CHARACTERS + len(each.topic) + len(each.expression) for each in member.subscriptions)
     )
+
+
+def topics_of(member: Member | None) -> set[str]:
+    """The topics that the member, if there is one, subscribes to."""
+    return set() if member is None else {each.topic for each in member.subscriptions}
 
 
 def _member_of(content: dict[str, Any]) -> Member:
@@ -361,5 +440,6 @@ def _restore_group(name: str, dumped: dict[str, Any]) -> Group:
     group.model = dumped["model"]
     for topic, (queue_ids, offsets) in dumped["offsets"].items():
         group.offsets[topic] = dict(zip(unpack_numbers(queue_ids), unpack_numbers(offsets), strict=True))
-    group.locks = {(topic, queue_id): Lock(client_id, grant) for topic, queue_id, client_id, grant in dumped["locks"]}
+    for topic, queue_id, client_id, grant in dumped["locks"]:
+        group.lock((topic, queue_id), Lock(client_id, grant))
     return group

@@ -103,6 +103,8 @@ class Receipts:
         self.dues = Dues()
         self.subscriptions: dict[tuple[str, str], Subscription] = {}
         """By group and topic."""
+        self._of_group: dict[str, dict[str, Subscription]] = {}
+        self._of_topic: dict[str, dict[str, Subscription]] = {}
         self.out_of_group: dict[str, int] = {}
         """How many messages a group has out."""
         self._waiters: dict[tuple[str, str], Waiters] = {}
@@ -121,6 +123,14 @@ class Receipts:
     def find(self, group: str, topic: str) -> Subscription | None:
         """How far the group has come in the topic; None before its first receive."""
         return self.subscriptions.get((group, topic))
+
+    def topics_of(self, group: str) -> set[str]:
+        """The topics that the group receives messages of."""
+        return set(self._of_group.get(group, ()))
+
+    def groups(self) -> set[str]:
+        """The groups that receive messages."""
+        return set(self._of_group)
 
     def receipt_of(self, group: str, topic: str, message: int) -> int | None:
         """The receipt of a message that the group has out of the topic, or of its retries; or None."""
@@ -146,7 +156,7 @@ class Receipts:
     def retry_floor(self, group: str, queue_id: int = 0) -> int | None:
         """`floor` of the group's retry topic, which all its subscriptions share."""
         source = retry_topic(group)
-        floors = [self._floor(each, source, queue_id) for each in self.subscriptions.values() if each.group == group]
+        floors = [self._floor(each, source, queue_id) for each in self._of_group.get(group, {}).values()]
         return min([floor for floor in floors if floor is not None], default=None)
 
     @staticmethod
@@ -186,8 +196,22 @@ class Receipts:
     def _subscription(self, group: str, topic: str) -> Subscription:
         found = self.subscriptions.get((group, topic))
         if found is None:
-            found = self.subscriptions[group, topic] = Subscription(group, topic)
+            found = Subscription(group, topic)
+            self._add(found)
         return found
+
+    def _add(self, subscription: Subscription) -> None:
+        group, topic = subscription.group, subscription.topic
+        self.subscriptions[group, topic] = subscription
+        self._of_group.setdefault(group, {})[topic] = self._of_topic.setdefault(topic, {})[group] = subscription
+
+    def _remove(self, subscription: Subscription) -> None:
+        group, topic = subscription.group, subscription.topic
+        del self.subscriptions[group, topic], self._of_group[group][topic], self._of_topic[topic][group]
+        if not self._of_group[group]:
+            del self._of_group[group]
+        if not self._of_topic[topic]:
+            del self._of_topic[topic]
 
     def _put(self, receipt: int, out: Out) -> None:
         self.out[receipt] = out
@@ -237,6 +261,7 @@ class Receipts:
     def follow(self, cause: int, topic: str, position: int, offset: int) -> None:
         """The effect of one of `delayed` is at a position of the log and an offset of its topic."""
         subscription, order = self.delayed.pop(cause)
+        subscription.delayed.discard(cause)
         subscription.release(order)
         self._wait(subscription, order, topic, position, offset)
 
@@ -245,9 +270,13 @@ class Receipts:
         if topic == retry_topic(subscription.group):
             subscription.wait_for(offset, order, position)
         elif topic in (NACK_TOPIC, SCHEDULE_TOPIC):
-            self.delayed[position] = subscription, order
-            subscription.hold(order)
+            self._delay(position, subscription, order)
         self._wake_ordered(subscription)
+
+    def _delay(self, position: int, subscription: Subscription, order: Order) -> None:
+        self.delayed[position] = subscription, order
+        subscription.delayed.add(position)
+        subscription.hold(order)
 
     def _wake_ordered(self, subscription: Subscription) -> None:
         waiters = self._waiters.get((subscription.group, subscription.topic))
@@ -257,14 +286,15 @@ class Receipts:
     def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """The group goes on at these offsets of the topic's queues, and what it has out of them is
         forgotten."""
-        own = [each for each in self.subscriptions.values() if each.group == group]
+        own = list(self._of_group.get(group, {}).values())
         cursors = {
             cursor: offset
             for subscription in own
             for queue_id, offset in offsets.items()
             if (cursor := subscription.cursors.get((topic, queue_id))) is not None
         }
-        for receipt in [receipt for receipt, out in self.out.items() if out.cursor in cursors]:
+        receipts = [receipt for subscription in own for receipt in subscription.receipts.values()]
+        for receipt in [receipt for receipt in receipts if self.out[receipt].cursor in cursors]:
             self._take(receipt)
         for cursor, offset in cursors.items():
             cursor.reset(offset)
@@ -277,8 +307,7 @@ class Receipts:
 
     def forget_topic(self, topic: str) -> None:
         """The topic was deleted: nobody receives of it. (What is out of it may still be acknowledged.)"""
-        own = [each for each in self.subscriptions.values() if each.topic == topic]
-        self._forget([each for each in own if not each.receipts])
+        self._forget([each for each in self._of_topic.get(topic, {}).values() if not each.receipts])
 
     def forget_idle(self, group: str, topic: str) -> None:
         """Nobody uses the group's place in the topic; if nothing is out or waits there, it is forgotten."""
@@ -288,15 +317,15 @@ class Receipts:
 
     def forget_group(self, group: str) -> None:
         """The group was deleted."""
-        self._forget([each for each in self.subscriptions.values() if each.group == group])
+        self._forget(list(self._of_group.get(group, {}).values()))
 
     def _forget(self, subscriptions: list[Subscription]) -> None:
         for subscription in subscriptions:
             for receipt in list(subscription.receipts.values()):
                 self._take(receipt)
-            for position in [each for each, (of, _) in self.delayed.items() if of is subscription]:
+            for position in subscription.delayed:
                 del self.delayed[position]
-            del self.subscriptions[subscription.group, subscription.topic]
+            self._remove(subscription)
             waiters = self._waiters.get((subscription.group, subscription.topic))
             if waiters is not None:
                 waiters.wake()
@@ -364,7 +393,8 @@ class Receipts:
         if not dumped:
             return
         subscriptions = [Subscription.restore(each) for each in dumped["subscriptions"]]
-        self.subscriptions = {(each.group, each.topic): each for each in subscriptions}
+        for each in subscriptions:
+            self._add(each)
         columns = zip(*map(unpack_numbers, dumped["out"]), strict=True)
         for row, order in zip(columns, dumped["orders"], strict=True):
             receipt, number, is_retry, queue_id, offset, message, times, most, until_ms = row
@@ -374,6 +404,5 @@ class Receipts:
             self._put(receipt, Out(subscription, cursor, order, offset, message, times, most, until_ms))
             self.dues.add(until_ms, (receipt,))
         for position, number, order in dumped["delayed"]:
-            self.delayed[position] = subscriptions[number], order
-            subscriptions[number].hold(order)
+            self._delay(position, subscriptions[number], order)
         self.issued, self.acked, self.nacked = (unpack(dumped[name]) for name in ("issued", "acked", "nacked"))

@@ -96,6 +96,7 @@ class Subscription:
 
     __slots__ = (
         "cursors",
+        "delayed",
         "group",
         "keys_out",
         "keys_waiting",
@@ -117,6 +118,8 @@ class Subscription:
         """By offset in the retry topic."""
         self.keys_waiting: dict[Order, int] = {}
         """How many messages of each order are `waiting`, or are nacked and not yet retried."""
+        self.delayed: set[int] = set()
+        """By position, the nacks of messages that were out, which are not yet retried."""
         self.used_ms = 0
         """When somebody received here last, by the clock that counts since the boot; 0: not since the process began."""
 

@@ -1,0 +1,86 @@
+"""What is handed out, by group and by topic: what concerns one looks at no other."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, NoReturn
+
+import pytest
+
+from lakemq.storage.receipts import NO_CAUSE, Handed, Named, Receipts
+from lakemq.storage.subscription import Subscription
+
+UNTIL_MS = 5_000
+
+
+class NotLookedThrough(dict[tuple[str, str], Subscription]):
+    """Subscriptions that can be found, and not looked through."""
+
+    def _refuse(self) -> NoReturn:
+        pytest.fail("all subscriptions were looked through")
+
+    def values(self) -> Any:
+        self._refuse()
+
+    def items(self) -> Any:
+        self._refuse()
+
+    def __iter__(self) -> Any:
+        self._refuse()
+
+
+def hand_out(receipts: Receipts, position: int, *places: tuple[str, str]) -> None:
+    """Hand the first message of each topic out to the group; the receipts begin at a position."""
+    bodies, names = list[bytes](), list[Named]()
+    for number, (group, topic) in enumerate(places):
+        handed = Handed(0, 1, 16, 1_000 + position + number, 0, UNTIL_MS, 0, NO_CAUSE, 0)
+        bodies.append(array("q", handed).tobytes())
+        names.append((group, None, topic, None))
+    receipts.hand_out(position, bodies, names)
+
+
+PLACES = [(group, topic) for group in ("g", "h", "i") for topic in ("t", "u")]
+
+
+def made() -> Receipts:
+    """Three groups that have received of two topics; one message is out still."""
+    receipts = Receipts()
+    hand_out(receipts, 0, *PLACES)
+    receipts.acknowledge(range(1, len(PLACES)))
+    receipts.subscriptions = NotLookedThrough(receipts.subscriptions)
+    return receipts
+
+
+def test_a_topic_that_is_deleted_takes_the_places_in_it_and_nobody_looks_at_others() -> None:
+    """All were looked through, on the event loop, at each deletion."""
+    receipts = made()
+    receipts.forget_topic("t")
+    receipts.forget_topic("unknown")
+    assert [place for place in PLACES if receipts.find(*place)] == [("g", "t"), ("g", "u"), ("h", "u"), ("i", "u")]
+    assert receipts.topics_of("g") == {"t", "u"}
+    assert receipts.topics_of("h") == {"u"}
+
+
+def test_a_group_that_is_deleted_or_reset_concerns_no_other() -> None:
+    receipts = made()
+    assert receipts.retry_floor("g") is None
+    receipts.reset("g", "t", {0: 0})
+    assert not receipts.out
+    receipts.forget_group("g")
+    receipts.forget_group("unknown")
+    assert receipts.topics_of("g") == set()
+    assert receipts.groups() == {"h", "i"}
+    assert [place for place in PLACES if receipts.find(*place)] == PLACES[2:]
+
+
+def test_what_is_restored_is_found_by_group_and_by_topic_too() -> None:
+    receipts, restored = Receipts(), Receipts()
+    hand_out(receipts, 0, *PLACES)
+    receipts.settle(0, "RMQ_SYS_NACK_TOPIC", 10, 0)
+    restored.restore(receipts.dump())
+    for each in (receipts, restored):
+        assert list(each.delayed) == [10]
+        each.acknowledge(range(len(PLACES)))
+        each.forget_topic("t")
+        assert each.topics_of("h") == {"u"}
+        assert not each.delayed
