@@ -15,13 +15,14 @@ from lakemq.gateway.counters import Counters
 from lakemq.gateway.decode import Limits
 from lakemq.gateway.dropping import Dropping
 from lakemq.gateway.gaps import Gaps
+from lakemq.gateway.gate import Gate
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.letting_go import LettingGo
 from lakemq.gateway.quarantine import Quarantine
 from lakemq.gateway.redrive import Redriver
 from lakemq.gateway.routing.router import Router
 from lakemq.gateway.sinks.committer import Sinks
-from lakemq.gateway.workshop import Workshop
+from lakemq.gateway.workshop import WAITING_MAX, Workshop
 from lakemq.model.errors import Busy, InvalidRequest, LakemqError, ReadOnlyTopic
 from lakemq.model.names import SYSTEM_PREFIXES, check_writable
 from lakemq.settings import Settings
@@ -68,6 +69,7 @@ class Broker:
         in_work = max(settings.gateway.request_bytes_in_flight_max // 2, settings.gateway.request_bytes_max)
         self.decoding = Workshop("decode", in_work, settings.gateway.client_share)
         self.answering = Workshop("answer", in_work, settings.gateway.client_share)
+        self.listing = Gate(1, WAITING_MAX, settings.gateway.client_share)
         self.stopping = False
         self.router = Router(
             settings, self.log, self.reader, self.secret_ids, self.ids, self.clock, self.system_topic, self._wait_within

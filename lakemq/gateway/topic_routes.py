@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from lakemq.gateway.asgi import client_of
 from lakemq.gateway.broker import Broker
+from lakemq.gateway.in_slices import in_order, write
 from lakemq.model.names import check_readable, check_writable, is_system
 from lakemq.storage.topics import Queue, Topic
 
@@ -47,11 +49,12 @@ def make_router(broker: Broker) -> APIRouter:
     topics, cold = broker.log, broker.cold
 
     @router.get("", summary="All topics")
-    async def list_topics(system: bool = False) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        chosen = [topic for topic in topics.topics if system or not is_system(topic.name)]
-        return {
-            "topics": [describe(topic, cold.known_min_offset) for topic in sorted(chosen, key=lambda topic: topic.name)]
-        }
+    async def list_topics(request: Request, system: bool = False) -> Response:  # pyright: ignore[reportUnusedFunction]
+        async with broker.listing.place(client_of(request.scope)):
+            names = await in_order([topic.name for topic in topics.topics if system or not is_system(topic.name)])
+            there = (topic for name in names if (topic := topics.topics.find(name)) is not None)
+            body = await write({"topics": (describe(topic, cold.known_min_offset) for topic in there)})
+        return Response(body, media_type="application/json")
 
     @router.get("/{topic}", summary="One topic and its queues' offsets")
     async def get_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

@@ -139,7 +139,7 @@ class Machine:
 
     def check(self) -> None:
         """Hold what the broker says against what was told; all of it is on disk now."""
-        offsets = self.broker.groups.offsets.of(GROUP, TOPIC)
+        offsets = list(self.broker.groups.offsets.of(GROUP, TOPIC))
         self.ledger.check(self.found(), self.broker.log.min_position, offsets[0].offset if offsets else None)
 
     def check_sink(self) -> None:

@@ -36,6 +36,8 @@ NICENESS = 10
 BEGINNINGS_MAX = 10_000
 WAITING_MAX = 2_000
 """Pulls that wait for a thread."""
+LOOKING_MAX = 1_000
+"""Queues whose beginnings are looked for at a time, where nobody waits for that."""
 BEGINNING_FRESH_S = 30.0
 """Where a queue begins in the lake is looked at again after so long: retention may have moved it."""
 
@@ -107,7 +109,8 @@ class ColdReader:
         """`min_offset` as far as it is known without a wait; it is looked for meanwhile."""
         if not self._may_be_cold(queue):
             return queue.min_offset
-        if self._known(queue) is None and asyncio.get_running_loop().time() - self._failed_s > FAILED_S:
+        late = asyncio.get_running_loop().time() - self._failed_s > FAILED_S
+        if self._known(queue) is None and late and len(self._looking) < LOOKING_MAX:
             self._look(queue)
         known = self._beginnings.get(queue.key)
         if known is None or known.offset is None or known.floor != queue.floor:
@@ -179,14 +182,14 @@ class ColdReader:
         return done[1]
 
     async def slices(
-        self, queue: Queue, offset: int, messages_max: int, bytes_max: int
+        self, queue: Queue, offset: int, messages_max: int, bytes_max: int, client: Client = None
     ) -> tuple[list[Slice], int] | None:
         """`pull`, for who reads the log's messages: as slices of frames, which are dense."""
 
         def finish(parts: list[ColdSlice], reached: int) -> tuple[list[Slice], int]:
             return [one for part in parts for one in as_slices(part)], reached
 
-        return await self.pull(queue, offset, messages_max, bytes_max, finish)
+        return await self.pull(queue, offset, messages_max, bytes_max, finish, client)
 
     async def messages(self, positions: Sequence[int]) -> pa.RecordBatch | None:
         """The messages at these positions, which have left the log, ascending and not none, as

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.in_slices import in_order
 from lakemq.model.names import RETRY_PREFIX, is_system, retry_topic
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.group_state import Group, Member
@@ -28,7 +29,7 @@ class QueueLag(NamedTuple):
     lag: int | None
 
 
-def total(group: Group, lags: list[QueueLag]) -> int | None:
+def total(group: Group, lags: Iterable[QueueLag]) -> int | None:
     """All together, as far as they are known; None when none is."""
     known = [each.lag for each in lags if each.lag is not None]
     return sum(known) if known or group.model != BROADCASTING else None
@@ -42,32 +43,27 @@ class Lags:
         self._reader = reader
         self._cold = cold
 
-    def received(self) -> dict[str, set[str]]:
-        """By group, the topics of which it receives and acknowledges messages."""
-        found: dict[str, set[str]] = {}
-        for group, topic in self._log.routing.receipts.subscriptions:
-            found.setdefault(group, set()).add(topic)
-        return found
+    async def topics_of(self, group: Group) -> list[str]:
+        """The topics that the group consumes or has consumed, the system's last; no name of one that is not there."""
+        names = group.topics | group.offsets.keys() | self._log.routing.receipts.topics_of(group.name)
+        there = [name for name in names if self._log.topics.find(name) is not None]
+        return await in_order(there, key=lambda name: (is_system(name), name))
 
-    def of(self, group: Group, received: Set[str]) -> list[QueueLag]:
-        """The group's lag in all queues that it consumes or has consumed, the system's topics last;
-        `received`: those of its topics that it receives."""
-        topics = sorted(group.topics | group.offsets.keys() | received, key=lambda name: (is_system(name), name))
-        return [each for topic in topics for each in self._of_topic(group, topic)]
+    def of(self, group: Group, topics: Iterable[str]) -> Iterator[QueueLag]:
+        """The group's lag in all queues of these topics, as it is when it is asked for."""
+        return (each for topic in topics for each in self._of_topic(group, topic))
 
-    def _of_topic(self, group: Group, name: str) -> list[QueueLag]:
+    def _of_topic(self, group: Group, name: str) -> Iterator[QueueLag]:
         topic = self._log.topics.find(name)
-        if topic is None:
-            return []
-        found: list[QueueLag] = []
-        for queue in topic.queues:
+        anew = name not in group.offsets and not name.startswith(RETRY_PREFIX)
+        member = _a_subscriber(group, name) if anew else None
+        for queue in [] if topic is None else topic.queues:
             received, first = self._received(group, queue), self._cold.known_min_offset(queue)
             offset = group.find_offset(queue.topic, queue.queue_id) if received is None else received
-            begin = self._beginning(group, queue, first) if offset is None else offset
+            begin = self._beginning(queue, first, member) if offset is None else offset
             known = received is not None or group.model != BROADCASTING
             lag = queue.count_from(max(begin, first)) if known else None
-            found.append(QueueLag(name, queue.queue_id, offset, first, queue.next_offset, lag))
-        return found
+            yield QueueLag(name, queue.queue_id, offset, first, queue.next_offset, lag)
 
     def _received(self, group: Group, queue: Queue) -> int | None:
         """The first offset of what the group receives that is not finished."""
@@ -76,13 +72,10 @@ class Lags:
             return receipts.retry_floor(group.name, queue.queue_id)
         return receipts.floor(group.name, queue.topic, queue.queue_id)
 
-    def _beginning(self, group: Group, queue: Queue, first: int) -> int:
-        """Where the group begins with a queue that it has no offset of. What a member says counts for
+    def _beginning(self, queue: Queue, first: int, member: Member | None) -> int:
+        """Where the group begins with a queue that it has no offset of. What a `member` says counts for
         a group without offsets in the topic; a new queue and the retry topic are consumed from their
         first message."""
-        if queue.topic in group.offsets or queue.topic.startswith(RETRY_PREFIX):
-            return first
-        member = _a_subscriber(group, queue.topic)
         if member is None or member.consume_from == "first":
             return first
         if member.consume_from == "last":
@@ -92,7 +85,5 @@ class Lags:
 
 
 def _a_subscriber(group: Group, topic: str) -> Member | None:
-    for _, member in sorted(group.members.items()):
-        if any(each.topic == topic for each in member.subscriptions):
-            return member
-    return None
+    ids = [name for name, each in group.members.items() if any(sub.topic == topic for sub in each.subscriptions)]
+    return group.members[min(ids)] if ids else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from lakemq.gateway.cold import ColdReader
@@ -33,17 +33,13 @@ class Offsets:
         self._log = log
         self._cold = cold
 
-    def of(self, name: str, topic: str | None) -> list[QueueOffset]:
+    def of(self, name: str, topic: str | None) -> Iterator[QueueOffset]:
         """The group's offsets, of one topic or of all, sorted; none of a group that has none."""
         group = self._records.state.find(name)
-        if group is None:
-            return []
-        topics = [topic] if topic is not None else sorted(group.offsets)
-        return [
-            QueueOffset(each, queue_id, offset)
-            for each in topics
-            for queue_id, offset in sorted(group.offsets.get(each, {}).items())
-        ]
+        if group is not None:
+            for each in [topic] if topic is not None else sorted(group.offsets):
+                for queue_id, offset in sorted(group.offsets.get(each, {}).items()):
+                    yield QueueOffset(each, queue_id, offset)
 
     async def commit(
         self, name: str, offsets: Sequence[QueueOffset], if_absent: bool = False, resets: int | None = None

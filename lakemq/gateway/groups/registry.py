@@ -13,15 +13,14 @@ from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.members import Members, Wait
 from lakemq.gateway.groups.offsets import Offsets
 from lakemq.gateway.groups.records import EnsureTopic, Records
+from lakemq.gateway.in_slices import all_of, in_order
 from lakemq.model.errors import GroupInUse, GroupNotFound
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
 from lakemq.settings import Groups as Limits
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.group_state import Group, member_fields
 from lakemq.storage.reader import Reader
-
-AT_ONCE_MAX = 100
-"""So many groups are described before others have their turn on the event loop."""
+from lakemq.storage.receipts import Receipts
 
 
 class Groups:
@@ -63,51 +62,51 @@ class Groups:
             return group
         topics = self._log.topics
         retried = topics.find(retry_topic(name)) is not None or topics.find(dead_letter_topic(name)) is not None
-        if not retried and name not in self._lags.received():
+        if not retried and not self._receipts.topics_of(name):
             raise GroupNotFound(f"there is no group {name!r}")
         return Group(name, 0)
 
-    def describe(self, name: str) -> dict[str, Any]:
-        """All of a group: who is in it, what they subscribe to, and how far it is behind. Raises
-        `GroupNotFound`."""
+    @property
+    def _receipts(self) -> Receipts:
+        return self._log.routing.receipts
+
+    async def describe(self, name: str) -> dict[str, Any]:
+        """All of a group: who is in it, what they subscribe to, and how far it is behind; what may be long is an
+        iterator. Raises `GroupNotFound`."""
         group = self.find(name)
-        lags = self._lags.of(group, self._lags.received().get(name, set()))
-        different = differences(group)
+        head = {"group": name, "model": group.model, "generation": group.generation, "resets": group.resets}
+        different, subscriptions = differences(group), subscriptions_of(group)
+        members, locks = list(group.members.items()), list(group.locks.items())
+        members, locks = await in_order(members, key=_first), await in_order(locks, key=_first)
+        lags = await all_of(self._lags.of(group, await self._lags.topics_of(group)))
         return {
-            "group": name,
-            "model": group.model,
-            "generation": group.generation,
-            "resets": group.resets,
-            "members": sorted(group.members),
-            "clients": [
+            **head,
+            "members": (client_id for client_id, _ in members),
+            "clients": (
                 {
                     "client_id": client_id,
                     **member_fields(member),
                     "heartbeat_age_ms": self.members.renewals.age_ms((name, client_id)),
                 }
-                for client_id, member in sorted(group.members.items())
-            ],
-            "subscriptions": [each._asdict() for each in subscriptions_of(group)],
+                for client_id, member in members
+            ),
+            "subscriptions": (each._asdict() for each in subscriptions),
             "subscriptions_differ": bool(different),
             "differences": different,
-            "lag": [each._asdict() for each in lags],
+            "lag": (each._asdict() for each in lags),
             "lag_total": total(group, lags),
             "gaps": [each._asdict() for each in self._gaps.of(name)],
-            "locks": [
-                {"topic": topic, "queue_id": queue_id, "client_id": lock.client_id}
-                for (topic, queue_id), lock in sorted(group.locks.items())
-            ],
+            "locks": (
+                {"topic": topic, "queue_id": queue_id, "client_id": lock.client_id} for (topic, queue_id), lock in locks
+            ),
         }
 
     async def list(self) -> list[dict[str, Any]]:
         """All groups in short, sorted by name."""
-        received = self._lags.received()
         found: list[dict[str, Any]] = []
-        for number, name in enumerate(sorted(self._names())):
-            if number % AT_ONCE_MAX == AT_ONCE_MAX - 1:
-                await asyncio.sleep(0)
-            group = self._records.state.find(name) or Group(name, 0)
-            found.append(self._describe_short(group, received.get(name, set())))
+        for name in await in_order(list(self._names())):
+            found.append(await self._describe_short(self._records.state.find(name) or Group(name, 0)))
+            await asyncio.sleep(0)
         return found
 
     @property
@@ -133,20 +132,26 @@ class Groups:
         await self._records.forget_place(name, topic)
 
     def _names(self) -> set[str]:
-        names = {group.name for group in self._records.state} | self._lags.received().keys()
+        names = {group.name for group in self._records.state} | self._receipts.groups()
         for topic in self._log.topics:
             for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
                 if topic.name.startswith(prefix):
                     names.add(topic.name.removeprefix(prefix))
         return names
 
-    def _describe_short(self, group: Group, received: set[str]) -> dict[str, Any]:
+    async def _describe_short(self, group: Group) -> dict[str, Any]:
+        topics = {*group.topics, *group.offsets, *self._receipts.topics_of(group.name)} - {retry_topic(group.name)}
+        lags = await all_of(self._lags.of(group, await self._lags.topics_of(group)))
         return {
             "group": group.name,
             "generation": group.generation,
             "member_count": len(group.members),
-            "topics": sorted({*group.topics, *group.offsets, *received} - {retry_topic(group.name)}),
+            "topics": await in_order(list(topics)),
             "subscriptions_differ": bool(differences(group)),
             "model": group.model,
-            "lag_total": total(group, self._lags.of(group, received)),
+            "lag_total": total(group, lags),
         }
+
+
+def _first(pair: tuple[Any, Any]) -> Any:
+    return pair[0]

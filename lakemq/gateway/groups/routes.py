@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from lakemq.gateway.asgi import until_gone
+from lakemq.gateway.asgi import client_of, until_gone
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.groups.offsets import QueueOffset
+from lakemq.gateway.in_slices import write
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.group_state import Member, Subscription
@@ -125,6 +127,11 @@ async def to_member(body: HeartbeatBody) -> Member:
     return Member(body.model, body.consume_from, body.consume_timestamp_ms, tuple(sorted(subscriptions)))
 
 
+async def to_response(fields: Mapping[str, object]) -> Response:
+    """An answer that may be long: iterators become lists."""
+    return Response(await write(fields), media_type="application/json")
+
+
 def make_router(broker: Broker) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter(prefix="/v1", tags=["groups"])
@@ -134,12 +141,14 @@ def make_router(broker: Broker) -> APIRouter:
     groups = broker.groups
 
     @router.get("/groups", summary="All groups")
-    async def list_groups() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        return {"groups": await groups.list()}
+    async def list_groups(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        async with broker.listing.place(client_of(request.scope)):
+            return await to_response({"groups": iter(await groups.list())})
 
     @router.get("/groups/{group}", summary="One group: members, subscriptions, lag by queue")
-    async def get_group(group: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        return groups.describe(check_group(group))
+    async def get_group(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]
+        async with broker.listing.place(client_of(request.scope)):
+            return await to_response(await groups.describe(check_group(group)))
 
     @router.delete("/groups/{group}", summary="Delete a group with all that it has")
     async def delete_group(group: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
@@ -190,44 +199,47 @@ def _add_members(router: APIRouter, broker: Broker) -> None:
 def _add_offsets(router: APIRouter, broker: Broker) -> None:
     offsets = broker.groups.offsets
 
-    def describe(found: list[QueueOffset]) -> dict[str, Any]:
-        return {"offsets": [each._asdict() for each in found]}
+    async def describe(found: Iterable[QueueOffset]) -> Response:
+        return await to_response({"offsets": (each._asdict() for each in found)})
 
     @router.get("/groups/{group}/offsets", summary="What a group has consumed")
-    async def get_offsets(group: str, topic: str | None = None) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        return describe(offsets.of(check_group(group), topic if topic is None else check_readable(topic)))
+    async def get_offsets(request: Request, group: str, topic: str | None = None) -> Response:  # pyright: ignore[reportUnusedFunction]
+        wanted = topic if topic is None else check_readable(topic)
+        async with broker.listing.place(client_of(request.scope)):
+            return await describe(offsets.of(check_group(group), wanted))
 
     @router.put("/groups/{group}/offsets", summary="Commit offsets")
-    async def commit(group: str, body: OffsetsBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def commit(group: str, body: OffsetsBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         wanted = [QueueOffset(each.topic, each.queue_id, each.offset) for each in body.offsets]
         found = await offsets.commit(check_group(group), wanted, body.if_absent, body.resets)
         await broker.keep_promise()
-        return describe(found)
+        return await describe(found)
 
     @router.post("/groups/{group}/offsets/reset", summary="Consume a topic again, or from later on")
-    async def reset(group: str, body: ResetBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def reset(group: str, body: ResetBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         if body.to == "timestamp" and body.timestamp_ms is None:
             raise InvalidRequest("to timestamp needs timestamp_ms")
         found = await offsets.reset(check_group(group), body.topic, body.to, body.timestamp_ms or 0)
         await broker.keep_promise()
-        return describe(found)
+        return await describe(found)
 
 
 def _add_locks(router: APIRouter, broker: Broker) -> None:
     locks = broker.groups.locks
     lock_ms = broker.settings.groups.lock_expiry_ms
 
-    def describe(name: str, queues: list[tuple[str, int]]) -> dict[str, Any]:
-        return {name: [{"topic": topic, "queue_id": queue_id} for topic, queue_id in queues], "lock_ms": lock_ms}
+    async def describe(name: str, queues: list[tuple[str, int]]) -> Response:
+        described = ({"topic": topic, "queue_id": queue_id} for topic, queue_id in queues)
+        return await to_response({name: described, "lock_ms": lock_ms})
 
     @router.post("/groups/{group}/locks", summary="Lock queues, or renew locks")
-    async def lock(group: str, body: LocksBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def lock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         found = await locks.acquire(check_group(group), body.client_id, body.keys(), broker.log.topics)
         await broker.keep_promise()
-        return describe("locked", found)
+        return await describe("locked", found)
 
     @router.delete("/groups/{group}/locks", summary="Release locks")
-    async def unlock(group: str, body: LocksBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def unlock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         found = await locks.release(check_group(group), body.client_id, body.keys())
         await broker.keep_promise()
-        return describe("unlocked", found)
+        return await describe("unlocked", found)

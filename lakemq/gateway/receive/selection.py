@@ -239,7 +239,7 @@ class Selection:
     async def _read_cold(self, view: _View, offset: int, messages_max: int, bytes_max: int) -> tuple[list[Slice], int]:
         """`_read` of what has left the log. What is not in the lake either is a gap."""
         end = view.queue.min_offset
-        found = await self._cold.slices(view.queue, offset, messages_max, bytes_max)
+        found = await self._cold.slices(view.queue, offset, messages_max, bytes_max, view.wanted.client)
         slices, reached = ([], end) if found is None else found
         self._pass_over(view, slices, offset, reached)
         return slices, reached
