@@ -141,8 +141,11 @@ def test_an_empty_group_makes_room_for_another_and_no_other_does(tmp_path: Path)
         answers = [http.put(f"/v1/groups/kept-{number}/offsets", json=content) for number in range(21)]
         assert [answer.status_code for answer in answers[:10]] == [200] * 10
         assert is_problem(answers[-1], 429, "flow_control")
+        assert "DELETE /v1/groups/{group}" in answers[-1].json()["detail"]
         assert http.get("/v1/groups/once").status_code == 404
         assert offsets(http, "kept-0", "kept") == {0: 0}
+        assert http.delete("/v1/groups/kept-0").is_success
+        assert http.put("/v1/groups/one-more/offsets", json=content).is_success
 
 
 def test_members_are_bounded_and_so_is_what_they_say(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -11,7 +13,7 @@ from lakemq.model.errors import FlowControl
 from lakemq.model.names import GROUP_TOPIC
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.group_state import GroupState
-from lakemq.storage.rows import Row, make_row
+from lakemq.storage.rows import make_row
 from lakemq.storage.topics import TOPICS_TOPIC, Topic, TopicRecord
 
 EnsureTopic = Callable[[str], Awaitable[Topic]]
@@ -26,6 +28,9 @@ class Records:
         self._log = log
         self._ensure_topic = ensure_topic
         self._groups_max = groups_max
+        # Changes that are on their way to the log, by group, and the groups that give way to new ones of these.
+        self._changing: Counter[str] = Counter()
+        self._going: set[str] = set()
 
     @property
     def state(self) -> GroupState:
@@ -38,13 +43,23 @@ class Records:
         Raises `FlowControl` when a new group is one too many, `StoreUnwritable` with nothing stored.
         """
         queue = (await self._ensure_topic(GROUP_TOPIC)).queues[0]
-        rows: list[Row] = []
-        for group, kind, content in changes:
-            if self.state.find(group) is None and len(self.state) >= self._groups_max:
-                rows.append(make_row(body=b"{}", tag="forget", group=self._forgettable()))
-            rows.append(make_row(body=orjson.dumps(content), tag=kind, group=group))
-        if rows:
+        wanted = list(changes)
+        groups = Counter([group for group, _, _ in wanted])
+        going = self._make_room([group for group in groups if self._is_new(group) and not self._changing[group]])
+        rows = [make_row(body=b"{}", tag="forget", group=group) for group in going]
+        rows += [make_row(body=orjson.dumps(content), tag=kind, group=group) for group, kind, content in wanted]
+        if not rows:
+            return
+        self._changing.update(groups)
+        self._going.update(going)
+        try:
             await self._log.append(rows, [queue] * len(rows), sum([len(row[1]) for row in rows]))
+        finally:
+            self._going.difference_update(going)
+            for group, count in groups.items():
+                self._changing[group] -= count
+                if not self._changing[group]:
+                    del self._changing[group]
 
     async def delete(self, group: str, topics: Iterable[str]) -> None:
         """Store that the group, unless it has members, and these topics are deleted: all in one frame.
@@ -63,8 +78,24 @@ class Records:
         body = orjson.dumps({"topic": topic})
         await self._log.append([make_row(body=body, tag="idle", group=group)], [queue], len(body))
 
-    def _forgettable(self) -> str:
-        for group in self.state:
-            if group.is_empty:
-                return group.name
-        raise FlowControl(f"there are {len(self.state)} groups already (groups.groups_max)")
+    def _is_new(self, group: str) -> bool:
+        return self.state.find(group) is None
+
+    def _make_room(self, new: Sequence[str]) -> list[str]:
+        """The groups that give way to new ones: those that hold nothing, as far as there is no room. Raises
+        `FlowControl`."""
+        if not new:
+            return []
+        coming = sum(map(self._is_new, self._changing))
+        leaving = sum(not self._is_new(group) for group in self._going)
+        lacking = len(self.state) + coming - leaving + len(new) - self._groups_max
+        if lacking <= 0:
+            return []
+        free = (group for group in self.state.empty() if group not in self._going and group not in self._changing)
+        going = list(islice(free, lacking))
+        if len(going) < lacking:
+            raise FlowControl(
+                f"there are {len(self.state)} groups already (groups.groups_max), and each has members, offsets or"
+                " locks: delete some that nobody needs, by DELETE /v1/groups/{group} or lakemq group delete"
+            )
+        return going
