@@ -53,8 +53,9 @@ class Gateway(_Section):
 
     A head must be whole within `head_ms_max`; of a body, and of an answer, `stall_bytes_min` must get through in
     each `stall_ms_max`; a connection without a request is closed after `idle_ms_max`. `answer_bytes_max`: of answers
-    that clients have not taken yet, all together. `client_share`: of the bytes of large produce requests
-    that are worked on one client, by its address, has no more than this share; 1 where all come through one proxy.
+    that clients have not taken yet, all together. `client_share`: of the bytes of bodies on their way, and of large
+    requests that are worked on, one client, by its address, has no more than this share, and so of the places of those
+    that wait for their turn; 1 where all come through one proxy.
 
     `hosts`: other names that a request's `Host` may have, with or without a port. `origins`: other pages
     that may use the gateway, as a browser's `Origin` names them.

@@ -30,6 +30,7 @@ AHEAD_BYTES_MAX = 64 * 1024 * 1024
 """Of requests that were sent ahead, all together."""
 PARSED_BYTES = 4 * 1024
 """About what a request takes that was parsed and waits for its turn."""
+_TOO_MANY_BYTES = "the bodies on their way, or this client's of them (gateway.client_share), are too many bytes"
 _TOO_LONG = f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes"
 
 
@@ -87,7 +88,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.flow = self._flow = _Flow(transport)
-        rules, peer = self.rules, self._peer
+        rules, peer = self.rules, self.client_address
         rules.of_client[peer] = count = rules.of_client.get(peer, 0) + 1
         if len(self.connections) > rules.connections_max:
             self._refuse_all(_too_many("the gateway has"))
@@ -95,7 +96,7 @@ class Connection(HttpToolsProtocol):
             self._refuse_all(_too_many("this client has"))
 
     @property
-    def _peer(self) -> str | None:
+    def client_address(self) -> str | None:
         return self.client[0] if self.client else None
 
     def _refuse_all(self, answer: Answer) -> None:
@@ -321,7 +322,7 @@ class Connection(HttpToolsProtocol):
         if self.rules.uploads.add(self, len(body)):
             super().on_body(body)
         else:
-            self._give_up("busy", "the bodies that are on their way have too many bytes together")
+            self._give_up("busy", _TOO_MANY_BYTES)
 
     def on_response_complete(self) -> None:
         """Go on with what has come meanwhile. How long a connection may be idle is the watch's matter."""
@@ -352,7 +353,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        rules, peer = self.rules, self._peer
+        rules, peer = self.rules, self.client_address
         rules.unsent.remove(self)
         self._end_upload()
         rules.ahead.set(self, 0)
@@ -442,7 +443,7 @@ class ConnectionRules:
         counters.ahead_bytes = lambda: ahead.bytes
         # The other half is for those that are whole, and being worked on.
         bytes_max = max(gateway.request_bytes_in_flight_max // 2, gateway.request_bytes_max)
-        self.uploads = Uploads(bytes_max, gateway.request_bytes_max, time.monotonic)
+        self.uploads = Uploads(bytes_max, gateway.request_bytes_max, gateway.client_share, time.monotonic)
 
 
 def make_connection_class(rules: ConnectionRules, quick: Quick, guard: Guard) -> type[Connection]:

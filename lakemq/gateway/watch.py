@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Protocol
 
+from lakemq.gateway.gate import Client
 from lakemq.settings import Gateway
 
 STEP = 500
@@ -41,6 +42,11 @@ class Watched(Protocol):
     seen_bytes: int
     unsent_s: float
     unsent_bytes: int
+
+    @property
+    def client_address(self) -> Client:
+        """Whose it is."""
+        ...
 
     @property
     def at(self) -> tuple[int, Phase]:
@@ -98,38 +104,75 @@ class Unsent:
         self.bytes -= self._of.pop(connection, 0)
 
 
+class _OfClient:
+    """The bodies of one client that are on their way: how many bytes of each, and when it went on last, the one
+    that hasn't for longest first."""
+
+    __slots__ = ("bodies", "bytes")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.bodies: OrderedDict[Watched, tuple[int, float]] = OrderedDict()
+
+
 class Uploads:
     """Bodies that have begun to come and are not whole yet. When they are too many bytes, one that doesn't go on
-    is given up for the others; when all do, the newcomer is."""
+    is given up for the others; when all do, the newcomer is. So it is among those of one client, who has his share."""
 
-    def __init__(self, bytes_max: int, each_bytes_max: int, clock: Callable[[], float]) -> None:
-        """`each_bytes_max`: more of one body is never kept."""
+    def __init__(self, bytes_max: int, each_bytes_max: int, share: float, clock: Callable[[], float]) -> None:
+        """`each_bytes_max`: more of one body is never kept. `share`: of all the bytes, for one client."""
         self.bytes_max = bytes_max
         self._each_bytes_max = each_bytes_max
+        self._share = share
         self.bytes = 0
         self._clock = clock
-        self._of: OrderedDict[Watched, tuple[int, float]] = OrderedDict()
+        self._clients: dict[Client, _OfClient] = {}
+        self._stalest: OrderedDict[Watched, None] = OrderedDict()
 
     def add(self, connection: Watched, size: int) -> bool:
         """So many bytes more have come; False when there is no room for them."""
-        now = self._clock()
-        held, _ = self._of.pop(connection, (0, 0.0))
+        now, client = self._clock(), connection.client_address
+        of_client = self._clients.get(client)
+        if of_client is None:
+            of_client = self._clients[client] = _OfClient()
+        held, _ = of_client.bodies.pop(connection, (0, 0.0))
         size = min(size, self._each_bytes_max - held)
-        self._of[connection] = (held + size, now)
+        of_client.bodies[connection] = (held + size, now)
+        of_client.bytes += size
         self.bytes += size
+        self._stalest[connection] = None
+        self._stalest.move_to_end(connection)
         most = self.bytes_max if held + size > SMALL_BYTES else self.bytes_max * 5 // 4
-        while self.bytes > most:
-            stalest = next(iter(self._of))
-            if stalest is connection or now - self._of[stalest][1] < STALE_S:
-                self.remove(connection)
+        each_most = int(most * self._share)
+        while of_client.bytes > each_most and len(of_client.bodies) > 1:
+            if not self._give_way(next(iter(of_client.bodies)), connection, now):
                 return False
-            self.remove(stalest)
-            stalest.time_out("the body did not go on, and others need the room")
+        while self.bytes > most:
+            if not self._give_way(next(iter(self._stalest)), connection, now):
+                return False
+        return True
+
+    def _give_way(self, stalest: Watched, connection: Watched, now: float) -> bool:
+        """Make room: by giving up the one that hasn't gone on for longest, or else, and then False, the newcomer."""
+        if stalest is connection or now - self._clients[stalest.client_address].bodies[stalest][1] < STALE_S:
+            self.remove(connection)
+            return False
+        self.remove(stalest)
+        stalest.time_out("the body did not go on, and others need the room")
         return True
 
     def remove(self, connection: Watched) -> None:
         """It is whole, or will never be."""
-        self.bytes -= self._of.pop(connection, (0, 0.0))[0]
+        client = connection.client_address
+        of_client = self._clients.get(client)
+        if of_client is None or connection not in of_client.bodies:
+            return
+        size, _ = of_client.bodies.pop(connection)
+        del self._stalest[connection]
+        of_client.bytes -= size
+        self.bytes -= size
+        if not of_client.bodies:
+            del self._clients[client]
 
 
 class Watch:

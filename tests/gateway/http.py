@@ -111,9 +111,10 @@ class Answer(NamedTuple):
 class Connection:
     """A connection on which anything can be sent."""
 
-    def __init__(self, gateway: GatewayProcess) -> None:
+    def __init__(self, gateway: GatewayProcess, address: str = "127.0.0.1") -> None:
+        """`address`: where the client is, which is another one by each."""
         host, _, port = gateway.url.removeprefix("http://").rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=WAIT_S)
+        self.socket = socket.create_connection((host, int(port)), timeout=WAIT_S, source_address=(address, 0))
         self._file = self.socket.makefile("rb")
 
     def __enter__(self) -> Connection:

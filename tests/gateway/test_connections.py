@@ -247,6 +247,24 @@ def test_bodies_that_are_being_read_count_against_the_bound_of_all(tmp_path: Pat
             assert response.status_code == 200
 
 
+def test_bodies_of_one_client_on_their_way_leave_room_for_those_of_another(tmp_path: Path) -> None:
+    options = {"message_bytes_max": 500_000, "request_bytes_max": 1_000_000, "request_bytes_in_flight_max": 2_000_000}
+    with start_gateway(tmp_path, **{f"gateway__{name}": value for name, value in options.items()}) as gateway:
+        request = post("t", b"x" * 900_000, b"Content-Type: application/json")
+        with Connection(gateway) as first, Connection(gateway) as second:
+            first.send(request[:-500_000])
+            second.send(request[:-500_000])
+            readable, _, _ = select.select([first.socket, second.socket], [], [], WAIT_S)
+            refused, other = (first, second) if first.socket in readable else (second, first)
+            answer = refused.answer()
+            assert answer is not None
+            assert answer.status in (503, 408)  # 408: where the machine was so slow that the first one seems to stall
+            with Connection(gateway, "127.0.0.2") as another:
+                another.send(post("t", b"x" * 200_000))
+                assert getattr(another.answer(), "status", None) == 200
+            assert other.socket.fileno() >= 0
+
+
 def test_a_poll_whose_client_has_gone_does_no_harm(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
     put_topic(http, topic)
     for _ in range(20):

@@ -19,7 +19,8 @@ LIMITS = Gateway(head_ms_max=1_000, idle_ms_max=5_000, stall_ms_max=2_000, stall
 class Client:
     """A connection that does as it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, client_address: str | None = None) -> None:
+        self.client_address = client_address
         self.at: tuple[int, Phase] = (0, Phase.IDLE)
         self.seen: tuple[int, Phase] = (0, Phase.IDLE)
         self.seen_s = self.unsent_s = 0.0
@@ -119,7 +120,7 @@ def test_the_oldest_answers_make_room_for_new_ones() -> None:
 def test_a_stalled_upload_makes_room_and_one_that_goes_on_does_not() -> None:
     now = [0.0]
     large = 2 * SMALL_BYTES
-    uploads = Uploads(2 * large, large, lambda: now[0])
+    uploads = Uploads(2 * large, large, 1, lambda: now[0])
     stalled, busy, new = Client(), Client(), Client()
     assert uploads.add(stalled, large)
     now[0] += STALE_S
@@ -133,6 +134,43 @@ def test_a_stalled_upload_makes_room_and_one_that_goes_on_does_not() -> None:
     assert uploads.bytes == large + 10
     assert uploads.add(new, large)
     assert uploads.bytes == large + 10  # what is more than a body may have is thrown away
+
+
+def test_uploads_of_one_client_leave_room_for_those_of_others() -> None:
+    """Five that were sent slowly, one after the other, refused everybody's."""
+    now = [0.0]
+    large = 8 * SMALL_BYTES
+    uploads = Uploads(4 * large, large, 0.75, lambda: now[0])
+    own = [Client("a") for _ in range(3)]
+    assert all(uploads.add(each, large) for each in own)
+    assert not uploads.add(Client("a"), large), "all of them go on, and it would be more than a share"
+    assert uploads.bytes == 3 * large
+    other = Client("b")
+    assert uploads.add(other, large)
+    assert [each.end for each in own] == ["", "", ""]
+    small = [Client("a") for _ in range(8)]
+    refused = [each for each in small if not uploads.add(each, SMALL_BYTES)]
+    assert refused == small[6:], "small bodies have their share of what is kept free for them"
+    of_other = Client("b")
+    assert uploads.add(of_other, SMALL_BYTES)
+    for each in (*small, of_other):
+        uploads.remove(each)
+    now[0] += STALE_S
+    assert uploads.add(own[1], 0)
+    late = Client("a")
+    assert uploads.add(late, large), "one of its own that stalls gives way"
+    assert [each.end != "" for each in own] == [True, False, False]
+    for each in (*own, late, Client("b")):
+        uploads.remove(each)
+    assert (uploads.bytes, other.end) == (large, "")
+
+
+def test_one_upload_is_taken_whatever_the_share() -> None:
+    uploads = Uploads(1_000_000, 1_000_000, 0.5, lambda: 0.0)
+    one = Client("a")
+    assert uploads.add(one, 900_000)
+    uploads.remove(one)
+    assert uploads.bytes == 0
 
 
 # On a real gateway ---------------------------------------------------------------------------
