@@ -84,6 +84,13 @@ CONF: dict[str, str] = {
     "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": (_CUBE_BYTES),
 }
 
+LOCAL_CONF: dict[str, str] = {
+    # Driver and executor are one process: a late heartbeat says only that it was held up (a laptop asleep, a busy
+    # machine, SIGSTOP). By default Spark takes its executor for dead after two minutes, drops its blocks, and
+    # queries fail or hang ("Block broadcast_1 does not exist").
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "365d",
+}
+
 
 def start_session(
     settings: Settings, name: str = "lakemq", *, short_lived: bool = False, server: bool = False
@@ -103,7 +110,12 @@ def start_session(
         os.environ.pop(variable, None)
     builder = SparkSession.Builder().appName(name).master(settings.spark.master)
     builder = builder.config("spark.driver.memory", settings.spark.driver_memory)
-    conf = {**CONF, **connect.CONF, **(connect.server_conf(settings.sql) if server else {}), **settings.spark.conf}
+    conf = CONF | connect.CONF
+    if settings.spark.master.startswith("local"):
+        conf |= LOCAL_CONF
+    if server:
+        conf |= connect.server_conf(settings.sql)
+    conf |= settings.spark.conf
     if short_lived:
         # By itself this leaves room for 48 MiB of code; a session that has compiled that much stops compiling.
         conf[_JAVA_OPTIONS] += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"

@@ -176,6 +176,7 @@ class SegmentStore:
         if self._removing:
             self._files.sync_dir(self._directory)
         oldest, following = self.segments[:2]
+        begun = [(queue, queue.min_offset) for queue in topics.all_queues()]
         self._begin_queues(topics, following)
         self._removing = True
         del self.segments[0]
@@ -186,6 +187,8 @@ class SegmentStore:
             self._files.remove(oldest.path)
         except OSError:
             self.segments.insert(0, oldest)
+            for queue, offset in begun:
+                queue.min_offset = offset
             raise
         self._files.sync_dir(self._directory)
         self._removing = False

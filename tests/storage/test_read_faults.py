@@ -84,11 +84,14 @@ def test_segment_whose_removal_fails_stays_in_the_log_and_leaves_no_gap(tmp_path
         harness.settle()
     log = harness.log
     bases = [segment.base_position for segment in log.segments]
+    queues = [(queue.key, queue.min_offset) for queue in log.topics.all_queues()]
     files.fail_remove = True
     with pytest.raises(OSError, match="can't remove"):
         log._store.remove_oldest(log.topics)  # pyright: ignore[reportPrivateUsage]
     files.fail_remove = False
+    assert [(queue.key, queue.min_offset) for queue in log.topics.all_queues()] == queues  # so all can be read
     log._store.remove_oldest(log.topics)  # pyright: ignore[reportPrivateUsage]
+    assert [(queue.key, queue.min_offset) for queue in log.topics.all_queues()] != queues
     assert [segment.base_position for segment in log.segments] == bases[1:]
     harness.reopen()
     assert [segment.base_position for segment in harness.log.segments] == bases[1:]
