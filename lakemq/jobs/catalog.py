@@ -15,8 +15,11 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakemq.jobs.connect import LIVE
+from lakemq.jobs.lake_tables import TABLES
+from lakemq.jobs.maintenance.schemas import SCHEMAS
 from lakemq.model.ids import MESSAGE_ID_PATTERN, NONCE_PATTERN
 from lakemq.model.names import DEAD_LETTER_PREFIX, GROUP_TOPIC
 
@@ -85,12 +88,19 @@ _DEAD_LETTERS = f"""
 SELECT * FROM {{messages}} WHERE startswith(topic, '{DEAD_LETTER_PREFIX}')
 """  # noqa: S608
 
+_COLUMNS = {table.name: table.columns for table in TABLES} | {
+    name: {field.name: field.dataType.simpleString() for field in from_arrow_schema(schema)}
+    for name, schema in SCHEMAS.items()
+}
+"""Of each table that a lake has sooner or later."""
+
 VIEWS = {"topics": _TOPICS, "consumer_offsets": _OFFSETS, "dead_letters": _DEAD_LETTERS}
 """By name; made over `messages`, and over `live.messages` too."""
 
 
 def register_catalog(session: SparkSession, lake: Path) -> None:
-    """Makes the lake's tables known by their folders' names, with the views and functions.
+    """Makes the lake's tables known by their folders' names, with the views and functions. A table that the lake will
+    have, and has not yet, is there and empty.
 
     May be called again, when there are new tables. A table or a view of that name elsewhere is forgotten.
     All sessions share the catalog, so a client may have put something in the way: what can't be made is
@@ -103,18 +113,18 @@ def register_catalog(session: SparkSession, lake: Path) -> None:
     for signature, (kind, expression) in _FUNCTIONS.items():
         with _warned(signature):
             session.sql(f"CREATE OR REPLACE FUNCTION {signature} RETURNS {kind} RETURN {expression}")
-    if "messages" in names:
-        for name, query in VIEWS.items():
-            with _warned(name):
-                session.sql(f"CREATE OR REPLACE VIEW {name} AS {query.format(messages='messages')}")
+    for name in _COLUMNS.keys() - set(names):
+        with _warned(name):
+            _register_empty(session, name)
+    for name, query in VIEWS.items():
+        with _warned(name):
+            session.sql(f"CREATE OR REPLACE VIEW {name} AS {query.format(messages='messages')}")
 
 
 def lacks_tables(session: SparkSession, lake: Path) -> bool:
     """Whether a table of the lake is not known by its name: it is new, or a client has dropped it."""
-    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    catalog, identifier = java_session.sessionState().catalog(), jvm.org.apache.spark.sql.catalyst.TableIdentifier
-    return not all(catalog.tableExists(identifier(name)) for name in _table_names(lake))
+    found = (_find(session, name) for name in _table_names(lake))
+    return any(each is None or each.tableType().name() == "VIEW" for each in found)
 
 
 def _table_names(lake: Path) -> list[str]:
@@ -138,12 +148,8 @@ def register_live_views(session: SparkSession) -> None:
 
 
 def _register_table(session: SparkSession, name: str, path: Path) -> None:
-    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    catalog = java_session.sessionState().catalog()
-    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name)
-    if catalog.tableExists(identifier):
-        found = catalog.getTableMetadata(identifier)
+    found = _find(session, name)
+    if found is not None:
         if found.tableType().name() == "VIEW":
             session.sql(f"DROP VIEW `{name}`")
         elif Path(found.location().getPath()) == path:
@@ -151,6 +157,23 @@ def _register_table(session: SparkSession, name: str, path: Path) -> None:
         else:
             session.sql(f"DROP TABLE `{name}`")
     session.sql(f"CREATE TABLE `{name}` USING delta LOCATION '{_quoted(path)}'")
+
+
+def _register_empty(session: SparkSession, name: str) -> None:
+    found = _find(session, name)
+    if found is not None and found.tableType().name() == "EXTERNAL":  # of a lake that had it
+        session.sql(f"DROP TABLE `{name}`")
+    nulls = ", ".join(f"CAST(NULL AS {kind}) AS `{column}`" for column, kind in _COLUMNS[name].items())
+    session.sql(f"CREATE OR REPLACE VIEW `{name}` AS SELECT {nulls} WHERE false")
+
+
+def _find(session: SparkSession, name: str) -> Any:
+    """What the catalog has by this name, as it says itself; None for nothing."""
+    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    catalog = java_session.sessionState().catalog()
+    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name)
+    return catalog.getTableMetadata(identifier) if catalog.tableExists(identifier) else None
 
 
 def _quoted(path: Path) -> str:

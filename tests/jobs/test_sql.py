@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from lakemq.jobs.connect import server_of
 from lakemq.jobs.connect_client import ConnectClient
 from lakemq.jobs.errors import BrokerUnavailable, InvalidOption, InvalidStatement, LakeNotFound
 from lakemq.jobs.lake_tables import MESSAGE_INDEX
+from lakemq.jobs.maintenance.runs import Run, append_run
 from lakemq.jobs.sql import Format, embedded_client, format_of, write_file, write_rows
 from lakemq.jobs.sql_chart import check_chart_file, draw_chart
 from lakemq.settings import Lake, Settings
@@ -29,6 +31,7 @@ ROW = (
 )
 
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "sql.md"
 GATEWAY_AWAY = "http://127.0.0.1:9"
 
 
@@ -198,6 +201,20 @@ def test_what_can_not_be_drawn_is_said(client: ConnectClient, tmp_path: Path) ->
 
 def test_tables_of_the_lake_go_by_their_bare_names(settings: Settings) -> None:
     assert answer(settings, "SELECT key, position FROM message_index;") == [{"key": "k", "position": 7}]
+
+
+LISTED = DOCUMENT.read_text().partition("| name | rows |")[2].partition("\n\n")[0]
+NAMES = [name for line in LISTED.splitlines() for name in re.findall(r"`([a-z_]+)`", "".join(line.split("|")[1:2]))]
+
+
+def test_all_that_the_document_lists_is_there_before_anything_was_written(settings: Settings) -> None:
+    """Regression: what no maintenance had run for was not found."""
+    assert {"messages", "maintenance_runs", "lake_stats", "log_holes", "topics"} <= set(NAMES)
+    counts = ", ".join(f"(SELECT count(*) FROM {name}) AS {name}" for name in NAMES)
+    assert answer(settings, f"SELECT {counts}") == [dict.fromkeys(NAMES, 0) | {"message_index": 1}]
+    run = Run("r", "optimize", "request", 1, 2, 1, "done", None, 0, 0, 0, 0, {})
+    append_run(settings.lake.dir, run)
+    assert answer(settings, "SELECT run_id, detail FROM maintenance_runs") == [{"run_id": "r", "detail": "{}"}]
 
 
 @pytest.mark.parametrize(

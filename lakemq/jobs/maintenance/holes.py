@@ -15,21 +15,11 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from lakemq.jobs.log_client import LogClient, Subscription
+from lakemq.jobs.maintenance.schemas import HOLES, SCHEMAS
 from lakemq.jobs.maintenance.table_files import is_table
 from lakemq.storage.clock import SystemClock
 
-HOLES = "log_holes"
 ERASED, LOST, DROPPED = "erased", "lost", "dropped"
-
-_SCHEMA = pa.schema(
-    [
-        ("broker", pa.string()),
-        ("first_position", pa.int64()),
-        ("last_position", pa.int64()),
-        ("kind", pa.string()),
-        ("seen_at", pa.timestamp("us", tz="UTC")),
-    ]
-)
 
 
 class Hole(NamedTuple):
@@ -88,7 +78,7 @@ def append_holes(lake: Path, broker: str, holes: Sequence[Hole], kind: str) -> N
         {"broker": broker, "first_position": hole.first, "last_position": hole.last, "kind": kind, "seen_at": now}
         for hole in new
     ]
-    write_deltalake(str(lake / HOLES), pa.Table.from_pylist(rows, _SCHEMA), mode="append")
+    write_deltalake(str(lake / HOLES), pa.Table.from_pylist(rows, SCHEMAS[HOLES]), mode="append")
 
 
 def holes_of_log(client: LogClient, begin: int, end: int, log_id: str) -> list[Hole]:

@@ -13,33 +13,15 @@ import pyarrow as pa
 import pyarrow.compute
 from deltalake import DeltaTable, write_deltalake
 
+from lakemq.jobs.maintenance.schemas import RUNS, SCHEMAS
 from lakemq.jobs.maintenance.table_files import is_table
 
 pc: Any = pyarrow.compute
 
-RUNS = "maintenance_runs"
 DONE, DIFFERS, FAILED, STOPPED = "done", "differs", "failed", "stopped"
 """How a run ended; `differs`: it compared things, and they don't agree."""
 
 _PROPERTIES = {"delta.logRetentionDuration": "interval 2 days", "delta.deletedFileRetentionDuration": "interval 1 days"}
-_TIME = pa.timestamp("us", tz="UTC")
-_SCHEMA = pa.schema(
-    [
-        ("run_id", pa.string()),
-        ("job", pa.string()),
-        ("started_by", pa.string()),
-        ("started_at", _TIME),
-        ("ended_at", _TIME),
-        ("attempts", pa.int32()),
-        ("result", pa.string()),
-        ("error", pa.string()),
-        ("files_before", pa.int64()),
-        ("files_after", pa.int64()),
-        ("bytes_before", pa.int64()),
-        ("bytes_after", pa.int64()),
-        ("detail", pa.string()),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -76,7 +58,9 @@ def append_run(lake: Path, run: Run) -> None:
         "ended_at": _moment(run.ended_at),
         "detail": json.dumps(run.detail, ensure_ascii=False),
     }
-    write_deltalake(str(lake / RUNS), pa.Table.from_pylist([row], _SCHEMA), mode="append", configuration=_PROPERTIES)
+    write_deltalake(
+        str(lake / RUNS), pa.Table.from_pylist([row], SCHEMAS[RUNS]), mode="append", configuration=_PROPERTIES
+    )
 
 
 def read_runs(lake: Path, job: str | None = None, limit: int | None = None) -> list[Run]:

@@ -11,29 +11,10 @@ from deltalake import write_deltalake
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
 from lakemq.jobs.lake_tables import CONSUME_QUEUE
+from lakemq.jobs.maintenance.schemas import SCHEMAS, STATS
 from lakemq.jobs.maintenance.table_files import is_table, look_at
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.storage.clock import SystemClock
-
-STATS = "lake_stats"
-
-_TIME = pa.timestamp("us", tz="UTC")
-_SCHEMA = pa.schema(
-    [
-        ("time", _TIME),
-        ("kind", pa.string()),
-        ("name", pa.string()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("files", pa.int64()),
-        ("small_files", pa.int64()),
-        ("version", pa.int64()),
-        ("oldest", _TIME),
-        ("newest", _TIME),
-    ]
-)
-"""`kind` is `table` (rows, bytes, files of its present version) or `topic` (messages, bytes of their
-bodies, the first's and the last's store time)."""
 
 
 def stats(work: Work) -> Outcome:
@@ -49,7 +30,9 @@ def stats(work: Work) -> Outcome:
 
 def append_stats(lake: Path, rows: list[dict[str, Any]]) -> None:
     properties = {"delta.logRetentionDuration": "interval 2 days"}
-    write_deltalake(str(lake / STATS), pa.Table.from_pylist(rows, _SCHEMA), mode="append", configuration=properties)
+    write_deltalake(
+        str(lake / STATS), pa.Table.from_pylist(rows, SCHEMAS[STATS]), mode="append", configuration=properties
+    )
 
 
 def _of_tables(work: Work) -> list[dict[str, Any]]:
