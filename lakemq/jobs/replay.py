@@ -12,12 +12,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.connect_client import complaint
+from lakemq.jobs.connect_session import connect_session
 from lakemq.jobs.discovery import find_server
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.replay_plan import (
@@ -149,13 +150,6 @@ def _forget_sink(client: LogClient, plan: Plan) -> None:
     except LakemqError as error:
         if error.code != SinkNotFound.code:
             raise
-
-
-def connect_session(url: str) -> SparkSession:
-    """A session at a Spark Connect server, of this process's classic ones independent."""
-    from pyspark.sql.connect.session import SparkSession as ConnectSession
-
-    return cast("SparkSession", ConnectSession.Builder().remote(url).create())
 
 
 @contextmanager

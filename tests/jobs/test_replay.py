@@ -12,9 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.connect import server_of
+from lakemq.jobs.connect_session import connect_session
 from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.lake_tables import MESSAGES
-from lakemq.jobs.replay import connect_session, look, replay
+from lakemq.jobs.replay import look, replay
 from lakemq.jobs.replay_plan import Plan, Wanted, read_plan, write_plan
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings

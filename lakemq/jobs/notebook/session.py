@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from lakemq.jobs.connect_session import bounded
 from lakemq.jobs.discovery import find_server
 from lakemq.model.environment import BROKER
 from lakemq.settings import Settings
@@ -31,7 +32,8 @@ def find_session(settings: Settings) -> SparkSession:
     server = find_server(settings.lake.dir)
     if server is not None:
         sys.stdout.write(f"a session of the jobs' Spark at {server.url}\n")
-        return SparkSession.Builder().remote(server.url_with(settings.sql.token)).getOrCreate()
+        # Not `connect_session`: this way PySpark's functions, too, are those for a session at a server.
+        return bounded(SparkSession.Builder().remote(server.url_with(settings.sql.token)).getOrCreate())
     from lakemq.jobs.sql import open_lake
 
     sys.stdout.write("no jobs run on this lake: the notebook has a Spark of its own\n")
