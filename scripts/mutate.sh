@@ -18,10 +18,10 @@ tests_of() {
   case $1 in
     frame) echo "test_frame.py test_format_page.py" ;;
     recovery) echo "test_recovery_says.py test_recovery.py test_torn_tail.py" ;;
-    mask) echo "test_frame.py test_forged_frames.py" ;;
-    scan) echo "test_recovery.py test_recovery_says.py test_torn_tail.py" ;;
-    flush_mark) echo "test_recovery.py test_recovery_says.py" ;;
-    torn) echo "test_torn_tail.py test_recovery.py" ;;
+    mask) echo "test_mask.py test_frame.py" ;;
+    scan) echo "test_scan.py test_recovery_says.py test_torn_tail.py" ;;
+    flush_mark) echo "test_flush_mark.py test_recovery_says.py" ;;
+    torn) echo "test_torn.py test_torn_tail.py" ;;
     *) echo "mutate: no tests are named for $1" >&2; exit 2 ;;
   esac
 }
