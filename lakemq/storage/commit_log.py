@@ -307,7 +307,7 @@ class CommitLog:
         return end <= self._positions.bound or self.unwritable is not None or self._positions.ensure(end)
 
     def _positions_changed(self) -> None:
-        self.full = self._positions.failure or self.full
+        self.full = self._positions.failure or self.retention.no_room()
         self._write_pending()
 
     def _attempt(self, write: Callable[[list[A]], None], requests: list[A]) -> None:
@@ -471,9 +471,9 @@ class CommitLog:
 
     def retain(self) -> int:
         """Remove the old segments that may go; returns how many went."""
-        full = self.retention.no_room()
+        full = self._positions.try_again(self.next_position) or self.retention.no_room()
         if full is None and self.full is not None:
-            logger.info("the log takes writes again: there is room on the disk")
+            logger.info("the log takes writes again")
         self.full = full
         removed = self.retention.retain(self.state)
         self.routing.tidy(self.min_position)

@@ -126,7 +126,7 @@ class Positions:
         try:
             write_reserved(self._files, self._directory, log, end + self._block)
         except OSError as error:
-            logger.error("no positions can be reserved: %s", error)  # noqa: TRY400  a full disk needs no traceback
+            self._fail(error)
         else:
             self.bound = end + self._block
         self._boot = _boot(self._files)
@@ -170,9 +170,20 @@ class Positions:
         if error is None:
             self.bound, self.failure = bound, None
         else:
-            self.failure = f"no positions can be reserved: {error}"
-            logger.error("%s", self.failure)
+            self._fail(error)
         self._on_change()
+
+    def _fail(self, error: BaseException) -> None:
+        before, self.failure = self.failure, f"no positions can be reserved: {error}"
+        if self.failure != before:
+            logger.error("%s", self.failure)
+
+    def try_again(self, end: int) -> str | None:
+        """Why no positions could be reserved from `end` on, which is tried again then: `on_change`. None when they
+        could."""
+        if self.failure is not None:
+            self._reserve(end)
+        return self.failure
 
     @property
     def running(self) -> bool:

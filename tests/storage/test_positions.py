@@ -179,7 +179,9 @@ def test_an_appends_waits_for_its_positions(harness: LogHarness, monkeypatch: py
     assert read_reserved(harness.files, harness.directory, log_id) == (1, end)
 
 
-def test_without_positions_nothing_is_stored(harness: LogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_positions_nothing_is_stored(
+    harness: LogHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     harness.close()
     monkeypatch.setattr(positions, "BLOCK_MIN", 10)
     harness.open()
@@ -195,8 +197,15 @@ def test_without_positions_nothing_is_stored(harness: LogHarness, monkeypatch: p
         assert isinstance(error, StoreUnwritable)
         assert "no positions can be reserved" in error.detail
     assert harness.log.next_position == end
+    for _ in range(3):  # regression: it said that it takes writes again, and refused the next one
+        harness.log.retain()
+        harness.run(asyncio.sleep(0.002))
+        assert harness.log.unwritable is not None
+    assert caplog.text.count("no positions can be reserved") == 1
     harness.files.fail_replace = False
-    harness.log.retain()
+    while harness.log.unwritable is not None:
+        harness.log.retain()
+        harness.run(asyncio.sleep(0.001))
     assert harness.append("a", 0, *[b"x"] * 20).placed[0].position == end
 
 
