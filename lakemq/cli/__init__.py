@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command line and exit: 0, 1 for an error, 2 for wrong usage, 130 after Ctrl-C.
@@ -15,6 +17,16 @@ def main() -> None:
     What went wrong stands in one line on stderr. An exception that nobody foresaw is a bug, and
     shows where it came from.
     """
+    try:
+        _run()
+    except KeyboardInterrupt:  # while the command was not there yet: what is imported takes a while
+        sys.exit(INTERRUPTED)
+
+
+def _run() -> None:
+    from lakemq.cli.standard_files import fill_in
+
+    fill_in()
     from typer import Abort, TyperException  # here: importing the package alone costs nothing
 
     from lakemq.cli.app import app

@@ -15,6 +15,7 @@ from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Filter, Tags, broker_url
 from lakemq.cli.output import note, stdout
 from lakemq.cli.shown import message_line, write_json
+from lakemq.cli.standard_files import stop_signals
 
 if TYPE_CHECKING:
     from lakemq.client import PullConsumer
@@ -54,7 +55,8 @@ def consume(
     if sql is not None and tags != "*":
         raise typer.BadParameter("a group subscribes by one of them; in a filter TAGS is the tag", param_hint="--tags")
     url = broker_url(context, broker)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: it leaves the group
+    # All are like Ctrl-C: it leaves the group.
+    before = {number: signal.signal(number, signal.default_int_handler) for number in stop_signals()}
     with (
         contextlib.suppress(KeyboardInterrupt),
         PullConsumer(group, brokers=url, consume_from=_begin(begin), auto_commit=False) as consumer,
@@ -63,7 +65,8 @@ def consume(
         consumer.start()
         note(f"lakemq: consuming {topic} as {consumer.client_id} of group {group}; Ctrl-C ends it")
         _show_all(consumer, count_max, as_json)
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def _begin(text: str) -> Literal["first", "last"] | datetime:

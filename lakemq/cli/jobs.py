@@ -15,7 +15,7 @@ def jobs(
     context: typer.Context,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]…", help="Which jobs.", show_default="all"),
+        typer.Argument(metavar="NAME", help="Of lake, maintenance, delay, transaction, retry.", show_default="all"),
     ] = None,
     broker: Broker = None,
     lake: LakeDir = None,

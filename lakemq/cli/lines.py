@@ -19,6 +19,17 @@ def stdin_descriptor() -> int:
     return sys.stdin.fileno()
 
 
+def stdin_text() -> str:
+    """All that is there. Raises `LakemqError`."""
+    stdin_descriptor()
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise LakemqError(f"{STDIN} is no text") from None
+    except OSError as error:
+        raise LakemqError(f"can't read {STDIN}: {error.strerror}") from None
+
+
 def batches_of_lines(descriptor: int, lines_max: int) -> Iterator[list[bytes]]:
     """Lines without their ends, up to `lines_max` at a time; blank ones are left out.
 

@@ -33,7 +33,7 @@ ACKS = ("async", "sync", "none")
 def produce(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(help="Made on the first message, if need be.")],
-    body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="Without: each line of stdin is one.")] = None,
+    body: Annotated[str | None, typer.Argument(metavar="BODY", help="Without: each line of stdin is one.")] = None,
     file: Annotated[
         Path | None,
         typer.Option("--file", help="Messages as JSON, one a line, with all their fields; -: of stdin."),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakemq.cli.lines import stdin_text
 from lakemq.cli.options import Broker, LakeDir, broker_url, check_folder, settings_of
 from lakemq.cli.output import note
 from lakemq.cli.quiet import quiet_stderr
@@ -81,7 +82,7 @@ def sql(
     check_folder(chart, "--chart")
     settings = settings_of(context, lake__dir=lake)
     url = broker_url(context, broker)
-    statement = sys.stdin.read() if query == "-" else query
+    statement = stdin_text() if query == "-" else query
     from lakemq.jobs.sql import format_of, write_file, write_rows
     from lakemq.jobs.sql_chart import check_chart_file, draw_chart
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from lakemq.cli.standard_files import stop_signals
 from lakemq.model.errors import LakemqError
 
 BACKOFF_S_MIN = 1.0
@@ -131,12 +132,12 @@ def describe_exit(code: int) -> str:
 
 
 def stop_requests() -> Event:
-    """An event that is set by SIGINT, SIGTERM and SIGHUP from now on."""
+    """An event that is set by SIGINT, SIGTERM and, unless `nohup` has it ignored, SIGHUP from now on."""
     stop = Event()
 
     def request(_signal: int, _frame: object) -> None:
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in stop_signals():
         signal.signal(number, request)
     return stop

@@ -54,7 +54,8 @@ class _Server(uvicorn.Server):
     def listen_to_signals(self) -> None:
         """Stop in order from now on, when a signal asks for it."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        hangs_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # else it was started with nohup
+        for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])):
             loop.add_signal_handler(number, self.handle_exit, number, None)
 
     @contextlib.contextmanager
@@ -151,7 +152,7 @@ def _say_ready(url: str) -> None:
 
 
 def run(settings: Settings, on_ready: Callable[[str], None] = _say_ready, clock: Clock | None = None) -> None:
-    """Serve until SIGINT or SIGTERM; `on_ready` gets the URL just before the first request can be
+    """Serve until SIGINT, SIGTERM or the terminal's end; `on_ready` gets the URL just before the first request can be
     answered. Raises `LogInUse`, `LogDamaged`, `CantListen`, `LakemqError`.
 
     On return no acknowledged message is lost, who waited was answered, and the log is on disk.

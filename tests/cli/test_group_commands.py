@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,16 @@ def test_a_pace_holds_back_what_is_too_much_and_gives_nothing_for_idling() -> No
     assert Pace(None).step(1_000) == 1_000
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+@pytest.fixture
+def terminal() -> Iterator[None]:
+    """Processes that are begun meanwhile hear of its end, also where these tests run under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_consumer_that_is_ended_leaves_its_group(shell: Shell, tmp_path: Path, end: signal.Signals) -> None:
     group, topic = f"cli_end_{end.value}", f"cli_end_{end.value}"
     fill(shell, tmp_path, topic)

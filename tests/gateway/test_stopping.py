@@ -71,6 +71,16 @@ def test_a_stop_loses_nothing_acknowledged_and_exits_with_0(tmp_path: Path, numb
     assert len(stored) == len(set(stored))
 
 
+def test_a_terminal_that_closes_stops_it_in_order(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
+    try:
+        gateway = start_gateway(tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    os.kill(gateway.pid, signal.SIGHUP)
+    assert gateway.stop() == 0
+
+
 def test_a_kill_loses_nothing_acknowledged(tmp_path: Path) -> None:
     gateway = start_gateway(tmp_path, storage__snapshot_bytes=1024)
     acknowledged = run_until(gateway, gateway.kill)

@@ -1,0 +1,63 @@
+"""What a shell has left a command of its terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from types import ModuleType
+
+import pytest
+
+from lakemq.cli.standard_files import stop_signals
+from tests.cli.shell import Run, Shell
+
+
+def shown(command: str, url: str) -> tuple[int, str]:
+    """Exit code of a shell's command, and what it writes to stderr."""
+    environment = {name: each for name, each in os.environ.items() if not name.startswith("LAKEMQ_")}
+    environment["LAKEMQ_BROKER"] = url
+    lakemq = f"{sys.executable} -m lakemq"
+    done = subprocess.run(["sh", "-c", f"{lakemq} {command}"], env=environment, capture_output=True, check=False)
+    return done.returncode, done.stderr.decode()
+
+
+def test_a_command_needs_no_terminal(shell: Shell) -> None:
+    """Regression: it ended with a traceback; and what it opened next had the terminal's number."""
+    assert shown("produce cli_closed body <&- >&-", shell.url) == (0, "")
+    assert [message["body"] for message in shell.pulled("cli_closed")] == ["body"]
+    assert shown("produce cli_closed <&-", shell.url) == (1, "lakemq: the standard input is closed\n")
+
+
+def test_what_is_no_text_is_no_statement() -> None:
+    done = shown("sql - < /proc/self/exe", "http://127.0.0.1:1")
+    assert done == (1, "lakemq: the standard input is no text\n")
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
+def test_a_terminal_that_closes_stops_a_command_unless_nohup_was_told(handler: signal.Handlers) -> None:
+    """Regression: `nohup lakemq up` ended with its terminal."""
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        assert (signal.SIGHUP in stop_signals()) == (handler is signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert {signal.SIGINT, signal.SIGTERM} <= set(stop_signals())
+
+
+class Interrupted(MetaPathFinder):
+    """Ctrl-C while the commands are imported."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        if fullname == "lakemq.cli.app":
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_before_a_command_is_there_ends_it_without_a_word(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "lakemq.cli.app")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    done = run("topic", "list")
+    assert (done.code, done.stderr) == (130, "")
