@@ -100,8 +100,8 @@ def test_a_subscription_gives_its_topics_messages_and_no_others(
 def test_max_bounds_the_messages_up_to_the_end(log: httpx.Client, topics: str | None, most: int) -> None:
     query = {"topics": topics} if topics else {}
     goal = end(log, **query)["end_position"]
-    whole = [row["position"] for row in read(log, 0, goal, columns="position", **query)[0]]
-    begin = 0
+    begin = 0 if most > 1 else goal * 3 // 4  # two requests for each message
+    whole = [row["position"] for row in read(log, begin, goal, columns="position", **query)[0]]
     seen: list[int] = []
     while (reached := end(log, from_=begin, max=most, **query)["end_position"]) > begin:
         assert reached <= goal
