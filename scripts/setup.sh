@@ -33,11 +33,16 @@ have_ensurepip() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null
 }
 
+# Bytecode is compiled in the end, all at once: pip does it on one core.
 pip_install() {
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile "$@"
 }
 
-install() {
+# requirements.lock's entry of one package, or all the others.
+lock_of() { awk -v name="$1" '/^[a-z]/ { mine = index($0, name "==") == 1 } mine' requirements.lock; }
+lock_without() { awk -v name="$1" '/^[a-z]/ { mine = index($0, name "==") == 1 } !mine' requirements.lock; }
+
+make_venv() {
   # A .venv made by another Python, or broken half-way, is made anew.
   .venv/bin/python -m pip --version >/dev/null 2>&1 || rm -rf .venv
   if [ ! -x .venv/bin/python ]; then
@@ -45,12 +50,23 @@ install() {
     say "making .venv"
     "$python" -m venv .venv
   fi
+}
+
+install() {
   rm -f "$stamp"
   say "installing requirements.lock (some minutes the first time)"
   # First what builds the packages that come as source, so that no build downloads by itself.
   awk '/^[a-z]/ { builds = /^(pip|setuptools)==/ } builds' requirements.lock >.venv/builds.lock
   pip_install --require-hashes -r .venv/builds.lock
-  pip_install --require-hashes --no-build-isolation -r requirements.lock
+  # Spark comes as source, and takes about as long as all the others: the two side by side. The lock is
+  # complete, and neither half is by itself.
+  lock_of pyspark >.venv/spark.lock
+  lock_without pyspark >.venv/others.lock
+  pip_install --no-deps --require-hashes --no-build-isolation -r .venv/spark.lock &
+  local spark=$!
+  pip_install --no-deps --require-hashes --no-build-isolation -r .venv/others.lock
+  wait "$spark"
+  .venv/bin/python -m pip check >/dev/null || fail "requirements.lock is not complete: see .venv/bin/pip check"
   pip_install --no-deps --no-build-isolation --editable .
   compile_all .venv/lib
 }
@@ -67,12 +83,19 @@ wanted() {
 }
 
 have_python
-if [ "$(cat "$stamp" 2>/dev/null || true)" != "$(wanted)" ]; then
+if [ "$(cat "$stamp" 2>/dev/null || true)" = "$(wanted)" ]; then
+  scripts/setup-java.sh
+  scripts/setup-fuse.sh
+else
+  make_venv
+  { scripts/setup-java.sh && scripts/setup-fuse.sh; } & # apt waits for its network while pip works
+  system=$!
+  trap 'wait' EXIT # what runs beside ends with this, however that ends
   install
+  wait "$system"
   wanted >"$stamp.new" && mv "$stamp.new" "$stamp"
   say "done: .venv/bin/lakemq"
 fi
 compile_all lakemq tests benchmarks
-for step in scripts/setup-java.sh scripts/setup-jars.sh scripts/setup-classes.sh scripts/setup-fuse.sh; do
-  if [ -x "$step" ]; then "$step"; fi
-done
+scripts/setup-jars.sh
+scripts/setup-classes.sh
