@@ -14,16 +14,16 @@ import pyarrow as pa
 import pytest
 
 from lakemq.gateway import workshop
+from lakemq.gateway.app import make_app
 from lakemq.gateway.broker import Broker
+from lakemq.gateway.bulk import LARGE_BYTES
+from lakemq.gateway.cold.reader import THREADS, ColdReader
 from lakemq.gateway.front import Front
 from lakemq.gateway.workshop import Workshop
 from lakemq.settings import Settings, Storage
+from lakemq.storage.topics import Queue
 
 BODY = "x" * 1_000
-
-
-async def _no_app(*_: Any) -> None:
-    raise AssertionError("the front serves it")
 
 
 @asynccontextmanager
@@ -32,7 +32,7 @@ async def serving(tmp_path: Path) -> AsyncGenerator[Front]:
     broker = Broker(Settings(storage=Storage(data_dir=tmp_path)))
     broker.open()
     await broker.start()
-    front = Front(_no_app, broker)
+    front = make_app(broker)
     try:
         await broker.put_topic("t", 1, "rw")
         await ask(front, "c", "POST", "/v1/topics/t/messages", MANY, JSON)
@@ -62,13 +62,15 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def ask(
     front: Front, client: str, method: str, path: str, body: bytes, media: bytes, query: bytes = b"", status: int = 200
 ) -> Any:
-    """The answer to one request that comes from an address."""
+    """The answer to one request that comes from an address, if it is JSON."""
     headers = [(b"content-type", media), (b"host", b"localhost")]
     scope = {"type": "http", "method": method, "path": path, "query_string": query, "headers": headers}
-    answers: list[bytes] = []
+    answers, bodies = list[bytes](), [body]
 
     async def receive() -> Any:
-        return {"type": "http.request", "body": body, "more_body": False}
+        if not bodies:
+            await asyncio.Event().wait()  # nobody goes away
+        return {"type": "http.request", "body": bodies.pop(), "more_body": False}
 
     async def send(message: Any) -> None:
         answers.append(message.get("body", b""))
@@ -76,7 +78,8 @@ async def ask(
             assert message["status"] == status, answers
 
     await front({**scope, "client": (client, 1)}, receive, send)
-    return orjson.loads(b"".join(answers))
+    answer = b"".join(answers)
+    return orjson.loads(answer) if answer[:1] in (b"{", b"[") else None
 
 
 def part() -> bytes:
@@ -88,23 +91,27 @@ def part() -> bytes:
 
 
 MANY = orjson.dumps({"messages": [{"body": BODY}] * 300})
-JSON, ARROW = b"application/json", b"application/vnd.apache.arrow.stream"
+JSON, ARROW, TEXT = b"application/json", b"application/vnd.apache.arrow.stream", b"text/plain"
 RECEIVE = orjson.dumps({"topic": "t", "max": 300})
-KINDS: dict[str, tuple[str, str, bytes, bytes, bytes]] = {
-    "produce": ("POST", "/v1/topics/other/messages", MANY, JSON, b""),
-    "pull": ("GET", "/v1/topics/t/queues/0/messages", b"", JSON, b"offset=0&max=300"),
-    "receive": ("POST", "/v1/groups/g{}/receive", RECEIVE, JSON, b""),
-    "part": ("PUT", "/v1/sinks/s{}/batches/0/parts/p", part(), ARROW, b"topic=t"),
+LARGE = b"x" * (LARGE_BYTES + 1)
+KINDS: dict[str, tuple[str, str, bytes, bytes, bytes, int]] = {
+    "produce": ("POST", "/v1/topics/other/messages", MANY, JSON, b"", 200),
+    "pull": ("GET", "/v1/topics/t/queues/0/messages", b"", JSON, b"offset=0&max=300", 200),
+    "receive": ("POST", "/v1/groups/g{}/receive", RECEIVE, JSON, b"", 200),
+    "part": ("PUT", "/v1/sinks/s{}/batches/0/parts/p", part(), ARROW, b"topic=t", 200),
+    "request": ("POST", "/v1/topics/other/requests", LARGE, TEXT, b"timeout_ms=1", 504),
+    "reply": ("POST", "/v1/replies/nobody-waits-{}", LARGE, TEXT, b"", 404),
+    "log": ("GET", "/v1/log/messages", b"", JSON, b"from=0&to=300", 200),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_takes_long_is_done_for_clients_in_turn(tmp_path: Path, kind: str) -> None:
     order: list[str] = []
-    method, path, body, media, query = KINDS[kind]
+    method, path, body, media, query, status = KINDS[kind]
 
     async def one(front: Front, client: str, number: int) -> None:
-        await ask(front, client, method, path.format(number), body, media, query)
+        await ask(front, client, method, path.format(number), body, media, query, status)
         order.append(client)
 
     async def all_of_it() -> None:
@@ -120,10 +127,39 @@ def test_what_takes_long_is_done_for_clients_in_turn(tmp_path: Path, kind: str) 
     assert order[-1] == "a", order
 
 
+@pytest.mark.parametrize("kind", ["pull", "receive"])
+def test_what_is_read_in_the_lake_is_read_for_clients_in_turn(tmp_path: Path, kind: str) -> None:
+    """One client's receives of history kept another one's waiting until the last was done."""
+    order: list[str] = []
+
+    async def one(cold: ColdReader, queue: Queue, client: str) -> None:
+        if kind == "pull":
+            found = await cold.pull(queue, 0, 10, 1_000, lambda parts, _: parts, client)
+        else:
+            found = await cold.slices(queue, 0, 10, 1_000, client)
+        assert found is None, "there is no lake"
+        order.append(client)
+
+    async def all_of_it() -> None:
+        async with serving(tmp_path) as front:
+            cold, queue = front.broker.cold, front.broker.log.topics.queue("t", 0)
+            free = threading.Event()
+            blocked = [asyncio.ensure_future(cold.run(free.wait)) for _ in range(THREADS)]
+            tasks = [asyncio.ensure_future(one(cold, queue, client)) for client in "aaaaaaaab"]
+            try:
+                await until(lambda: cold.waiting == len(tasks) - THREADS)
+            finally:
+                free.set()
+            await asyncio.gather(*blocked, *tasks)
+
+    asyncio.run(asyncio.wait_for(all_of_it(), 60))
+    assert order[-1] == "a", order
+
+
 def test_a_receive_that_finds_no_room_hands_out_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its messages were out when it was told `busy`, and came again only when their time was over."""
     monkeypatch.setattr(workshop, "WAITING_MAX", 1)
-    method, path, body, media, _ = KINDS["receive"]
+    method, path, body, media, *_ = KINDS["receive"]
     path = path.format(0)
 
     async def all_of_it() -> None:

@@ -71,6 +71,11 @@ class ColdReader:
         self._gate = Gate(THREADS, WAITING_MAX, settings.gateway.client_share)
         self.messages_read = 0
 
+    @property
+    def waiting(self) -> int:
+        """Reads that wait for their turn."""
+        return self._gate.waiting
+
     async def run(self, work: Callable[[], T]) -> T:
         """Do what takes long beside reading, in one of the threads."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
