@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from lakemq.storage.frame import MAGIC
+from lakemq.storage.repair import repair_log
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, produce, pull, pull_all, put_topic
 from tests.gateway.lakes import DROPS, Lake
@@ -127,3 +129,61 @@ def test_history_goes_on_across_the_gap_in_a_lake_that_lagged_behind(lagging: di
         fill(http, begins)
         lake.close()
         assert [each["body"] for each in pull_all(http, "t")] == [*map(str, range(10)), "after"]
+
+
+def damage(data: Path, body: bytes, *, of_header: bool) -> None:
+    """Damage the frame that holds the body: its payload, or so that not even its header can be read."""
+    (path,) = [each for each in data.rglob("*.log") if body in each.read_bytes()]
+    content = bytearray(path.read_bytes())
+    at = content.index(body)
+    content[content.rindex(MAGIC, 0, at) if of_header else at] ^= 1
+    path.write_bytes(content)
+
+
+def receive_all(http: httpx.Client, bodies: list[str]) -> None:
+    """Receive and acknowledge until there is nothing more: just these bodies, each once."""
+    found: list[str] = []
+    while messages := receive(http, "g", "t", max=7):
+        found += [each["body"] for each in messages]
+        assert set(ack(http, "g", *messages)) == {"ok"}
+    assert found == bodies
+
+
+@pytest.mark.parametrize("of_header", [False, True])
+def test_what_was_dropped_and_what_a_repair_lost_are_counted_once_and_nothing_comes_twice(
+    tmp_path: Path, of_header: bool
+) -> None:
+    data, options = tmp_path / "data", {**OPTIONS, "lake__dir": tmp_path / "none"}
+    with start_gateway(data, **options) as gateway, connect(gateway) as http:
+        put_topic(http, "t")
+        produce(http, "t", *[f"dropped {number}" for number in range(20)])
+        assert set(ack(http, "g", *receive(http, "g", "t", max=1))) == {"ok"}
+        fill(http, 20)
+        first = produce(http, "t", *[f"damaged {number}" for number in range(20, 30)])[0]["position"]
+        produce(http, "t", *[f"kept {number}" for number in range(30, 40)])
+        for _ in range(5):  # what is damaged is in no segment that is written
+            produce(http, "filling", "x" * 300_000)
+        last = produce(http, "t", "the last")[0]
+        dropped = broker_of(http)["lake"]["dropped"]
+        assert dropped == [[0, broker_of(http)["min_position"]]]
+        assert dropped[0][1] <= first
+        assert gateway.stop() == 0
+    damage(data, b"damaged 25", of_header=of_header)
+    repaired = repair_log(data)
+    assert (repaired.positions_lost, len(repaired.damages)) == (10, 1)
+    bodies = [*[f"kept {number}" for number in range(30, 40)], "the last"]
+    with start_gateway(data, **options) as gateway, connect(gateway) as http:
+        assert broker_of(http)["lake"]["dropped"] == dropped
+        receive_all(http, bodies)
+        assert metric(http, "lakemq_gap_messages_total") == 19 + 10
+        gaps = http.get("/v1/groups/g").json()["gaps"]
+        assert [(each["begin"], each["end"]) for each in gaps] in ([(1, 30)], [(1, 20), (20, 30)])
+        (after,) = produce(http, "t", "after")
+        assert (after["position"] > last["position"], after["queue_offset"] > last["queue_offset"]) == (True, True)
+        receive_all(http, ["after"])
+        assert metric(http, "lakemq_gap_messages_total") == 19 + 10
+        gateway.kill()
+    with start_gateway(data, **options) as gateway, connect(gateway) as http:
+        receive_all(http, [])
+        assert metric(http, "lakemq_gap_messages_total") == 0
+        assert [each["body"] for each in pull_all(http, "t")] == [*bodies, "after"]
