@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lakemq.model.message import Placed
 from lakemq.storage.frame import Meta
@@ -14,6 +14,7 @@ APART_BYTES = 4 * 1024 * 1024
 """A frame with more bytes of bodies is written in a thread; so much is also written in one turn of the loop."""
 
 Written = tuple[int, Meta]
+"""A frame's offset and its meta."""
 
 
 class Spread(NamedTuple):
@@ -33,19 +34,22 @@ class Spread(NamedTuple):
 
 
 class Apart:
-    """The thread that writes large frames. While it does, `running` is a future, and nobody else may write."""
+    """The thread that writes large frames, and begins segments. While it does, `running` is a future, and nobody else
+    may write."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-writer")
         self._closed = False
-        self._done: asyncio.Future[Written] | None = None
-        self.running: asyncio.Future[Written] | None = None
+        self._done: asyncio.Future[Any] | None = None
+        self.running: asyncio.Future[Any] | None = None
 
-    def begin(self, write: Callable[[], Written], then: Callable[[], None]) -> None:
-        """`write` in the thread, `then` on the loop, where `result` is what it returned."""
+    def begin(self, write: Callable[[], Any], then: Callable[[], None]) -> None:
+        """`write` in the thread, `then` on the loop, where `result` is what it returned. Nothing once it is closed."""
+        if self._closed:
+            return
         self.running = asyncio.get_running_loop().run_in_executor(self._thread, write)
 
-        def ended(done: asyncio.Future[Written]) -> None:
+        def ended(done: asyncio.Future[Any]) -> None:
             self.running, self._done = None, done
             if not self._closed:
                 then()
@@ -53,8 +57,8 @@ class Apart:
 
         self.running.add_done_callback(ended)
 
-    def result(self) -> Written:
-        """What was written: the frame's offset and its meta. Raises what writing it raised."""
+    def result(self) -> Any:
+        """What `write` returned. Raises what it raised."""
         assert self._done is not None
         return self._done.result()
 

@@ -35,6 +35,7 @@ from lakemq.storage.positions import Positions
 from lakemq.storage.recovery import Mend, PutOff, recover, refuse_to_mend, refuse_to_put_off
 from lakemq.storage.replay import apply
 from lakemq.storage.retention import Retention
+from lakemq.storage.rolling import Rolling
 from lakemq.storage.routing_state import CAUSE_MASK, RoutingState
 from lakemq.storage.rows import PayloadCodec, Row, batch_mask, rows_to_batch
 from lakemq.storage.segment import Frame, Segment
@@ -72,7 +73,6 @@ class CommitLog:
         self._batches: deque[BatchAppend] = deque()
         self._apart = Apart()
         self._scheduled = False
-        self._rolling = False
         self._pace = SnapshotPace(settings, clock)
 
     # Opening and closing ---------------------------------------------------------------------
@@ -100,11 +100,17 @@ class CommitLog:
         self._mark.set(self.active, self.active.size)
         self.flusher = Flusher(self._prepare_flush, self.settings, self.next_position)
         self._pace.begin(self.active.size)
+        self._rolling = Rolling(self._store, self.state, self._apart, self.flushed, self.now_ms, self._rolled)
 
     async def close(self) -> None:
         """Write what is pending, bring it to disk and leave a snapshot."""
         while (
-            self._ones or self._rows or self._batches or self._rolling or self._apart.running or self._positions.running
+            self._ones
+            or self._rows
+            or self._batches
+            or self._rolling.running
+            or self._apart.running
+            or self._positions.running
         ):
             self._write_pending()
             if self._apart.running:
@@ -268,7 +274,7 @@ class CommitLog:
 
     def _write_pending(self) -> None:
         self._scheduled = False
-        if self._rolling or self._apart.running or not self._has_positions():
+        if self._rolling.running or self._apart.running or not self._has_positions():
             return
         full = self.active.size >= self.settings.segment_bytes or self.active_index.is_crowded
         if full and self.unwritable is None:
@@ -428,31 +434,17 @@ class CommitLog:
 
     # Rolling, flushing and the index ---------------------------------------------------------
 
-    def _roll(self, done: asyncio.Future[None]) -> None:
-        """Begin a new segment, now that the old one is on disk whole."""
-        if self._apart.running is not None:  # it isn't, yet
-            self._apart.running.add_done_callback(lambda _: self.flushed().add_done_callback(self._roll))
-            return
-        self._rolling = False
-        if done.exception() is None:
-            old, dump = self.active, self._store.freeze_index(self.state)
-            old.end_position, old.last_store_time_ms = self.next_position, self.active_index.last_store_time_ms
-            try:
-                self._store.begin(self.next_position, self.state, self.now_ms())
-            except OSError as error:
-                self.full = f"a new segment can't be begun: {error}"
-                logger.error("%s", self.full)  # noqa: TRY400  a full disk needs no traceback
-            else:
-                self._pace.begin(self.active.size)
-                old.sealing = True
-                self._loop.run_in_executor(None, self._store.seal, old, dump)
-        self._write_pending()
-
     def begin_segment(self) -> None:
         """Begin a new segment once all that is written by now is on disk; nothing is written meanwhile."""
-        if not self._rolling:
-            self._rolling = True
-            self.flushed().add_done_callback(self._roll)
+        self._rolling.begin()
+
+    def _rolled(self, error: OSError | None) -> None:
+        if error is None:
+            self._pace.begin(self.active.size)
+        else:
+            self.full = f"a new segment can't be begun: {error}"
+            logger.error("%s", self.full)
+        self._write_pending()
 
     def _prepare_flush(self) -> Callable[[], None]:
         segment = self.active

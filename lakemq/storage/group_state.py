@@ -18,6 +18,7 @@ import pyarrow as pa
 from lakemq.model.names import GROUP_TOPIC, RETRY_PREFIX, retry_topic
 from lakemq.storage.bitmaps import pack_numbers, unpack_numbers
 from lakemq.storage.frame import Meta
+from lakemq.storage.steps import Steps
 
 T = TypeVar("T", bound=Hashable)
 QueueKey = tuple[str, int]
@@ -116,8 +117,14 @@ class Group:
 
     def copy(self) -> Group:
         """The group as it is now, to be dumped."""
-        copied = Group(self.name, self.generation, self.resets)
-        copied.model, copied.members, copied.locks = self.model, self.members.copy(), self.locks.copy()
+        copied = Group.__new__(Group)  # the counts aren't dumped, and it takes long to make them
+        copied.name, copied.generation, copied.resets, copied.model = (
+            self.name,
+            self.generation,
+            self.resets,
+            self.model,
+        )
+        copied.members, copied.locks = self.members.copy(), self.locks.copy()
         copied.offsets = {topic: offsets.copy() for topic, offsets in self.offsets.items()}
         return copied
 
@@ -154,6 +161,8 @@ def _count_down(counts: Counter[T], keys: Iterable[T]) -> None:
             del counts[key]
 
 
+STEP = 100
+"""So many groups are copied in one step."""
 MEMBER_CHARACTERS = 100
 """What a member, and each of its subscriptions, takes beside its texts."""
 _COLUMNS = ("group", "tag", "body")
@@ -369,11 +378,14 @@ class GroupState:
 
     # Keeping ---------------------------------------------------------------------------------
 
-    def copy(self) -> GroupState:
-        """All of it as it is now, to be dumped."""
+    def copy_in_steps(self) -> Steps[GroupState]:
+        """All of it as it is now, to be dumped, where no group changes between the steps."""
         copied = GroupState()
         copied._generation, copied._resets = self._generation, self._resets
-        copied._groups = {name: group.copy() for name, group in self._groups.items()}
+        for number, (name, group) in enumerate(list(self._groups.items())):
+            if not number % STEP:
+                yield
+            copied._groups[name] = group.copy()
         return copied
 
     def dump(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from lakemq.storage.group_state import GroupState
 from lakemq.storage.log_identity import LogIdentity
 from lakemq.storage.routing_state import RoutingState
 from lakemq.storage.sinks import SinkState
+from lakemq.storage.steps import Steps, finish
 from lakemq.storage.topics import TopicTable
 
 
@@ -44,8 +45,14 @@ class LogState:
 
     def freeze(self) -> Callable[[], dict[str, Any]]:
         """What makes the `dump` of the state as it is now, in any thread, whatever happens to it meanwhile."""
-        log, topics, sinks = self.identity.dump(), self.topics.dump(), self.sinks.dump()
-        routing, groups = self.routing.copy(), self.groups.copy()
+        return finish(self.freeze_in_steps())
+
+    def freeze_in_steps(self) -> Steps[Callable[[], dict[str, Any]]]:
+        """`freeze`, where no frame is written between the steps."""
+        log, sinks = self.identity.dump(), self.sinks.dump()
+        topics = yield from self.topics.dump_in_steps()
+        groups = yield from self.groups.copy_in_steps()
+        routing = yield from self.routing.copy_in_steps()
         return lambda: {
             "log": log,
             "topics": topics,

@@ -17,9 +17,12 @@ from pyroaring import BitMap64
 from lakemq.model.names import NACK_TOPIC, SCHEDULE_TOPIC, retry_topic
 from lakemq.storage.bitmaps import pack, pack_numbers, unpack, unpack_numbers
 from lakemq.storage.dues import Dues
+from lakemq.storage.steps import Steps
 from lakemq.storage.subscription import Cursor, Order, Subscription, Waiters
 
 NO_CAUSE = -1
+STEP = 100
+"""So many subscriptions are copied in one step."""
 
 
 class Handed(NamedTuple):
@@ -350,11 +353,14 @@ class Receipts:
             if not waiters.any and not waiters.ordered:
                 del self._waiters[key]
 
-    def copy(self) -> Receipts:
-        """All of it as it is now, to be dumped."""
+    def copy_in_steps(self) -> Steps[Receipts]:
+        """All of it as it is now, to be dumped. No frame is written between the steps."""
         copied = Receipts()
         copied.out, copied.delayed = self.out.copy(), self.delayed.copy()
-        copied.subscriptions = {key: each.copy() for key, each in self.subscriptions.items()}
+        for number, (key, each) in enumerate(list(self.subscriptions.items())):
+            if not number % STEP:
+                yield
+            copied.subscriptions[key] = each.copy()
         copied.issued, copied.acked, copied.nacked = self.issued.copy(), self.acked.copy(), self.nacked.copy()
         return copied
 

@@ -33,13 +33,16 @@ from lakemq.storage.due_index import DueIndex
 from lakemq.storage.frame import Meta, Run
 from lakemq.storage.open_halves import OpenHalf, OpenHalves
 from lakemq.storage.receipts import Receipts
+from lakemq.storage.steps import Steps
 from lakemq.storage.timer_counts import TimerCounts
 
 _COPIED = (
     *("delays", "decided", "halves", "nacks", "nack_targets", "dead", "timers", "dues", "moved", "transactions"),
-    *("decisions", "redrives", "recalled", "receipts"),
+    *("decisions", "redrives", "recalled"),
 )
 CAUSE_MASK = 1 << STORED_BIT["cause"]
+STEP = 1_000
+"""So many groups' nacks are copied in one step."""
 DEAD_MAX = 10_000_000
 """Dead letters that may wait to be redriven: 2 bytes each at worst where they are neighbours."""
 _ROLLED_BACK_IN = (OP_TOPIC, DECISION_TOPIC, CHECK_MAX_TOPIC)
@@ -269,13 +272,19 @@ class RoutingState:
             if causes and causes.isdisjoint(self.decided):
                 del self.decisions[position]
 
-    def copy(self) -> RoutingState:
-        """All of it as it is now, to be dumped by another thread: far less work than a dump."""
+    def copy_in_steps(self) -> Steps[RoutingState]:
+        """All of it as it is now, to be dumped by another thread: far less work than a dump. No frame is written
+        between the steps."""
         copied = RoutingState()
         for name in _COPIED:
+            yield
             setattr(copied, name, getattr(self, name).copy())
         copied.dead_floor = self.dead_floor
-        copied.nacked = {group: positions.copy() for group, positions in self.nacked.items()}
+        for number, (group, positions) in enumerate(list(self.nacked.items())):
+            if not number % STEP:
+                yield
+            copied.nacked[group] = positions.copy()
+        copied.receipts = yield from self.receipts.copy_in_steps()
         return copied
 
     def dump(self) -> dict[str, Any]:

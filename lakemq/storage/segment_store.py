@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_HOLE, KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, Packed, Run, decode_meta, encode
@@ -15,7 +16,7 @@ from lakemq.storage.recovery import sealed_index
 from lakemq.storage.replay import encode_state
 from lakemq.storage.segment import Segment, segment_path
 from lakemq.storage.segment_index import SegmentIndex
-from lakemq.storage.topics import Queue, TopicTable
+from lakemq.storage.topics import Queue, TopicTable, next_offsets
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,13 @@ Dump = Callable[[], list[bytes]]
 
 class FrameLeftTorn(OSError):
     """A frame was written in part and can't be cut away: nothing may follow it."""
+
+
+class Begun(NamedTuple):
+    """A segment that was made, and the state (`LogState.dump()`) that it begins with."""
+
+    segment: Segment
+    state: dict[str, Any]
 
 
 class SegmentStore:
@@ -39,6 +47,7 @@ class SegmentStore:
         self.on_begin: Callable[[], object] = lambda: None
         """Called when a segment has begun."""
         self._removing = False
+        self._making: Segment | None = None
 
     @property
     def active(self) -> Segment:
@@ -111,12 +120,23 @@ class SegmentStore:
             ) from None
 
     def begin(self, base_position: int, state: LogState, store_time_ms: int) -> None:
-        """Make the next segment: its first frame is the state of everything that the log made."""
-        segment = Segment(self._files, segment_path(self._directory, base_position), base_position)
+        """Make the next segment, and go on with it. Raises `OSError`."""
+        self.enter(self.make(base_position, state.identity.now, state.dump, store_time_ms))
+
+    def enter(self, begun: Begun) -> None:
+        """Go on with the segment that was made."""
+        self._making = None
+        self.segments.append(begun.segment)
+        self.on_begin()
+
+    def make(self, base_position: int, log: LogEpoch, dump: Callable[[], dict[str, Any]], store_time_ms: int) -> Begun:
+        """Make the next segment, on disk: its first frame is the state of everything that the log made, as `dump`
+        says it. Any thread may call it. Raises `OSError`, and then it isn't there."""
+        state = dump()
+        segment = self._making = Segment(self._files, segment_path(self._directory, base_position), base_position)
         index = segment.index = SegmentIndex(base_position)
-        index.start({queue.key: queue.next_offset for queue in state.topics.all_queues()})
-        log = state.identity.now
-        meta_part, payload = encode_state(log, state.dump(), base_position, store_time_ms)
+        index.start(next_offsets(state["topics"]))
+        meta_part, payload = encode_state(log, state, base_position, store_time_ms)
         size = len(meta_part) + len(payload)
         try:
             descriptor = segment.open()
@@ -131,8 +151,7 @@ class SegmentStore:
             raise
         segment.size = segment.flushed_bytes = size
         index.add(0, Meta(KIND_STATE, base_position, store_time_ms, 0, 0, (), b"", 0, len(meta_part), size, log))
-        self.segments.append(segment)
-        self.on_begin()
+        return Begun(segment, state)
 
     def freeze_index(self, state: LogState) -> Dump:
         """The active segment's index as of now."""
@@ -198,6 +217,8 @@ class SegmentStore:
         """Close all descriptors."""
         for segment in self.segments:
             segment.close()
+        if self._making is not None:
+            self._making.close()
 
 
 def make_runs(groups: list[tuple[Queue, int]]) -> tuple[Run, ...]:

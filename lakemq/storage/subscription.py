@@ -16,6 +16,9 @@ NO_QUEUE = -1
 """The order of retries that came another way than by running out."""
 
 
+_NONE = BitMap64()
+
+
 class Cursor:
     """How far the receives have come in one queue. Below `low` all was handed out or passed over; of
     what comes after, the offsets in `ahead` were handed out. `out`: the offsets that are out. `resets`:
@@ -37,9 +40,11 @@ class Cursor:
         return min(self.out.min(), self.low) if self.out else self.low
 
     def copy(self) -> Cursor:
-        """How far it is now, without what is out."""
-        copied = Cursor(self.source, self.queue_id)
-        copied.low, copied.resets, copied.ahead = self.low, self.resets, self.ahead.copy()
+        """How far it is now, without what is out, to be dumped. There may be very many, nearly all with nothing
+        `ahead`, and to make a set takes longer than all the rest."""
+        copied = Cursor.__new__(Cursor)
+        copied.source, copied.queue_id, copied.low, copied.resets = self.source, self.queue_id, self.low, self.resets
+        copied.ahead, copied.out = self.ahead.copy() if self.ahead else _NONE, _NONE
         return copied
 
     def take(self, offset: int, low: int) -> None:

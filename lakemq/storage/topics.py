@@ -18,9 +18,12 @@ from lakemq.model.names import GROUP_TOPIC, SINK_TOPIC
 from lakemq.storage.endings import Endings
 from lakemq.storage.frame import encode_queue
 from lakemq.storage.routing_state import is_routed
+from lakemq.storage.steps import Steps, finish
 
 TOPICS_TOPIC = "RMQ_SYS_TOPICS"
 PERMISSIONS = ("rw", "r", "w")
+STEP = 200
+"""So many topics are copied in one step."""
 
 
 def says_something(topic: str) -> bool:
@@ -265,7 +268,16 @@ class TopicTable:
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, for a state frame or a snapshot."""
-        return {"topics": [_dump(topic) for topic in self._topics.values()], "endings": self.endings.dump()}
+        return finish(self.dump_in_steps())
+
+    def dump_in_steps(self) -> Steps[dict[str, Any]]:
+        """`dump`, where no topic changes between the steps."""
+        topics: list[dict[str, Any]] = []
+        for number, topic in enumerate(list(self._topics.values())):
+            if not number % STEP:
+                yield
+            topics.append(_dump(topic))
+        return {"topics": topics, "endings": self.endings.dump()}
 
     def restore(self, dumped: dict[str, Any]) -> None:
         """Become what `dump` said."""
@@ -279,6 +291,15 @@ class TopicTable:
                 queue.gaps = [(begin, end) for begin, end in entry.get("gaps", {}).get(str(queue_id), [])]
                 topic.queues.append(queue)
         self.queue_count = sum(len(topic.queues) for topic in self)
+
+
+def next_offsets(dumped: dict[str, Any]) -> dict[tuple[str, int], int]:
+    """Each queue's next offset, of what `TopicTable.dump` said."""
+    return {
+        (entry["topic"], queue_id): next_offset
+        for entry in dumped["topics"]
+        for queue_id, next_offset in enumerate(entry["next_offsets"])
+    }
 
 
 def _dump(topic: Topic) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable
@@ -11,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.storage import bitmaps, large_json, segment_index
+from lakemq.storage import bitmaps, large_json, rolling, segment_index, segment_store, topics
 from lakemq.storage.large_json import PIECE_BYTES, to_base64, to_json
+from lakemq.storage.replay import encode_state
+from lakemq.storage.rows import make_row
 from lakemq.storage.segment_index import load
 from tests.storage.conftest import MakeLog
 
@@ -68,6 +71,67 @@ def test_the_loop_makes_no_text_of_what_a_snapshot_holds(make_log: MakeLog, monk
         harness.flush()
     assert threads
     assert threading.get_ident() not in threads
+
+
+def test_the_loop_makes_no_text_of_what_a_segment_begins_with(
+    make_log: MakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 10,000 topics and groups it was held up for most of a second, at each new segment."""
+    harness = make_log()
+    harness.put_topic("a")
+    threads: set[int] = set()
+
+    def noting(*arguments: Any) -> Any:
+        threads.add(threading.get_ident())
+        return encode_state(*arguments)
+
+    monkeypatch.setattr(segment_store, "encode_state", noting)
+    harness.roll("a")
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def test_others_go_on_while_a_segment_begins_and_nothing_is_written(
+    make_log: MakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = make_log()
+    names = [f"t{number}" for number in range(20)]
+    for name in names:
+        harness.put_topic(name, 2)
+    log = harness.log
+    monkeypatch.setattr(rolling, "SLICE_S", 0.0)
+    monkeypatch.setattr(topics, "STEP", 1)
+
+    async def begin() -> int:
+        turns, before = 0, log.next_position
+        log.begin_segment()
+        stored = log.append([make_row(body=b"x")], [harness.queue("t0")], 1)
+        while len(log.segments) == 1:
+            turns += 1
+            assert log.next_position == before
+            await asyncio.sleep(0)
+        assert (await stored).placed[0].position == log.active.base_position == before
+        return turns
+
+    assert harness.run(begin()) > len(names)
+    harness.wait_until_sealed()
+    harness.reopen()
+    assert [message.body for message in harness.read_queue("t0", 0)] == [b"x"]
+    assert {topic.name for topic in harness.log.topics} >= set(names)
+
+
+def test_a_log_that_is_let_go_while_a_segment_begins_has_lost_nothing(make_log: MakeLog) -> None:
+    harness = make_log()
+    harness.put_topic("a")
+    harness.append("a", 0, b"x")
+
+    async def begin() -> None:
+        harness.log.begin_segment()
+        await harness.log.flushed()
+
+    harness.run(begin())
+    harness.reopen()
+    assert [message.body for message in harness.read_queue("a", 0)] == [b"x"]
 
 
 def test_a_snapshot_is_of_the_moment_when_it_was_asked_for(make_log: MakeLog) -> None:
