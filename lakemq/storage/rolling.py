@@ -25,7 +25,7 @@ class Rolling:
         self,
         store: SegmentStore,
         state: LogState,
-        apart: Apart[Any],
+        apart: Apart,
         flushed: Callable[[], asyncio.Future[None]],
         now_ms: Callable[[], int],
         then: Callable[[OSError | None], object],
@@ -61,6 +61,9 @@ class Rolling:
             assert index is not None
             place = index.end_position, self._state.identity.now, end.value, self._now_ms()
             self._apart.begin(partial(self._store.make, *place), self._made)
+        except BaseException:
+            self.running = False  # a bug: who writes next tries again
+            raise
         else:
             asyncio.get_running_loop().call_soon(self._copy, steps)
 
@@ -71,6 +74,9 @@ class Rolling:
         except OSError as error:
             self._end(error)
             return
+        except BaseException:
+            self.running = False
+            raise
         index = old.index
         assert index is not None
         old.end_position, old.last_store_time_ms = index.end_position, index.last_store_time_ms
