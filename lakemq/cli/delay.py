@@ -17,7 +17,10 @@ DeliverAt = Annotated[
 ]
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)(ms|s|m|h|d)")
+_MOMENTS_MS = range(10**11, 10**14)
+"""From 1973 to 5138: a number below is seconds, or a year, and was not meant so."""
+_DIGITS_MAX = 20
 
 
 def delay_of(delay_level: int | None, delay: str | None, deliver_at: str | None) -> dict[str, int]:
@@ -40,10 +43,12 @@ def milliseconds(text: str) -> int:
 
 
 def moment_ms(text: str, option: str = "--deliver-at") -> int:
-    """A time in ISO 8601, local where it names no zone, or milliseconds since 1970; raises
+    """A time in ISO 8601, local where it names no zone, or milliseconds since 1970, of which 0 is the begin; raises
     `BadParameter`."""
-    if text.strip().isascii() and text.strip().isdigit():
-        return int(text)
+    if text.strip().isascii() and text.strip().isdigit() and len(text) < _DIGITS_MAX:
+        if (number := int(text)) == 0 or number in _MOMENTS_MS:
+            return number
+        raise typer.BadParameter(f"{number} is no time in milliseconds since 1970", param_hint=option)
     try:
         return round(datetime.fromisoformat(text.strip()).timestamp() * 1000)
     except (ValueError, OverflowError):

@@ -31,7 +31,7 @@ from lakemq.client.results import (
     Transaction,
     TransactionCheck,
 )
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.message import Draft
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class HttpClient:
         idempotency_key: str | None = None,
     ) -> list[Receipt]:
         """Store messages, all or none; receipts in their order, none with `ack="none"`."""
-        body = orjson.dumps({"messages": [encode_draft(draft) for draft in drafts]})
+        body = _dumps({"messages": [encode_draft(draft) for draft in drafts]})
         answer = self._post_messages(topic, JSON, body, ack, idempotency_key)
         return [_receipt(entry) for entry in answer.get("messages", [])]
 
@@ -172,7 +172,7 @@ class HttpClient:
 
     def begin_transactions(self, topic: str, producer_group: str, drafts: Iterable[Draft]) -> list[Transaction]:
         """Store messages that nobody sees yet, each a transaction of its own, in their order."""
-        content = orjson.dumps({"messages": [encode_draft(draft) for draft in drafts]})
+        content = _dumps({"messages": [encode_draft(draft) for draft in drafts]})
         path = f"/v1/topics/{_segment(topic)}/transactions"
         answer = self._post_json(path, content, {"producer_group": producer_group})
         return [Transaction(entry["transaction_id"], entry["message_id"]) for entry in answer["transactions"]]
@@ -180,13 +180,13 @@ class HttpClient:
     def resolve(self, transaction_id: str, producer_group: str, resolution: Resolution) -> None:
         """Say how a transaction ends; the same again is fine. Raises `TransactionResolved` where it
         was resolved the other way."""
-        content = orjson.dumps({"producer_group": producer_group, "resolution": resolution})
+        content = _dumps({"producer_group": producer_group, "resolution": resolution})
         self._post_json(f"/v1/transactions/{_segment(transaction_id)}", content)
 
     def resolve_many(self, producer_group: str, resolutions: Mapping[str, Resolution]) -> dict[str, str]:
         """Say how each of these transactions ends; what became of each: `ok`, or an error's code."""
         listed = [{"transaction_id": name, "resolution": resolution} for name, resolution in resolutions.items()]
-        content = orjson.dumps({"producer_group": producer_group, "resolutions": listed})
+        content = _dumps({"producer_group": producer_group, "resolutions": listed})
         answer = self._post_json("/v1/transactions", content)
         return {entry["transaction_id"]: entry["status"] for entry in answer["results"]}
 
@@ -211,12 +211,12 @@ class HttpClient:
         content: dict[str, Any] = {"messages": messages}
         if client_id is not None:
             content["client_id"] = client_id
-        answer = self._post_json(f"/v1/groups/{_segment(group)}/nacks", orjson.dumps(content))
+        answer = self._post_json(f"/v1/groups/{_segment(group)}/nacks", _dumps(content))
         return {entry["message_id"]: entry["status"] for entry in answer["messages"]}
 
     def redrive(self, group: str, where: str, rate_per_s: float = 100, dry_run: bool = False) -> RedriveStarted:
         """Send the group's dead letters that fulfil the SQL predicate to it again; returns at once."""
-        content = orjson.dumps({"where": where, "rate_per_s": rate_per_s, "dry_run": dry_run})
+        content = _dumps({"where": where, "rate_per_s": rate_per_s, "dry_run": dry_run})
         answer = self._post_json(f"/v1/groups/{_segment(group)}/dead-letters/redrive", content)
         return RedriveStarted(answer["redrive_id"], answer["matched"])
 
@@ -226,7 +226,7 @@ class HttpClient:
 
     def create_topic(self, topic: str, queues: int, permission: str = "rw") -> bool:
         """Make a topic or change it (queues only grow); whether it was made."""
-        content = orjson.dumps({"queues": queues, "permission": permission})
+        content = _dumps({"queues": queues, "permission": permission})
         path = f"/v1/topics/{_segment(topic)}"
         response = self._request("PUT", path, content=content, headers={"Content-Type": JSON})
         return response.status_code == _CREATED
@@ -278,7 +278,7 @@ class HttpClient:
         content: dict[str, Any] = {"topic": topic, "to": to}
         if timestamp_ms is not None:
             content["timestamp_ms"] = timestamp_ms
-        answer = self._post_json(f"/v1/groups/{_segment(group)}/offsets/reset", orjson.dumps(content))
+        answer = self._post_json(f"/v1/groups/{_segment(group)}/offsets/reset", _dumps(content))
         return {entry["queue_id"]: entry["offset"] for entry in answer["offsets"]}
 
     def broker(self) -> dict[str, Any]:
@@ -345,8 +345,18 @@ class HttpClient:
         return response
 
 
+def _dumps(content: object) -> bytes:
+    """As JSON. Raises `InvalidRequest` for what that can't say: numbers of more than 64 bits, text that is no UTF-8."""
+    try:
+        return orjson.dumps(content)
+    except TypeError as error:
+        raise InvalidRequest(f"this can't be sent: {error}") from None
+
+
 def _segment(name: str) -> str:
-    """A name as one segment of a path, whatever is in it."""
+    """A name as one segment of a path. Raises `InvalidRequest` for what would be another path."""
+    if name in ("", ".", "..") or "/" in name:
+        raise InvalidRequest(f"{name!r} is no name")
     return quote(name, safe="")
 
 
