@@ -37,6 +37,8 @@ BEFORE = ("optimize",) if KILLS == 1 else ("optimize", "index-rebuild")
 AFTER = () if KILLS == 1 else ("verify",)
 SCHEDULED = ("optimize", "vacuum", "retention", "checkpoint_cleanup", "verify", "stats")
 """None of these by the clock: what runs is what was asked for, and the end stops none of it half-way."""
+ROUNDS_MAX = 200
+"""What each kind of load sends while one driver lives: else a machine that is slow has ever more to catch up with."""
 EVENTS = {"commit": ["commit", "committed", "half"], "rollback": ["half", "rollback"], "unknown": ["half", "unknown"]}
 
 
@@ -46,6 +48,7 @@ class Messages:
     def __init__(self, url: str, seed: int) -> None:
         self._url, self._random = url, random.Random(seed)
         self._stopped = threading.Event()
+        self.left = ROUNDS_MAX
         self.produced: set[tuple[Any, ...]] = set()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -56,6 +59,9 @@ class Messages:
 
     def _run(self) -> None:
         while not self._stopped.wait(0.05):
+            if not self.left:
+                continue
+            self.left -= 1
             topic = self._random.choice(("a", "b"))
             keys = [uuid.uuid4().hex for _ in range(self._random.randint(1, 100))]
             messages = [{"body": key, "keys": [key]} for key in keys]
@@ -70,6 +76,7 @@ class Routed:
     def __init__(self, url: str, seed: int) -> None:
         self._url, self._random = url, random.Random(seed)
         self._stopped = threading.Event()
+        self.left = ROUNDS_MAX
         self.scheduled: dict[str, str] = {}
         self.transactions: dict[str, str] = {}
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -84,6 +91,9 @@ class Routed:
 
     def _run(self) -> None:
         while not self._stopped.wait(0.05):
+            if not self.left:
+                continue
+            self.left -= 1
             delays = [self._random.randint(50, 3_000) for _ in range(self._random.randint(1, 20))] + [3_600_000]
             messages: list[dict[str, Any]] = [{"body": "x", "delay_ms": delay} for delay in delays]
             ids = [each["message_id"] for each in self._post("/v1/topics/routed/messages", messages)["messages"]]
@@ -137,6 +147,7 @@ def test_a_driver_killed_at_any_instant_leaves_each_row_once(tmp_path: Path) -> 
     with start_gateway(tmp_path / "log", routing__grace_ms=-1) as gateway:  # no half is checked
         flow, routed = Messages(gateway.url, SEED), Routed(gateway.url, SEED)
         for _ in range(KILLS):
+            flow.left = routed.left = ROUNDS_MAX
             for job in BEFORE:
                 requests.submit(lake, job, {})
             with driver(gateway.url, lake, log) as process:
