@@ -26,6 +26,7 @@ from lakemq.gateway.workshop import WAITING_MAX, Workshop
 from lakemq.model.errors import Busy, InvalidRequest, LakemqError, ReadOnlyTopic
 from lakemq.model.names import SYSTEM_PREFIXES, check_writable
 from lakemq.settings import Settings
+from lakemq.storage.backup.manifest import refuse_half_restored
 from lakemq.storage.clock import Clock, SystemClock, TrustedClock
 from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.erasure import Eraser, remove_scratch
@@ -90,9 +91,10 @@ class Broker:
         self._housekeeper: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Take the data directory and recover its log. Raises `LogInUse`, `LogDamaged`, `OSError`."""
+        """Take the data directory and recover its log. Raises `LogInUse`, `LogDamaged`, `BadBackup`, `OSError`."""
         directory = self.settings.storage.data_dir
         self.log.files.make_dirs(directory)
+        refuse_half_restored(self.log.files, directory)
         tighten(directory, self.log.directory, self.sinks.staging.directory)
         self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
         self.log.open(self.quarantine.mend, self.quarantine.put_off)

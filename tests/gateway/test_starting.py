@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lakemq.storage.backup.manifest import RESTORING
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, produce, pull_all
 
@@ -51,6 +52,13 @@ def test_a_setting_that_can_not_be_is_one_line_and_exit_code_1(
 ) -> None:
     assert_one_line(run(tmp_path / "data", auth__insecure="true", **{name: value}), *words)
     assert not (tmp_path / "data" / "commitlog").exists()
+
+
+def test_a_folder_that_was_half_restored_is_no_new_broker_s(tmp_path: Path) -> None:
+    """Regression: it began a log without any message there."""
+    (tmp_path / RESTORING).mkdir()
+    assert_one_line(run(tmp_path), f"a restore to {tmp_path} did not come to its end")
+    assert not (tmp_path / "commitlog").exists()
 
 
 def test_a_port_in_use_is_one_line_and_exit_code_1(tmp_path: Path) -> None:

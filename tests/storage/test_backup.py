@@ -15,12 +15,12 @@ from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.settings import MIB
 from lakemq.storage.backup import back_up, restore
 from lakemq.storage.backup.log_part import missing_parts
-from lakemq.storage.backup.manifest import NAME, BadBackup
+from lakemq.storage.backup.manifest import NAME, BadBackup, refuse_half_restored
 from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.log_state import LogState
 from lakemq.storage.sinks import Sink
 from lakemq.storage.verify import verify_log
-from lakemq.testing import start_gateway
+from lakemq.testing import FaultyFiles, start_gateway
 from tests.gateway.http import connect, produce, pull_all, put_topic
 from tests.gateway.lakes import Lake
 from tests.gateway.sinking import commit, put_part
@@ -108,6 +108,17 @@ def test_nothing_is_restored_over_what_is_there(made: tuple[Path, dict[str, Any]
     with pytest.raises(BadBackup, match="is not empty"):
         restore(made[0], tmp_path / "new", tmp_path / "data")
     assert [path.name for path in tmp_path.rglob("*")] == ["data", "mine"]
+
+
+def test_a_restore_that_ends_anywhere_leaves_no_folder_that_passes_for_a_new_broker(
+    made: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    files = FaultyFiles()
+    files.room_bytes = 0  # the first file of the lake can't be copied
+    with pytest.raises(OSError, match="No space left"):
+        restore(made[0], tmp_path / "data", tmp_path / "lake", files)
+    with pytest.raises(BadBackup, match="did not come to its end: empty that folder and its lake's"):
+        refuse_half_restored(files, tmp_path / "data")
 
 
 @pytest.mark.parametrize("part", ["commitlog", "lake"])

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lakemq.model.errors import LakemqError
+from lakemq.storage.files import Files
 
 NAME = "manifest.json"
 FORMAT = 1
@@ -15,10 +16,24 @@ LOG, PARTS, LAKE = "commitlog", "sinks", "lake"
 """The folders of a backup."""
 
 
+RESTORING = LOG + ".restoring"
+"""Where a restored log is until all of it is there: a gateway refuses to start beside it."""
+
+
 class BadBackup(LakemqError):
-    """The folder is no backup, or not as it was written."""
+    """The folder is no backup, or not as it was written; or what was restored of one is not all of it."""
 
     code = "bad_backup"
+    lasting = True
+
+
+def refuse_half_restored(files: Files, data_dir: Path) -> None:
+    """Raises `BadBackup` where a restore has not come to its end: what is there would pass for a broker without
+    messages."""
+    if files.exists(data_dir / RESTORING):
+        raise BadBackup(
+            f"a restore to {data_dir} did not come to its end: empty that folder and its lake's, and restore again"
+        )
 
 
 @dataclass(frozen=True)

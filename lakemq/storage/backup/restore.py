@@ -14,7 +14,7 @@ from uuid import UUID
 
 from lakemq.model.errors import LogDamaged
 from lakemq.storage.backup.copying import Copier, check_copy
-from lakemq.storage.backup.manifest import LAKE, LOG, PARTS, BadBackup, Copied, Manifest, read_manifest
+from lakemq.storage.backup.manifest import LAKE, LOG, PARTS, RESTORING, BadBackup, Copied, Manifest, read_manifest
 from lakemq.storage.dropped import DROPPED
 from lakemq.storage.files import Files
 from lakemq.storage.frame import KIND_HOLE, KIND_STATE, LogEpoch, encode, encode_queue
@@ -26,9 +26,6 @@ from lakemq.storage.positions import write_reserved
 from lakemq.storage.replay import encode_state
 from lakemq.storage.scan import Broken, Scanned, scan
 from lakemq.storage.segment import Segment
-
-RESTORING = LOG + ".restoring"
-"""Where the log is until all of it is there: a gateway doesn't take it for one."""
 
 
 class Restored(NamedTuple):
@@ -52,11 +49,11 @@ def restore(folder: Path, data_dir: Path, lake: Path, files: Files | None = None
     for each in manifest.files:
         check_copy(files, folder, each)
     log_id = new_log_id()
+    log = Copier(files, data_dir.resolve() / RESTORING)
+    log.make_folder(log.root)  # first: whatever ends this, nobody takes the folders for those of a new broker
     _copy_folder(files, folder, manifest.files, LAKE, lake)
     _rename_log(lake, manifest.log_id, str(UUID(bytes=log_id)), files)
     _copy_folder(files, folder, manifest.files, PARTS, data_dir / PARTS)
-    log = Copier(files, data_dir.resolve() / RESTORING)
-    log.make_folder(log.root)
     messages = 0
     position, epoch = manifest.first_position, 0
     for name in sorted(each.path for each in manifest.files if each.path.startswith(LOG + "/")):
