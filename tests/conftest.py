@@ -34,13 +34,21 @@ WITH_SPARK = ("tests/jobs/", "tests/gateway/filter/test_as_in_spark.py", "tests/
 
 COVERING = ("tests/model/", "tests/storage/")
 """The tests by which the pure rules and recovery must be covered; all others run at twice the speed without."""
+LONG = tuple(
+    f"tests/storage/test_{name}.py"
+    for name in (
+        *("dropping", "erasure", "kill", "lake_healing", "log_machine"),
+        *("needed_syncs", "power_cuts", "read_faults", "repair_cuts", "stand_in"),
+    )
+)
+"""Of these such as cover nothing that the others don't."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs Spark comes first, as it takes longest."""
     for item in items:
-        if not item.nodeid.startswith(COVERING):
+        if not item.nodeid.startswith(COVERING) or item.nodeid.startswith(LONG):
             item.add_marker(pytest.mark.no_cover)
         if "spark" in getattr(item, "fixturenames", ()) and _part(item.nodeid) != "spark":
             raise pytest.UsageError(f"{item.nodeid} takes the session: name its file in WITH_SPARK")
