@@ -1,4 +1,5 @@
-"""A broker with all its jobs, in a folder that commands are given in: what examples and documents are run against."""
+"""A broker with the jobs that write its lake, in a folder that commands are given in: what examples and documents are
+run against. Routing's queries aren't there, as the gateway does it all without them; `tests/demo` has all of them."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ ORDERS = [{"body": '{"amount": 20}', "tag": "paid", "keys": ["42", "user-17"], "
 
 @dataclass(frozen=True)
 class Site:
-    """A broker with its jobs, and the folder that commands are given in."""
+    """A broker with its lake, and the folder that commands are given in."""
 
     folder: Path
     url: str
@@ -86,7 +87,7 @@ class Site:
 
 @contextlib.contextmanager
 def start_site(folder: Path) -> Generator[Site]:
-    """A broker and all jobs, ready, until the end."""
+    """A broker and the jobs of its lake, ready, until the end."""
     (folder / "orders.ndjson").write_text('{"body": "one"}\n{"body": "two"}\n')
     (folder / "report.sql").write_text("SELECT topic, count(*) FROM messages GROUP BY topic\n")
     shutil.copytree(ROOT / "conf", folder / "conf")
@@ -102,7 +103,7 @@ def start_site(folder: Path) -> Generator[Site]:
         made = Site(folder, gateway.url, http)
         produce(http, "orders", *ORDERS)
         log = folder / "jobs.log"
-        jobs = made.start(["jobs"], log)
+        jobs = made.start(["jobs", "lake", "maintenance"], log)
         try:
             wait_for(lambda: http.get("/v1/broker").json()["compacted_position"] > 0, log, jobs)
             wait_for(lambda: (folder / "lake" / "_connect.json").exists(), log, jobs)

@@ -56,8 +56,6 @@ CALLS = all_calls()
 IN_DEMO = {line for line, call in CALLS.items() if call.path == ("demo",)}
 """The demo is run by its own test."""
 BACKUPS = "backups"
-JOBS = "lakemq jobs"
-"""Runs all the while."""
 
 
 def test_there_is_no_command_and_no_flag_that_was_never_run() -> None:
@@ -73,7 +71,7 @@ def test_every_example_is_understood() -> None:
     assert {call.before for call in CALLS.values()} == set(BEFORE)
 
 
-@pytest.mark.parametrize("line", [line for line in CALLS if line not in {JOBS, *IN_DEMO}])
+@pytest.mark.parametrize("line", [line for line in CALLS if line not in IN_DEMO])
 def test_an_example_does_what_it_shows(
     line: str, site: Site, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
