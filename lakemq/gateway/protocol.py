@@ -287,8 +287,9 @@ class Connection(HttpToolsProtocol):
         """Give the request that was held back to the application."""
         held, self._held = self._held, None
         self._begin_asgi()
+        take = super().on_body if self._whole else self._take  # nothing of a whole one is on its way any more
         for piece in held or ():
-            self._take(piece)
+            take(piece)
 
     def on_message_complete(self) -> None:
         self._whole = True

@@ -208,6 +208,11 @@ class LogHarness:
         while any(segment.sealing for segment in self.log.segments):
             self.run(asyncio.sleep(0.001))
 
+    def wait_until_reserved(self) -> None:
+        """Let the thread that reserves positions end, and the log see what became of it."""
+        while self.log._positions.running:  # pyright: ignore[reportPrivateUsage]
+            self.run(asyncio.sleep(0.001))
+
     # Reading ---------------------------------------------------------------------------------
 
     def read_queue(

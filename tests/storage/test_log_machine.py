@@ -263,9 +263,11 @@ class LogMachine(RuleBasedStateMachine):
         self.harness.files.room_bytes = room
         stored = self._store(parts)
         assert all(stored) or self.harness.log.unwritable is not None
+        self.harness.wait_until_reserved()  # or not, as there was no room
         self.harness.files.room_bytes = None
         self.harness.log.retain()
         self.model.min_position = self.harness.log.min_position
+        self.harness.wait_until_reserved()
         assert self.harness.log.unwritable is None
 
     @rule(parts=st.lists(PART, min_size=1, max_size=3), cut_fails=st.booleans())
