@@ -15,7 +15,7 @@ from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Filter, Tags, broker_url
 from lakemq.cli.output import note, stdout
 from lakemq.cli.shown import message_line, write_json
-from lakemq.cli.standard_files import stop_signals
+from lakemq.model.stop_signals import stop_signals
 
 if TYPE_CHECKING:
     from lakemq.client import PullConsumer

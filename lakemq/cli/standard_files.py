@@ -1,9 +1,8 @@
-"""The three files that a command has from its shell, and what a terminal's end does."""
+"""The three files that a command has from its shell."""
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 
@@ -18,9 +17,3 @@ def fill_in() -> None:
             os.set_inheritable(number, True)
         if number and getattr(sys, name) is None:
             setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115  it has no path, and stays
-
-
-def stop_signals() -> tuple[signal.Signals, ...]:
-    """The signals that ask a command to stop: that of a terminal which closes too, unless `nohup` was told before."""
-    hangs_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-    return (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else []))

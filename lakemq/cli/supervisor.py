@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from lakemq.cli.standard_files import stop_signals
 from lakemq.model.errors import LakemqError
+from lakemq.model.stop_signals import stop_signals
 
 BACKOFF_S_MIN = 1.0
 BACKOFF_S_MAX = 60.0

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import orjson
+from fastapi import Response
 
 from lakemq.gateway.asgi import JOINED_BYTES_MAX
 
@@ -75,3 +76,8 @@ async def write(fields: Mapping[str, object]) -> bytes:
     if sum(map(len, pieces)) > JOINED_BYTES_MAX:
         return await asyncio.to_thread(b"".join, pieces)
     return b"".join(pieces)
+
+
+async def respond(fields: Mapping[str, object]) -> Response:
+    """`write`, as a route answers it."""
+    return Response(await write(fields), media_type="application/json")

@@ -287,9 +287,8 @@ class Connection(HttpToolsProtocol):
         """Give the request that was held back to the application."""
         held, self._held = self._held, None
         self._begin_asgi()
-        take = super().on_body if self._whole else self._take  # nothing of a whole one is on its way any more
         for piece in held or ():
-            take(piece)
+            self._take(piece)
 
     def on_message_complete(self) -> None:
         self._whole = True
@@ -316,7 +315,7 @@ class Connection(HttpToolsProtocol):
             self._take(body)
 
     def _take(self, body: bytes) -> None:
-        if self._upgrading or self.cycle.response_complete:
+        if self._whole or self._upgrading or self.cycle.response_complete:  # what is whole is not on its way any more
             super().on_body(body)
             return
         self._uploading = True

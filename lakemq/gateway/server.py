@@ -7,7 +7,6 @@ import contextlib
 import gc
 import logging
 import resource
-import signal
 import socket
 import sys
 from collections.abc import Callable, Generator
@@ -23,6 +22,7 @@ from lakemq.gateway.protocol import Connection, ConnectionRules, make_connection
 from lakemq.gateway.quick import Quick
 from lakemq.gateway.watch import Watch
 from lakemq.model.errors import LakemqError, LogDamaged
+from lakemq.model.stop_signals import stop_signals
 from lakemq.settings import Settings
 from lakemq.storage.clock import Clock
 from lakemq.storage.privacy import be_private
@@ -54,8 +54,7 @@ class _Server(uvicorn.Server):
     def listen_to_signals(self) -> None:
         """Stop in order from now on, when a signal asks for it."""
         loop = asyncio.get_running_loop()
-        hangs_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # else it was started with nohup
-        for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])):
+        for number in stop_signals():
             loop.add_signal_handler(number, self.handle_exit, number, None)
 
     @contextlib.contextmanager

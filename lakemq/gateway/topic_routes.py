@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.gateway.asgi import client_of
 from lakemq.gateway.broker import Broker
-from lakemq.gateway.in_slices import in_order, write
+from lakemq.gateway.in_slices import in_order, respond
 from lakemq.model.names import check_readable, check_writable, is_system
 from lakemq.storage.topics import Queue, Topic
 
@@ -53,8 +53,7 @@ def make_router(broker: Broker) -> APIRouter:
         async with broker.listing.place(client_of(request.scope)):
             names = await in_order([topic.name for topic in topics.topics if system or not is_system(topic.name)])
             there = (topic for name in names if (topic := topics.topics.find(name)) is not None)
-            body = await write({"topics": (describe(topic, cold.known_min_offset) for topic in there)})
-        return Response(body, media_type="application/json")
+            return await respond({"topics": (describe(topic, cold.known_min_offset) for topic in there)})
 
     @router.get("/{topic}", summary="One topic and its queues' offsets")
     async def get_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakemq.model.names import GROUP_TOPIC, RETRY_PREFIX, retry_topic
 from lakemq.storage.bitmaps import pack_numbers, unpack_numbers
 from lakemq.storage.frame import Meta
-from lakemq.storage.steps import Steps
+from lakemq.storage.steps import Steps, copy_each
 
 T = TypeVar("T", bound=Hashable)
 QueueKey = tuple[str, int]
@@ -382,10 +382,7 @@ class GroupState:
         """All of it as it is now, to be dumped, where no group changes between the steps."""
         copied = GroupState()
         copied._generation, copied._resets = self._generation, self._resets
-        for number, (name, group) in enumerate(list(self._groups.items())):
-            if not number % STEP:
-                yield
-            copied._groups[name] = group.copy()
+        copied._groups = yield from copy_each(self._groups, Group.copy, STEP)
         return copied
 
     def dump(self) -> dict[str, Any]:

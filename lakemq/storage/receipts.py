@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 from lakemq.model.names import NACK_TOPIC, SCHEDULE_TOPIC, retry_topic
 from lakemq.storage.bitmaps import pack, pack_numbers, unpack, unpack_numbers
 from lakemq.storage.dues import Dues
-from lakemq.storage.steps import Steps
+from lakemq.storage.steps import Steps, copy_each
 from lakemq.storage.subscription import Cursor, Order, Subscription, Waiters
 
 NO_CAUSE = -1
@@ -357,10 +357,7 @@ class Receipts:
         """All of it as it is now, to be dumped. No frame is written between the steps."""
         copied = Receipts()
         copied.out, copied.delayed = self.out.copy(), self.delayed.copy()
-        for number, (key, each) in enumerate(list(self.subscriptions.items())):
-            if not number % STEP:
-                yield
-            copied.subscriptions[key] = each.copy()
+        copied.subscriptions = yield from copy_each(self.subscriptions, Subscription.copy, STEP)
         copied.issued, copied.acked, copied.nacked = self.issued.copy(), self.acked.copy(), self.nacked.copy()
         return copied
 

@@ -33,7 +33,7 @@ from lakemq.storage.due_index import DueIndex
 from lakemq.storage.frame import Meta, Run
 from lakemq.storage.open_halves import OpenHalf, OpenHalves
 from lakemq.storage.receipts import Receipts
-from lakemq.storage.steps import Steps
+from lakemq.storage.steps import Steps, copy_each
 from lakemq.storage.timer_counts import TimerCounts
 
 _COPIED = (
@@ -280,10 +280,7 @@ class RoutingState:
             yield
             setattr(copied, name, getattr(self, name).copy())
         copied.dead_floor = self.dead_floor
-        for number, (group, positions) in enumerate(list(self.nacked.items())):
-            if not number % STEP:
-                yield
-            copied.nacked[group] = positions.copy()
+        copied.nacked = yield from copy_each(self.nacked, BitMap64.copy, STEP)
         copied.receipts = yield from self.receipts.copy_in_steps()
         return copied
 

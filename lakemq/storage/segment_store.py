@@ -180,14 +180,10 @@ class SegmentStore:
 
     def set_min_offsets(self, topics: TopicTable) -> None:
         """Every queue begins where the first segment found it."""
-        self._begin_queues(topics, self.segments[0])
+        _begin_queues(topics, self._index_of(self.segments[0]))
 
-    def _begin_queues(self, topics: TopicTable, first: Segment) -> None:
-        index = first.index or sealed_index(self._files, first)
-        for queue in topics.all_queues():
-            runs = index.queues.get(queue.key)
-            # A queue that the first segment doesn't know was made later, with offset 0.
-            queue.min_offset = max(queue.floor, runs.start_offset if runs is not None else 0)
+    def _index_of(self, segment: Segment) -> SegmentIndex:
+        return segment.index or sealed_index(self._files, segment)
 
     def remove_oldest(self, topics: TopicTable, why: str = "retention") -> None:
         """Remove the first segment: its queues begin later from now on. Raises `OSError`, and then it is still there,
@@ -195,8 +191,7 @@ class SegmentStore:
         if self._removing:
             self._files.sync_dir(self._directory)
         oldest, following = self.segments[:2]
-        begun = [(queue, queue.min_offset) for queue in topics.all_queues()]
-        self._begin_queues(topics, following)
+        index = self._index_of(following)
         self._removing = True
         del self.segments[0]
         oldest.close()
@@ -206,9 +201,8 @@ class SegmentStore:
             self._files.remove(oldest.path)
         except OSError:
             self.segments.insert(0, oldest)
-            for queue, offset in begun:
-                queue.min_offset = offset
             raise
+        _begin_queues(topics, index)
         self._files.sync_dir(self._directory)
         self._removing = False
         logger.info("removed segment %s: %s", oldest.path.name, why)
@@ -219,6 +213,14 @@ class SegmentStore:
             segment.close()
         if self._making is not None:
             self._making.close()
+
+
+def _begin_queues(topics: TopicTable, first: SegmentIndex) -> None:
+    """Every queue begins where the log's first segment found it."""
+    for queue in topics.all_queues():
+        runs = first.queues.get(queue.key)
+        # A queue that the first segment doesn't know was made later, with offset 0.
+        queue.min_offset = max(queue.floor, runs.start_offset if runs is not None else 0)
 
 
 def make_runs(groups: list[tuple[Queue, int]]) -> tuple[Run, ...]:

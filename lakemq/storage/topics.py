@@ -18,7 +18,7 @@ from lakemq.model.names import GROUP_TOPIC, SINK_TOPIC
 from lakemq.storage.endings import Endings
 from lakemq.storage.frame import encode_queue
 from lakemq.storage.routing_state import is_routed
-from lakemq.storage.steps import Steps, finish
+from lakemq.storage.steps import Steps, copy_each, finish
 
 TOPICS_TOPIC = "RMQ_SYS_TOPICS"
 PERMISSIONS = ("rw", "r", "w")
@@ -272,12 +272,8 @@ class TopicTable:
 
     def dump_in_steps(self) -> Steps[dict[str, Any]]:
         """`dump`, where no topic changes between the steps."""
-        topics: list[dict[str, Any]] = []
-        for number, topic in enumerate(list(self._topics.values())):
-            if not number % STEP:
-                yield
-            topics.append(_dump(topic))
-        return {"topics": topics, "endings": self.endings.dump()}
+        topics = yield from copy_each(self._topics, _dump, STEP)
+        return {"topics": list(topics.values()), "endings": self.endings.dump()}
 
     def restore(self, dumped: dict[str, Any]) -> None:
         """Become what `dump` said."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,6 @@ from types import ModuleType
 
 import pytest
 
-from lakemq.cli.standard_files import stop_signals
 from tests.cli.shell import Run, Shell
 
 
@@ -35,17 +33,6 @@ def test_a_command_needs_no_terminal(shell: Shell) -> None:
 def test_what_is_no_text_is_no_statement() -> None:
     done = shown("sql - < /proc/self/exe", "http://127.0.0.1:1")
     assert done == (1, "lakemq: the standard input is no text\n")
-
-
-@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
-def test_a_terminal_that_closes_stops_a_command_unless_nohup_was_told(handler: signal.Handlers) -> None:
-    """Regression: `nohup lakemq up` ended with its terminal."""
-    before = signal.signal(signal.SIGHUP, handler)
-    try:
-        assert (signal.SIGHUP in stop_signals()) == (handler is signal.SIG_DFL)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    assert {signal.SIGINT, signal.SIGTERM} <= set(stop_signals())
 
 
 class Interrupted(MetaPathFinder):

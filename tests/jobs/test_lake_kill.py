@@ -42,16 +42,18 @@ ROUNDS_MAX = 200
 EVENTS = {"commit": ["commit", "committed", "half"], "rollback": ["half", "rollback"], "unknown": ["half", "unknown"]}
 
 
-class Messages:
-    """Messages to two topics, all the time, in a thread of their own."""
+class Load:
+    """Rounds of load, in a thread of their own: ROUNDS_MAX, and as many again at each `go_on`."""
 
     def __init__(self, url: str, seed: int) -> None:
         self._url, self._random = url, random.Random(seed)
         self._stopped = threading.Event()
-        self.left = ROUNDS_MAX
-        self.produced: set[tuple[Any, ...]] = set()
+        self._left = ROUNDS_MAX
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def go_on(self) -> None:
+        self._left = ROUNDS_MAX
 
     def stop(self) -> None:
         self._stopped.set()
@@ -59,52 +61,56 @@ class Messages:
 
     def _run(self) -> None:
         while not self._stopped.wait(0.05):
-            if not self.left:
-                continue
-            self.left -= 1
-            topic = self._random.choice(("a", "b"))
-            keys = [uuid.uuid4().hex for _ in range(self._random.randint(1, 100))]
-            messages = [{"body": key, "keys": [key]} for key in keys]
-            for key, answer in zip(keys, produce_to(self._url, topic, messages), strict=True):
-                place = (answer["queue_id"], answer["queue_offset"], answer["position"])
-                self.produced.add(("broker-a", topic, *place, key))
+            if self._left:
+                self._left -= 1
+                self._round()
+
+    def _round(self) -> None:
+        raise NotImplementedError
 
 
-class Routed:
-    """To a third topic: delays of up to three seconds, some of them recalled, and transactions, all the time."""
+class Messages(Load):
+    """Messages to two topics."""
 
     def __init__(self, url: str, seed: int) -> None:
-        self._url, self._random = url, random.Random(seed)
-        self._stopped = threading.Event()
-        self.left = ROUNDS_MAX
+        self.produced: set[tuple[Any, ...]] = set()
+        super().__init__(url, seed)
+
+    def _round(self) -> None:
+        topic = self._random.choice(("a", "b"))
+        keys = [uuid.uuid4().hex for _ in range(self._random.randint(1, 100))]
+        messages = [{"body": key, "keys": [key]} for key in keys]
+        for key, answer in zip(keys, produce_to(self._url, topic, messages), strict=True):
+            place = (answer["queue_id"], answer["queue_offset"], answer["position"])
+            self.produced.add(("broker-a", topic, *place, key))
+
+
+class Routed(Load):
+    """To a third topic: delays of up to three seconds, some of them recalled, and transactions."""
+
+    def __init__(self, url: str, seed: int) -> None:
         self.scheduled: dict[str, str] = {}
         self.transactions: dict[str, str] = {}
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        super().__init__(url, seed)
 
     def stop(self) -> None:
         """Returns once everything is due."""
-        self._stopped.set()
-        self._thread.join()
+        super().stop()
         while ask(self._url, "GET", "/v1/routing")["delay"]["waiting"]:
             threading.Event().wait(0.1)
 
-    def _run(self) -> None:
-        while not self._stopped.wait(0.05):
-            if not self.left:
-                continue
-            self.left -= 1
-            delays = [self._random.randint(50, 3_000) for _ in range(self._random.randint(1, 20))] + [3_600_000]
-            messages: list[dict[str, Any]] = [{"body": "x", "delay_ms": delay} for delay in delays]
-            ids = [each["message_id"] for each in self._post("/v1/topics/routed/messages", messages)["messages"]]
-            ask(self._url, "DELETE", f"/v1/messages/{ids[-1]}")
-            self.scheduled |= dict.fromkeys(ids, "delivered") | {ids[-1]: "recalled"}
-            begun = self._post("/v1/topics/routed/transactions?producer_group=g", [{"body": "x"}] * 3)["transactions"]
-            for each in begun:
-                resolution = self._random.choice(list(EVENTS))
-                content = {"producer_group": "g", "resolution": resolution}
-                ask(self._url, "POST", f"/v1/transactions/{each['transaction_id']}", content)
-                self.transactions[each["message_id"]] = resolution
+    def _round(self) -> None:
+        delays = [self._random.randint(50, 3_000) for _ in range(self._random.randint(1, 20))] + [3_600_000]
+        messages: list[dict[str, Any]] = [{"body": "x", "delay_ms": delay} for delay in delays]
+        ids = [each["message_id"] for each in self._post("/v1/topics/routed/messages", messages)["messages"]]
+        ask(self._url, "DELETE", f"/v1/messages/{ids[-1]}")
+        self.scheduled |= dict.fromkeys(ids, "delivered") | {ids[-1]: "recalled"}
+        begun = self._post("/v1/topics/routed/transactions?producer_group=g", [{"body": "x"}] * 3)["transactions"]
+        for each in begun:
+            resolution = self._random.choice(list(EVENTS))
+            content = {"producer_group": "g", "resolution": resolution}
+            ask(self._url, "POST", f"/v1/transactions/{each['transaction_id']}", content)
+            self.transactions[each["message_id"]] = resolution
 
     def _post(self, path: str, messages: list[dict[str, Any]]) -> Any:
         return ask(self._url, "POST", path, {"messages": messages})
@@ -147,7 +153,8 @@ def test_a_driver_killed_at_any_instant_leaves_each_row_once(tmp_path: Path) -> 
     with start_gateway(tmp_path / "log", routing__grace_ms=-1) as gateway:  # no half is checked
         flow, routed = Messages(gateway.url, SEED), Routed(gateway.url, SEED)
         for _ in range(KILLS):
-            flow.left = routed.left = ROUNDS_MAX
+            flow.go_on()
+            routed.go_on()
             for job in BEFORE:
                 requests.submit(lake, job, {})
             with driver(gateway.url, lake, log) as process:

@@ -50,22 +50,24 @@ def test_no_piece_is_larger_than_it_may_be() -> None:
     assert json.loads(b"".join(pieces)) == value
 
 
+def noting(threads: set[int], work: Callable[..., Any]) -> Callable[..., Any]:
+    """`work`, which notes in which threads it is done."""
+
+    def noted(*arguments: Any) -> Any:
+        threads.add(threading.get_ident())
+        return work(*arguments)
+
+    return noted
+
+
 def test_the_loop_makes_no_text_of_what_a_snapshot_holds(make_log: MakeLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """With 10 million waiting messages it was held up for seconds, each 30 seconds."""
     harness = make_log(snapshot_bytes=1024)
     harness.put_topic("a")
     harness.flush()
     threads: set[int] = set()
-
-    def note(work: Callable[..., Any]) -> Callable[..., Any]:
-        def noting(*arguments: Any) -> Any:
-            threads.add(threading.get_ident())
-            return work(*arguments)
-
-        return noting
-
-    monkeypatch.setattr(bitmaps, "to_base64", note(to_base64))
-    monkeypatch.setattr(segment_index, "to_json", note(to_json))
+    monkeypatch.setattr(bitmaps, "to_base64", noting(threads, to_base64))
+    monkeypatch.setattr(segment_index, "to_json", noting(threads, to_json))
     for _ in range(3):
         harness.append("a", 0, b"x" * 5_000)
         harness.flush()
@@ -80,12 +82,7 @@ def test_the_loop_makes_no_text_of_what_a_segment_begins_with(
     harness = make_log()
     harness.put_topic("a")
     threads: set[int] = set()
-
-    def noting(*arguments: Any) -> Any:
-        threads.add(threading.get_ident())
-        return encode_state(*arguments)
-
-    monkeypatch.setattr(segment_store, "encode_state", noting)
+    monkeypatch.setattr(segment_store, "encode_state", noting(threads, encode_state))
     harness.roll("a")
     assert threads
     assert threading.get_ident() not in threads

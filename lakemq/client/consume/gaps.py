@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from bisect import insort
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+from lakemq.client.consume.called import is_async
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.message_queue import MessageQueue
 
@@ -99,8 +99,7 @@ def _check(on_gap: OnGap | None) -> OnGap | None:
         return None
     if not callable(on_gap):
         raise InvalidRequest(f"on_gap is a function of queue, offset and next offset, not {on_gap!r:.100}")
-    called = type(on_gap).__call__ if not inspect.isroutine(on_gap) else on_gap
-    if inspect.iscoroutinefunction(on_gap) or inspect.iscoroutinefunction(called):
+    if is_async(on_gap):
         raise InvalidRequest(
             "on_gap is an async def, which a call doesn't run: give a plain function that waits for nothing"
         )

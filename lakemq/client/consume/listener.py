@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from typing import NamedTuple
 
+from lakemq.client.consume.called import bodies_of, is_async
 from lakemq.client.consume.process_queue import Work
 from lakemq.client.view import MessageView
 from lakemq.model.errors import InvalidRequest
@@ -53,16 +54,14 @@ def check_listener(listener: object, *, asynchronous: bool = False, takes: Seque
     `asynchronous` consumers take an `async def`, the others a plain function. `takes`: what it is called with."""
     if not callable(listener):
         raise InvalidRequest(f"a listener is a function that takes messages, not {listener!r:.100}")
-    called = type(listener).__call__ if not inspect.isroutine(listener) else listener
-    is_async = inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(called)
     name = getattr(listener, "__qualname__", type(listener).__name__)
-    if any(yields(each) for each in (listener, called) for yields in _YIELDS):
+    if any(yields(each) for each in bodies_of(listener) for yields in _YIELDS):
         raise InvalidRequest(f"listener {name} has a yield in it: to call it runs nothing of it")
-    if is_async and not asynchronous:
+    if is_async(listener) and not asynchronous:
         raise InvalidRequest(
             f"listener {name} is an async def, which a call doesn't run: use lakemq.client.aio, or a plain function"
         )
-    if asynchronous and not is_async:
+    if asynchronous and not is_async(listener):
         raise InvalidRequest(
             f"listener {name} is no async def: a plain function would hold up all else here; use lakemq.client"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -13,7 +13,7 @@ from lakemq.gateway.asgi import client_of, until_gone
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.groups.offsets import QueueOffset
-from lakemq.gateway.in_slices import write
+from lakemq.gateway.in_slices import respond
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.group_state import Member, Subscription
@@ -127,11 +127,6 @@ async def to_member(body: HeartbeatBody) -> Member:
     return Member(body.model, body.consume_from, body.consume_timestamp_ms, tuple(sorted(subscriptions)))
 
 
-async def to_response(fields: Mapping[str, object]) -> Response:
-    """An answer that may be long: iterators become lists."""
-    return Response(await write(fields), media_type="application/json")
-
-
 def make_router(broker: Broker) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter(prefix="/v1", tags=["groups"])
@@ -143,12 +138,12 @@ def make_router(broker: Broker) -> APIRouter:
     @router.get("/groups", summary="All groups")
     async def list_groups(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
         async with broker.listing.place(client_of(request.scope)):
-            return await to_response({"groups": iter(await groups.list())})
+            return await respond({"groups": iter(await groups.list())})
 
     @router.get("/groups/{group}", summary="One group: members, subscriptions, lag by queue")
     async def get_group(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]
         async with broker.listing.place(client_of(request.scope)):
-            return await to_response(await groups.describe(check_group(group)))
+            return await respond(await groups.describe(check_group(group)))
 
     @router.delete("/groups/{group}", summary="Delete a group with all that it has")
     async def delete_group(group: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
@@ -200,7 +195,7 @@ def _add_offsets(router: APIRouter, broker: Broker) -> None:
     offsets = broker.groups.offsets
 
     async def describe(found: Iterable[QueueOffset]) -> Response:
-        return await to_response({"offsets": (each._asdict() for each in found)})
+        return await respond({"offsets": (each._asdict() for each in found)})
 
     @router.get("/groups/{group}/offsets", summary="What a group has consumed")
     async def get_offsets(request: Request, group: str, topic: str | None = None) -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -230,7 +225,7 @@ def _add_locks(router: APIRouter, broker: Broker) -> None:
 
     async def describe(name: str, queues: list[tuple[str, int]]) -> Response:
         described = ({"topic": topic, "queue_id": queue_id} for topic, queue_id in queues)
-        return await to_response({name: described, "lock_ms": lock_ms})
+        return await respond({name: described, "lock_ms": lock_ms})
 
     @router.post("/groups/{group}/locks", summary="Lock queues, or renew locks")
     async def lock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
