@@ -49,6 +49,9 @@ CONF: dict[str, str] = {
     # Two cores: a shuffle of more tasks than that is paid for in every small batch.
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
+    # What it compiled for an expression Spark keeps for the next batch, but by default a hundred of these: the queries
+    # of all the tables and their maintenance are more, and compiled the same anew, batch by batch.
+    "spark.sql.codegen.cache.maxEntries": "1000",
     # VACUUM lists a table's folders in so many tasks: by default 10,000, which took minutes a table.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     # A body is hardly ever there twice: building a dictionary of bodies is work for nothing.

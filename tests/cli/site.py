@@ -20,6 +20,7 @@ import httpx
 from lakemq.testing import start_gateway
 from tests.cli.examples import Call
 from tests.gateway.http import produce
+from tests.quick_spark import QUICK_SPARK
 
 ROOT = Path(__file__).parents[2]
 WAIT_S_MAX = 300.0
@@ -46,14 +47,11 @@ class Site:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {
+        return QUICK_SPARK | {
             "LAKEMQ_BROKER": self.url,
             "LAKEMQ_LAKE__DIR": "lake",
             "LAKEMQ_GATEWAY__PORT": "0",
             "LAKEMQ_STORAGE__DATA_DIR": "own",
-            "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",
-            "LAKEMQ_SPARK__NICENESS": "0",
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
 
     def start(self, arguments: list[str], log: Path, **more: str) -> subprocess.Popen[bytes]:

@@ -13,15 +13,11 @@ from pathlib import Path
 import pytest
 
 from lakemq.client.http import HttpClient
+from tests.quick_spark import QUICK_SPARK
 
 STOP_S_MAX = 120
 COMMAND = "lakemq demo --limit 2000 --data-dir kept --keep"
-SETTINGS = {
-    "LAKEMQ_LAKE__TRIGGER_MS": "500",
-    "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",
-    "LAKEMQ_SPARK__NICENESS": "0",
-    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
+SETTINGS = QUICK_SPARK | {"LAKEMQ_LAKE__TRIGGER_MS": "500"}
 
 
 @pytest.mark.timeout(900)

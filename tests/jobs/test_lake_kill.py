@@ -29,6 +29,7 @@ from lakemq.testing import start_gateway
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import WAIT_S_MAX, check_once_in_each_table, rows_of, wait_until_compacted
 from tests.jobs.test_lake_routing import ask
+from tests.quick_spark import QUICK_SPARK
 
 KILLS = int(os.environ.get("LAKEMQ_TEST_KILLS", "1"))
 SEED = int(os.environ.get("LAKEMQ_TEST_SEED", str(uuid.uuid4().int % 2**32)))
@@ -119,13 +120,15 @@ class Routed(Load):
 @contextlib.contextmanager
 def driver(url: str, lake: Path, log: Path) -> Generator[subprocess.Popen[bytes]]:
     """The jobs that write the lake, in a process of their own; it is killed at the end, however that comes."""
-    environment = os.environ | {
-        "LAKEMQ_LAKE__TRIGGER_MS": "0",
-        "LAKEMQ_MAINTENANCE__SMALL_FILES_MIN": "2",
-        **{f"LAKEMQ_MAINTENANCE__{job.upper()}": "" for job in SCHEDULED},
-        "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
+    environment = (
+        os.environ
+        | QUICK_SPARK
+        | {
+            "LAKEMQ_LAKE__TRIGGER_MS": "0",
+            "LAKEMQ_MAINTENANCE__SMALL_FILES_MIN": "2",
+            **{f"LAKEMQ_MAINTENANCE__{job.upper()}": "" for job in SCHEDULED},
+        }
+    )
     command = [sys.executable, "-m", "lakemq", "jobs", *JOBS, "--broker", url, "--lake", str(lake)]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stderr=output, stdout=output, env=environment)

@@ -26,6 +26,7 @@ from tests.chaos.target import Target
 from tests.chaos.workers import QUEUES, TOPIC, Producer
 from tests.power.command import main
 from tests.power.machine import Machine
+from tests.quick_spark import QUICK_SPARK
 from tests.reliability.fork_server import ForkServer
 
 WAIT_S_MAX = 300.0
@@ -129,8 +130,7 @@ class LakeRun:
     @contextlib.contextmanager
     def _jobs(self) -> Generator[subprocess.Popen[bytes]]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
-        environment |= {"LAKEMQ_LAKE__TRIGGER_MS": "0", "LAKEMQ_SPARK__DRIVER_MEMORY": "1g"}
-        environment |= {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1", "LAKEMQ_SQL__PORT": "0"}
+        environment |= QUICK_SPARK | {"LAKEMQ_LAKE__TRIGGER_MS": "0", "LAKEMQ_SQL__PORT": "0"}
         command = [sys.executable, "-m", "lakemq", "jobs", "lake", "--broker", str(self._target.url)]
         command += ["--lake", str(self._lake)]
         with self._jobs_log.open("wb") as output:

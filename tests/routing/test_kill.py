@@ -31,6 +31,7 @@ import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http import connect, produce, pull_all
+from tests.quick_spark import QUICK_SPARK
 from tests.routing.flow import GROUP, PRODUCERS, TOPIC, Flow
 
 KILLS = int(os.environ.get("LAKEMQ_TEST_KILLS", "1"))
@@ -72,13 +73,9 @@ class Killed:
 @contextlib.contextmanager
 def driver(url: str, lake: Path, log: Path) -> Generator[subprocess.Popen[bytes]]:
     """`lakemq jobs delay transaction retry` in a process of its own, killed at the end."""
-    environment = os.environ | {
-        "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
     command = [sys.executable, "-m", "lakemq", "jobs", *JOBS, "--broker", url, "--lake", str(lake)]
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stderr=output, stdout=output, env=environment)
+        process = subprocess.Popen(command, stderr=output, stdout=output, env=os.environ | QUICK_SPARK)
         try:
             wait_for(lambda: all(f"{name} query: ready" in log.read_text() for name in JOBS), process, log)
             yield process
