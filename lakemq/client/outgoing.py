@@ -120,6 +120,8 @@ def check_fields(fields: MessageFields) -> MessageFields:
     for name, value in fields.items():
         if type(value) is not _COMMON.get(name):
             _check_type(name, value)
+        elif isinstance(value, str):
+            _check_text(name, value)
     if len(fields.keys() & _DELAYS) > 1:
         raise InvalidRequest("a message has at most one of delay_level, delay and deliver_at")
     deliver_at = fields.get("deliver_at")
@@ -142,18 +144,36 @@ def _check_type(name: str, value: object) -> None:
         for part in (each for pair in pairs.items() for each in pair):
             if not isinstance(part, str):
                 raise WrongType("the names and values of properties are text", part)
+            _check_text("a property", part)
     elif not isinstance(value, _KINDS[name][0]) or isinstance(value, bool):
         raise WrongType(f"{name} is {_KINDS[name][1]}", value)
+    elif isinstance(value, str):
+        _check_text(name, value)
 
 
 def _check_keys(keys: object) -> None:
     if isinstance(keys, str):
+        _check_text("a key", keys)
         return
     if not isinstance(keys, Sequence) or isinstance(keys, (bytes, bytearray)):
         raise WrongType("keys are text, or a list of texts", keys)
     for key in cast("Sequence[object]", keys):
         if not isinstance(key, str):
             raise WrongType("a key is text", key)
+        _check_text("a key", key)
+
+
+def _check_text(what: str, text: str) -> None:
+    """Raises `InvalidRequest` for half a surrogate pair: found later, it would fail the others of its batch."""
+    if not text.isascii():
+        _utf8(what, text)
+
+
+def _utf8(what: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"{what} is no text that UTF-8 can say: {error}") from None
 
 
 def check_topic(topic: object) -> str:
@@ -181,10 +201,7 @@ def body_of(body: object) -> bytes:
     if isinstance(body, bytes):
         return body
     if isinstance(body, str):
-        try:
-            return body.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidRequest(f"the body is no text that UTF-8 can say: {error}") from None
+        return _utf8("the body", body)
     if isinstance(body, bytearray):
         return bytes(body)
     hint = ": json.dumps makes text of it" if type(body) in (dict, list) else ""

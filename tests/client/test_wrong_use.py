@@ -159,6 +159,25 @@ def test_what_no_message_can_be_is_refused_with_what_was_expected(body: Any, fie
             Message(body=body, **fields)
 
 
+@pytest.mark.parametrize(
+    ("body", "fields", "what"),
+    [
+        ("\ud800", {}, "the body"),
+        ("x", {"tag": "\ud800"}, "tag"),
+        ("x", {"ordering_key": "é\udfff"}, "ordering_key"),
+        ("x", {"keys": "\ud800"}, "a key"),
+        ("x", {"keys": ["k", "\ud800"]}, "a key"),
+        ("x", {"properties": {"a": "\ud800"}}, "a property"),
+        ("x", {"properties": {"\ud800": "a"}}, "a property"),
+    ],
+)
+def test_half_a_surrogate_pair_is_refused_before_it_is_among_others(body: str, fields: Any, what: str) -> None:
+    """Regression: an ordering key was a UnicodeEncodeError, and any other text failed its whole batch."""
+    with pytest.raises(InvalidRequest, match=f"{what} is no text that UTF-8 can say"):
+        parts_of(body, fields)
+    assert parts_of("é", {"tag": "é", "keys": "😀", "properties": {"é": "é"}})[0] == "é".encode()
+
+
 def test_a_topic_is_looked_at_before_anything_is_sent() -> None:
     for topic, error in (("", InvalidTopic), ("a b", InvalidTopic), (None, InvalidRequest)):
         with pytest.raises(error):

@@ -38,6 +38,11 @@ BEFORE = ("optimize",) if KILLS == 1 else ("optimize", "index-rebuild")
 AFTER = () if KILLS == 1 else ("verify",)
 SCHEDULED = ("optimize", "vacuum", "retention", "checkpoint_cleanup", "verify", "stats")
 """None of these by the clock: what runs is what was asked for, and the end stops none of it half-way."""
+SETTINGS = {
+    "LAKEMQ_LAKE__TRIGGER_MS": "0",
+    "LAKEMQ_MAINTENANCE__SMALL_FILES_MIN": "2",
+    **{f"LAKEMQ_MAINTENANCE__{job.upper()}": "" for job in SCHEDULED},
+}
 ROUNDS_MAX = 200
 """What each kind of load sends while one driver lives: else a machine that is slow has ever more to catch up with."""
 EVENTS = {"commit": ["commit", "committed", "half"], "rollback": ["half", "rollback"], "unknown": ["half", "unknown"]}
@@ -120,18 +125,9 @@ class Routed(Load):
 @contextlib.contextmanager
 def driver(url: str, lake: Path, log: Path) -> Generator[subprocess.Popen[bytes]]:
     """The jobs that write the lake, in a process of their own; it is killed at the end, however that comes."""
-    environment = (
-        os.environ
-        | QUICK_SPARK
-        | {
-            "LAKEMQ_LAKE__TRIGGER_MS": "0",
-            "LAKEMQ_MAINTENANCE__SMALL_FILES_MIN": "2",
-            **{f"LAKEMQ_MAINTENANCE__{job.upper()}": "" for job in SCHEDULED},
-        }
-    )
     command = [sys.executable, "-m", "lakemq", "jobs", *JOBS, "--broker", url, "--lake", str(lake)]
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stderr=output, stdout=output, env=environment)
+        process = subprocess.Popen(command, stderr=output, stdout=output, env=os.environ | QUICK_SPARK | SETTINGS)
         try:
             yield process
         finally:
