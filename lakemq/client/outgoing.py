@@ -164,7 +164,7 @@ def _check_keys(keys: object) -> None:
 
 
 def _check_text(what: str, text: str) -> None:
-    """Raises `InvalidRequest` for half a surrogate pair: found later, it would fail the others of its batch."""
+    """Raises `InvalidRequest` for half a surrogate pair: found later, its batch would be halved down to it."""
     if not text.isascii():
         _utf8(what, text)
 

@@ -171,8 +171,8 @@ def test_what_no_message_can_be_is_refused_with_what_was_expected(body: Any, fie
         ("x", {"properties": {"\ud800": "a"}}, "a property"),
     ],
 )
-def test_half_a_surrogate_pair_is_refused_before_it_is_among_others(body: str, fields: Any, what: str) -> None:
-    """Regression: an ordering key was a UnicodeEncodeError, and any other text failed its whole batch."""
+def test_half_a_surrogate_pair_is_refused_where_it_is_given(body: str, fields: Any, what: str) -> None:
+    """Regression: an ordering key was a UnicodeEncodeError, and any other text was found out as it was sent."""
     with pytest.raises(InvalidRequest, match=f"{what} is no text that UTF-8 can say"):
         parts_of(body, fields)
     assert parts_of("é", {"tag": "é", "keys": "😀", "properties": {"é": "é"}})[0] == "é".encode()
