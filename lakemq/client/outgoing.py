@@ -120,8 +120,8 @@ def check_fields(fields: MessageFields) -> MessageFields:
     for name, value in fields.items():
         if type(value) is not _COMMON.get(name):
             _check_type(name, value)
-        elif isinstance(value, str):
-            _check_text(name, value)
+        if isinstance(value, str):
+            _check_text("a key" if name == "keys" else name, value)
     if len(fields.keys() & _DELAYS) > 1:
         raise InvalidRequest("a message has at most one of delay_level, delay and deliver_at")
     deliver_at = fields.get("deliver_at")
@@ -147,13 +147,10 @@ def _check_type(name: str, value: object) -> None:
             _check_text("a property", part)
     elif not isinstance(value, _KINDS[name][0]) or isinstance(value, bool):
         raise WrongType(f"{name} is {_KINDS[name][1]}", value)
-    elif isinstance(value, str):
-        _check_text(name, value)
 
 
 def _check_keys(keys: object) -> None:
     if isinstance(keys, str):
-        _check_text("a key", keys)
         return
     if not isinstance(keys, Sequence) or isinstance(keys, (bytes, bytearray)):
         raise WrongType("keys are text, or a list of texts", keys)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs import class_archive, connect, jars
 from lakemq.jobs.errors import SparkNotStarted
-from lakemq.jobs.java import check_java
+from lakemq.jobs.java import QUICK, check_java
 from lakemq.jobs.source import LakemqDataSource
 from lakemq.settings import Settings
 
@@ -120,8 +120,7 @@ def start_session(
         conf |= connect.server_conf(settings.sql)
     conf |= settings.spark.conf
     if short_lived:
-        # By itself this leaves room for 48 MiB of code; a session that has compiled that much stops compiling.
-        conf[_JAVA_OPTIONS] += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+        conf[_JAVA_OPTIONS] += f" {QUICK}"
     conf[_JAVA_OPTIONS] += class_archive.java_options(java)
     for key, value in conf.items():
         builder = builder.config(key, value)

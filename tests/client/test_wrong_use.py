@@ -175,6 +175,9 @@ def test_half_a_surrogate_pair_is_refused_where_it_is_given(body: str, fields: A
     """Regression: an ordering key was a UnicodeEncodeError, and any other text was found out as it was sent."""
     with pytest.raises(InvalidRequest, match=f"{what} is no text that UTF-8 can say"):
         parts_of(body, fields)
+    if fields:
+        with pytest.raises(InvalidRequest):
+            Message(body=body, **fields)
     assert parts_of("é", {"tag": "é", "keys": "😀", "properties": {"é": "é"}})[0] == "é".encode()
 
 
