@@ -312,8 +312,10 @@ class CommitLog:
             end += appends.count(self._rows, self._batches)
         return end <= self._positions.bound or self.unwritable is not None or self._positions.ensure(end)
 
-    def _positions_changed(self) -> None:
-        self.full = self._positions.failure or self.retention.no_room()
+    def _positions_changed(self, again: bool) -> None:
+        # A log that is full for another reason doesn't take writes again for more positions.
+        if again or self._positions.failure is not None:
+            self.full = self._positions.failure or self.retention.no_room()
         self._write_pending()
 
     def _attempt(self, write: Callable[[list[A]], None], requests: list[A]) -> None:

@@ -104,8 +104,8 @@ def _boot(files: Files) -> bytes:
 class Positions:
     """The positions of one log that may be given. Lives on the log's event loop."""
 
-    def __init__(self, files: Files, directory: Path, on_change: Callable[[], None]) -> None:
-        """`on_change` is called when more positions are reserved, or can't be."""
+    def __init__(self, files: Files, directory: Path, on_change: Callable[[bool], None]) -> None:
+        """`on_change` is called when more positions are reserved, or can't be; with True if they can be again."""
         self._files = files
         self._directory = directory
         self._on_change = on_change
@@ -166,12 +166,12 @@ class Positions:
         self._running = False
         if self._closed:
             return
-        error = done.exception()
+        error, failed_before = done.exception(), self.failure is not None
         if error is None:
             self.bound, self.failure = bound, None
         else:
             self._fail(error)
-        self._on_change()
+        self._on_change(failed_before and error is None)
 
     def _fail(self, error: BaseException) -> None:
         before, self.failure = self.failure, f"no positions can be reserved: {error}"

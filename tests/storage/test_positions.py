@@ -6,8 +6,10 @@ import asyncio
 import errno
 import logging
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -207,6 +209,30 @@ def test_without_positions_nothing_is_stored(
         harness.log.retain()
         harness.run(asyncio.sleep(0.001))
     assert harness.append("a", 0, *[b"x"] * 20).placed[0].position == end
+
+
+def test_more_positions_make_no_full_disk_writable(harness: LogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.close()
+    monkeypatch.setattr(positions, "BLOCK_MIN", 10)
+    monkeypatch.setattr(positions, "BLOCK_MAX", 10)
+    harness.open()
+    go_on, replace = threading.Event(), harness.files.replace
+
+    def slow_replace(*arguments: Any) -> None:
+        go_on.wait()
+        replace(*arguments)
+
+    monkeypatch.setattr(harness.files, "replace", slow_replace)
+    harness.append("a", 0, *[b"x"] * 6)  # the next block is being reserved
+    harness.files.room_bytes = 0
+    with pytest.raises(StoreUnwritable, match="can't be written"):
+        harness.append("a", 0, b"no room")
+    harness.files.room_bytes = None
+    go_on.set()
+    harness.wait_until_reserved()
+    assert harness.log.unwritable is not None
+    harness.log.retain()
+    assert harness.append("a", 0, b"room").placed[0].queue_offset == 6
 
 
 def test_a_full_disk_lets_a_log_be_read(harness: LogHarness, caplog: pytest.LogCaptureFixture) -> None:
