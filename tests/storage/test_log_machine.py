@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,6 +66,12 @@ class ModelTopic:
         self.deleted = True
         self.floors: dict[int, int] = {}
 
+    def pass_over(self, ends: list[int]) -> None:
+        """A queue in which nothing can be read begins after what is lost, at its end."""
+        for queue_id, end in enumerate(ends):
+            if self.floors.get(queue_id, 0) == end:
+                self.floors[queue_id] = end + 1
+
 
 class Model:
     """A perfect log: a list of messages. Everything else follows from it."""
@@ -91,29 +98,27 @@ class Model:
         """The topics, by replaying their records."""
         topics: dict[str, ModelTopic] = {TOPICS_TOPIC: ModelTopic()}
         topics[TOPICS_TOPIC].queues, topics[TOPICS_TOPIC].deleted = 1, False
+        ends: Counter[tuple[str, int]] = Counter()
+        lost = 0
         for message in self.messages:
             if isinstance(message, Lost):
-                self._pass_over(topics, message)
-            elif message.topic == TOPICS_TOPIC:
+                for name, topic in topics.items():
+                    topic.pass_over([lost + ends[name, queue_id] for queue_id in range(topic.queues)])
+                lost += 1
+                continue
+            if message.topic == TOPICS_TOPIC:
                 record = json.loads(message.body)
                 topic = topics.setdefault(record["topic"], ModelTopic())
                 begin = 0 if topic.deleted else topic.queues
                 topic.deleted, topic.queues = record["op"] == "delete", record["queues"]
                 for queue_id in range(begin, topic.queues):
-                    topic.floors[queue_id] = len(self.queue(record["topic"], queue_id, message.position))
+                    topic.floors[queue_id] = lost + ends[record["topic"], queue_id]
+            ends[message.topic, message.queue_id] += 1
         return topics
 
-    def _pass_over(self, topics: dict[str, ModelTopic], lost: Lost) -> None:
-        """A queue in which nothing can be read begins after what is lost."""
-        for name, topic in topics.items():
-            for queue_id in range(topic.queues):
-                end = len(self.queue(name, queue_id, lost.position))
-                if topic.floors.get(queue_id, 0) == end:
-                    topic.floors[queue_id] = end + 1
-
-    def queue(self, topic: str, queue_id: int, end: int | None = None) -> list[Message | Lost]:
+    def queue(self, topic: str, queue_id: int) -> list[Message | Lost]:
         """The queue by offset, the first one is 0."""
-        return [m for m in self.messages[:end] if isinstance(m, Lost) or (m.topic == topic and m.queue_id == queue_id)]
+        return [m for m in self.messages if isinstance(m, Lost) or (m.topic == topic and m.queue_id == queue_id)]
 
     def readable(self) -> list[Message]:
         """What retention has left."""
