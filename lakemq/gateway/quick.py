@@ -2,7 +2,7 @@
 
 A request is taken here when it came whole in one piece and nothing about it is special; all that
 could wait, fail or needs a second look goes the long way. What is answered is the same. The answer
-is written by whoever writes the frame: no task, no future, no wake-up.
+is written by whoever writes the frame, or brings it to disk: no task, no future, no wake-up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakemq.storage.appends import Stored, StoredOne
 from lakemq.storage.rows import Row, body_row, change_row
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
-_PRODUCE = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/messages(?:\?ack=async)?")
+_PRODUCE = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/messages(?:\?ack=(async|sync))?")
 _HALF = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/transactions\?producer_group=([A-Za-z0-9_-]{1,255})")
 _RESOLVE = b"/v1/transactions/"
 _RESOLUTION_BYTES_MAX = 512
@@ -31,11 +31,13 @@ _DIGITS_MAX = 18
 class Wanted(NamedTuple):
     """What a request's line and headers ask for: the same of each request whose head is the same.
 
-    A message of `topic`, a half of it where there is a `group`; or, with no topic, how to resolve what `url` names."""
+    A message of `topic`, a half of it where there is a `group`; or, with no topic, how to resolve what `url` names.
+    `sync`: to be on disk before the answer."""
 
     url: bytes
     topic: str | None
     group: str | None = None
+    sync: bool = False
     properties: dict[str, str] | None = None
 
 
@@ -140,19 +142,22 @@ class Quick:
     def serve(self, connection: Answering, wanted: Wanted, body: bytes) -> bool:
         """Do what is asked for; False when it has to go the long way, and nothing has happened."""
         log = self._log
-        if self._sync or log.backlogged:
+        if log.backlogged:
             return False
         size = len(body)
         if size > self._bytes_max:
             return False
-        url, name, group, properties = wanted
+        url, name, group, sync, properties = wanted
+        if self._sync and (name is None or group is not None):
+            return False
         if name is None:
             return self._resolve(connection, url, body)
         topic = self._open_topics.get(name)
         if topic is None or not topic.open or properties is None:
             return False
         if group is None:
-            log.append_one_for(body_row(body, properties), topic.next_queue(), _Message(self, connection, size))
+            append = log.sync_one_for if sync or self._sync else log.append_one_for
+            append(body_row(body, properties), topic.next_queue(), _Message(self, connection, size))
             return True
         halves = log.topics.find(HALF_TOPIC)
         if halves is None or not self.transactions.has_room():
@@ -185,15 +190,15 @@ class Quick:
 
 
 @lru_cache(maxsize=1024)
-def _place(url: bytes) -> tuple[str, str | None] | None:
+def _place(url: bytes) -> tuple[str, str | None, bool] | None:
     found = _PRODUCE.fullmatch(url)
     if found is not None:
-        return found.group(1).decode(), None
+        return found.group(1).decode(), None, found.group(2) == b"sync"
     found = _HALF.fullmatch(url)
     if found is None:
         return None
     try:
-        return found.group(1).decode(), check_group(found.group(2).decode())
+        return found.group(1).decode(), check_group(found.group(2).decode()), False
     except LakemqError:
         return None
 

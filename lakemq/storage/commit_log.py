@@ -26,7 +26,7 @@ from lakemq.storage.cache import FrameCache
 from lakemq.storage.clock import Clock
 from lakemq.storage.files import Files
 from lakemq.storage.flush_mark import FlushMark
-from lakemq.storage.flusher import Flusher
+from lakemq.storage.flusher import Flusher, OnDisk
 from lakemq.storage.frame import LogEpoch, Meta, Packed, pack_payload
 from lakemq.storage.log_identity import FIRST_EPOCH, LogIdentity, new_log_id
 from lakemq.storage.log_state import LogState
@@ -234,6 +234,10 @@ class CommitLog:
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._write_pending)
+
+    def sync_one_for(self, row: Row, queue: Queue, receiver: Receiver[StoredOne]) -> None:
+        """`append_one_for`, but `receiver` is told once the message is on disk; if that fails, `StoreUnwritable`."""
+        self.append_one_for(row, queue, OnDisk(self.flusher, receiver))
 
     def append_batch(
         self,

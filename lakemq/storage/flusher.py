@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lakemq.model.errors import StoreUnwritable
 from lakemq.settings import Storage
+from lakemq.storage.appends import Receiver, StoredOne
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class Flusher:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._timer: asyncio.TimerHandle | None = None
         self._running = False
-        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiters: deque[tuple[int, Receiver[None]]] = deque()
         self.written_position = position
         self.flushed_position = position
         self.dirty_bytes = 0
@@ -57,17 +58,21 @@ class Flusher:
     def wait(self, position: int) -> asyncio.Future[None]:
         """A future that is done when the log is on disk up to `position`, or fails with
         `StoreUnwritable` when that can't be promised any more."""
-        future = self._loop.create_future()
+        future: asyncio.Future[None] = self._loop.create_future()
+        self.tell(position, future)
+        return future
+
+    def tell(self, position: int, receiver: Receiver[None]) -> None:
+        """`wait`, but `receiver` is told."""
         if self.failure is not None:
-            future.set_exception(StoreUnwritable(self.failure))
+            receiver.set_exception(StoreUnwritable(self.failure))
         elif position <= self.flushed_position:
-            future.set_result(None)
+            receiver.set_result(None)
         else:
-            self._waiters.append((position, future))
+            self._waiters.append((position, receiver))
             if not self._running:
                 # After the callbacks that are ready now: they may write too.
                 self._loop.call_soon(self.start)
-        return future
 
     def start(self) -> None:
         """Begin a flush, unless one runs, has failed, or there is nothing to do."""
@@ -91,9 +96,9 @@ class Flusher:
         self.dirty_bytes -= size
         waiters = self._waiters
         while waiters and waiters[0][0] <= position:
-            _, future = waiters.popleft()
-            if not future.done():
-                future.set_result(None)
+            _, receiver = waiters.popleft()
+            if not receiver.done():
+                receiver.set_result(None)
         if waiters:
             self.start()
         elif self.dirty_bytes > 0:
@@ -104,9 +109,9 @@ class Flusher:
         logger.error("%s", why)
         self.failure = why
         while self._waiters:
-            _, future = self._waiters.popleft()
-            if not future.done():
-                future.set_exception(StoreUnwritable(why))
+            _, receiver = self._waiters.popleft()
+            if not receiver.done():
+                receiver.set_exception(StoreUnwritable(why))
 
     def close(self) -> None:
         """Wait for a running flush and give the thread back."""
@@ -114,3 +119,34 @@ class Flusher:
             self._timer.cancel()
             self._timer = None
         self._pool.shutdown(wait=True)
+
+
+class OnDisk:
+    """Tells a receiver where its message was stored, as soon as that is on disk too."""
+
+    __slots__ = ("_flusher", "_receiver", "done", "set_exception")
+
+    def __init__(self, flusher: Flusher, receiver: Receiver[StoredOne]) -> None:
+        self._flusher = flusher
+        self._receiver = receiver
+        self.done = receiver.done
+        self.set_exception = receiver.set_exception
+
+    def set_result(self, stored: StoredOne, /) -> None:
+        _, _, position, _ = stored
+        self._flusher.tell(position + 1, _Flushed(self._receiver, stored))
+
+
+class _Flushed:
+    """Tells a receiver what it was to be told once the disk had it."""
+
+    __slots__ = ("_receiver", "_stored", "done", "set_exception")
+
+    def __init__(self, receiver: Receiver[StoredOne], stored: StoredOne) -> None:
+        self._receiver = receiver
+        self._stored = stored
+        self.done = receiver.done
+        self.set_exception = receiver.set_exception
+
+    def set_result(self, _: None, /) -> None:
+        self._receiver.set_result(self._stored)

@@ -91,12 +91,24 @@ def test_a_raw_message(
     with Client(gateway) as client:
         client.long(request) if body else client.quick(request)
         slow = client.answer()
-        for target in (f"/v1/topics/{topic}/messages", f"/v1/topics/{topic}/messages?ack=async"):
-            client.quick(build(target, body, *headers))
+        for query in ("", "?ack=async", "?ack=sync"):
+            client.quick(build(f"/v1/topics/{topic}/messages{query}", body, *headers))
             assert alike(client.answer()) == alike(slow)
     assert slow[0] == 200
     first, *others = stored(http, topic)
-    assert others == [first, first]
+    assert others == [first] * 3
+
+
+def test_sync_is_on_disk_before_its_answer(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic)
+    request = build(f"/v1/topics/{topic}/messages?ack=sync", b"x")
+    with Client(gateway) as client:
+        for _ in range(20):  # the first is parsed, the others' head is known
+            client.quick(request)
+            status, _, content = client.answer()
+            assert status == 200
+            flushed = http.get("/v1/broker").json()["flushed_position"]
+            assert flushed > content["messages"][0]["position"]
 
 
 def test_a_half_and_its_commit(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
