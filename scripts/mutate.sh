@@ -43,7 +43,7 @@ mutate() {
   git ls-files -z --cached --others --exclude-standard lakemq tests conf docs pyproject.toml |
     xargs -0 cp --parents --preserve=timestamps --target-directory "$copy"
   {
-    printf '[mutmut]\nsource_paths=lakemq\nalso_copy=\n    docs\nonly_mutate=\n    lakemq/storage/%s.py\n' "$name"
+    printf '[mutmut]\nsource_paths=lakemq\nalso_copy=\n    docs\nonly_mutate=\n    %s\n' lakemq/storage/*/"$name".py
     printf 'use_git_change_detection=false\ntimeout_multiplier=4\ntimeout_constant=5\n'
     printf 'pytest_add_cli_args=\n    -p\n    no:cacheprovider\n'
     # Each byte of a tail is cut there: seconds, which every mutant would take.

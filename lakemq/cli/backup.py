@@ -30,7 +30,7 @@ def backup(
     """
     settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake, broker__name=broker_name)
     from lakemq.storage.backup import back_up
-    from lakemq.storage.privacy import be_private
+    from lakemq.storage.disk.privacy import be_private
 
     be_private()
     made = back_up(settings.storage.data_dir, settings.lake.dir, folder, settings.broker.name)
@@ -63,7 +63,7 @@ def restore(
     """
     settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake)
     from lakemq.storage.backup import restore as restore_backup
-    from lakemq.storage.privacy import be_private
+    from lakemq.storage.disk.privacy import be_private
 
     be_private()
     restored = restore_backup(folder, settings.storage.data_dir, settings.lake.dir)

@@ -12,7 +12,7 @@ from lakemq.cli.options import DataDir, settings_of
 from lakemq.cli.output import note, stdout, write_line
 
 if TYPE_CHECKING:
-    from lakemq.storage.verify import Damage
+    from lakemq.storage.mend.verify import Damage
 
 app = typer.Typer(no_args_is_help=True, help="Check a CommitLog on disk, and repair it.")
 
@@ -26,7 +26,7 @@ def verify(context: typer.Context, data_dir: DataDir = None) -> None:
     \b
     lakemq log verify --data-dir /var/lib/lakemq
     """
-    from lakemq.storage.verify import verify_log
+    from lakemq.storage.mend.verify import verify_log
 
     directory = settings_of(context, storage__data_dir=data_dir).storage.data_dir
     report = verify_log(directory)
@@ -61,7 +61,7 @@ def repair(context: typer.Context, data_dir: DataDir = None) -> None:
     \b
     lakemq log repair --data-dir /var/lib/lakemq
     """
-    from lakemq.storage.repair import repair_log
+    from lakemq.storage.mend.repair import repair_log
 
     repaired = repair_log(settings_of(context, storage__data_dir=data_dir).storage.data_dir)
     _show_damages(repaired.damages)

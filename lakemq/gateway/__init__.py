@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakemq.gateway.without_pandas import keep_pandas_out
 from lakemq.settings import Settings
-from lakemq.storage.clock import Clock
+from lakemq.storage.disk.clock import Clock
 
 
 def serve(settings: Settings, clock: Clock | None = None) -> None:

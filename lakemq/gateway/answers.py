@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from lakemq.model.columns import MESSAGE, STORED
 from lakemq.storage.lake.cold_rows import ColdSlice, message_columns
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.reader import Slice
+from lakemq.storage.read.reader import Slice
+from lakemq.storage.state.message_ids import MessageIds
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"

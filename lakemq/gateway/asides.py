@@ -14,8 +14,8 @@ from lakemq.model.errors import FlowControl, InvalidRequest
 from lakemq.model.message import Draft
 from lakemq.model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from lakemq.settings import Delay
-from lakemq.storage.rows import Row
-from lakemq.storage.topics import Queue, Topic
+from lakemq.storage.segment.rows import Row
+from lakemq.storage.state.topics import Queue, Topic
 
 
 class Rows(NamedTuple):

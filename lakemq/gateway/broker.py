@@ -27,19 +27,19 @@ from lakemq.model.errors import Busy, InvalidRequest, LakemqError, ReadOnlyTopic
 from lakemq.model.names import SYSTEM_PREFIXES, check_writable
 from lakemq.settings import Settings
 from lakemq.storage.backup.manifest import refuse_half_restored
-from lakemq.storage.clock import Clock, SystemClock, TrustedClock
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.erasure import Eraser, remove_scratch
-from lakemq.storage.files import Files
-from lakemq.storage.idempotency import IdempotencyTable
-from lakemq.storage.lock import DirectoryLock
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.privacy import tighten
-from lakemq.storage.replacing import Replacing
-from lakemq.storage.row_reader import RowReader
-from lakemq.storage.rows import make_row
-from lakemq.storage.secret_ids import SecretIds
-from lakemq.storage.topics import TOPICS_TOPIC, Queue, Topic, TopicRecord
+from lakemq.storage.disk.clock import Clock, SystemClock, TrustedClock
+from lakemq.storage.disk.files import Files
+from lakemq.storage.disk.lock import DirectoryLock
+from lakemq.storage.disk.privacy import tighten
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.mend.erasure import Eraser, remove_scratch
+from lakemq.storage.mend.replacing import Replacing
+from lakemq.storage.read.idempotency import IdempotencyTable
+from lakemq.storage.read.row_reader import RowReader
+from lakemq.storage.segment.rows import make_row
+from lakemq.storage.state.message_ids import MessageIds
+from lakemq.storage.state.secret_ids import SecretIds
+from lakemq.storage.state.topics import TOPICS_TOPIC, Queue, Topic, TopicRecord
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lakemq.gateway.placement import Batch
-from lakemq.storage.apart import Spread
-from lakemq.storage.frame import Packed
-from lakemq.storage.rows import Row, body_bytes_of, rows_to_batch
-from lakemq.storage.topics import Queue
+from lakemq.storage.log.apart import Spread
+from lakemq.storage.segment.frame import Packed
+from lakemq.storage.segment.rows import Row, body_bytes_of, rows_to_batch
+from lakemq.storage.state.topics import Queue
 
 LARGE_BYTES = 256 * 1024
 LARGE_ARROW_BYTES = 4 * 1024 * 1024

@@ -6,8 +6,8 @@ import logging
 
 from lakemq.gateway.routing.router import Router
 from lakemq.model.errors import LakemqError
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.segment import Segment
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.segment.segment import Segment
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from lakemq.gateway.holes import Range
-from lakemq.storage.topics import Queue
+from lakemq.storage.state.topics import Queue
 
 logger = logging.getLogger(__name__)
 

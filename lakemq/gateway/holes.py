@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from lakemq.storage.lake.cold_rows import ColdSlice
-from lakemq.storage.reader import Slice
+from lakemq.storage.read.reader import Slice
 
 Range = tuple[int, int]
 HEADER_RANGES_MAX = 128

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from lakemq.storage.clock import Clock
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.reader import Reader
+from lakemq.storage.disk.clock import Clock
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.reader import Reader
 
 logger = logging.getLogger(__name__)
 

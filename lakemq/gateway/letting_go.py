@@ -11,8 +11,8 @@ from typing import Any
 
 from lakemq.model.disk_outlook import DiskOutlook
 from lakemq.settings import Settings
-from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.lake.certain import Certain, CertainLake
+from lakemq.storage.log.commit_log import CommitLog
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakemq.gateway.broker import Broker
 from lakemq.model.errors import StoreUnwritable
-from lakemq.storage.topics import TOPICS_TOPIC, Queue
+from lakemq.storage.state.topics import TOPICS_TOPIC, Queue
 
 
 class LogEnd:

@@ -20,7 +20,7 @@ from lakemq.gateway.front import Front
 from lakemq.model.errors import MessageNotFound, PositionGone
 from lakemq.model.names import check_readable
 from lakemq.storage.lake.cold_rows import ColdSlice
-from lakemq.storage.reader import Slice
+from lakemq.storage.read.reader import Slice
 
 TIME_MS_MAX = 2**53
 FOUND_MAX = 1_000

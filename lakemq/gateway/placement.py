@@ -14,8 +14,8 @@ from lakemq.model.errors import InvalidRequest, QueueNotFound
 from lakemq.model.hashing import queue_of_ordering_key
 from lakemq.model.message import Draft
 from lakemq.settings import Delay
-from lakemq.storage.rows import Row, batch_mask, make_row
-from lakemq.storage.topics import Queue, Topic
+from lakemq.storage.segment.rows import Row, batch_mask, make_row
+from lakemq.storage.state.topics import Queue, Topic
 
 
 def place_draft(draft: Draft, topic: Topic) -> Queue:

@@ -20,12 +20,12 @@ from lakemq.gateway.run import Run, at_once
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.message import Draft
 from lakemq.model.names import check_group
-from lakemq.storage.apart import Spread
-from lakemq.storage.appends import Key, Stored
-from lakemq.storage.idempotency import make_key, plan_result, read_result
-from lakemq.storage.rows import Row, body_bytes_of, body_row, change_row, value_of
-from lakemq.storage.segment_index import Note
-from lakemq.storage.topics import Topic
+from lakemq.storage.log.apart import Spread
+from lakemq.storage.log.appends import Key, Stored
+from lakemq.storage.read.idempotency import make_key, plan_result, read_result
+from lakemq.storage.segment.rows import Row, body_bytes_of, body_row, change_row, value_of
+from lakemq.storage.segment.segment_index import Note
+from lakemq.storage.state.topics import Topic
 
 JSON_HEADER = (b"content-type", b"application/json")
 SMALL_BYTES = 64 * 1024

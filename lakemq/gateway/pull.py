@@ -32,8 +32,8 @@ from lakemq.gateway.slices import first_of
 from lakemq.model.errors import Forbidden, InvalidRequest, PositionGone
 from lakemq.model.names import check_readable
 from lakemq.storage.lake.cold_rows import ColdSlice
-from lakemq.storage.reader import Slice
-from lakemq.storage.topics import Queue
+from lakemq.storage.read.reader import Slice
+from lakemq.storage.state.topics import Queue
 
 OFFSET_MAX = 2**63 - 1
 GROUP_CHARACTERS_MAX = 255

@@ -8,20 +8,20 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from lakemq.model.errors import LakemqError, LakeUnreadable, LogDamaged
 from lakemq.settings import Settings
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.damaged_segment import DamagedSegment
-from lakemq.storage.kept import drop_kept, quarantined
 from lakemq.storage.lake.certain import CertainLake
 from lakemq.storage.lake.history import History
 from lakemq.storage.lake.log_frames import as_frames
-from lakemq.storage.log_identity import LogIdentity
-from lakemq.storage.log_state import LogState
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.reader import Reader
-from lakemq.storage.replacing import Replacing
-from lakemq.storage.rows import PayloadCodec
-from lakemq.storage.segment import Frame, Segment
-from lakemq.storage.stand_in import Borders, StandIn, drop_stand_in, make_stand_in, put_in_place, set_aside
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.log.damaged_segment import DamagedSegment
+from lakemq.storage.mend.replacing import Replacing
+from lakemq.storage.mend.stand_in import Borders, StandIn, drop_stand_in, make_stand_in, put_in_place, set_aside
+from lakemq.storage.read.reader import Reader
+from lakemq.storage.segment.kept import drop_kept, quarantined
+from lakemq.storage.segment.rows import PayloadCodec
+from lakemq.storage.segment.segment import Frame, Segment
+from lakemq.storage.state.log_identity import LogIdentity
+from lakemq.storage.state.log_state import LogState
+from lakemq.storage.state.message_ids import MessageIds
 
 logger = logging.getLogger(__name__)
 Run = Callable[[Callable[[], StandIn]], Awaitable[StandIn]]

@@ -17,8 +17,8 @@ from lakemq.gateway.produce import Producer, plain_properties
 from lakemq.gateway.transact import parse_resolution
 from lakemq.model.errors import LakemqError
 from lakemq.model.names import HALF_TOPIC, check_group
-from lakemq.storage.appends import Stored, StoredOne
-from lakemq.storage.rows import Row, body_row, change_row
+from lakemq.storage.log.appends import Stored, StoredOne
+from lakemq.storage.segment.rows import Row, body_row, change_row
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 _PRODUCE = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/messages(?:\?ack=(async|sync))?")

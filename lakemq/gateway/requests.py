@@ -17,7 +17,7 @@ from lakemq.gateway.placement import place_draft, row_of
 from lakemq.model.errors import Busy, InvalidRequest, RequestNotFound, RequestTimeout
 from lakemq.model.message import Draft
 from lakemq.model.names import REPLY_TOPIC
-from lakemq.storage.topics import Queue
+from lakemq.storage.state.topics import Queue
 
 CORRELATION_ID = "correlation_id"
 TTL_MS = "ttl_ms"

@@ -24,8 +24,8 @@ from lakemq.gateway.watch import Watch
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.model.stop_signals import stop_signals
 from lakemq.settings import Settings
-from lakemq.storage.clock import Clock
-from lakemq.storage.privacy import be_private
+from lakemq.storage.disk.clock import Clock
+from lakemq.storage.disk.privacy import be_private
 
 logger = logging.getLogger(__name__)
 

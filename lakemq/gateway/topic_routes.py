@@ -12,7 +12,7 @@ from lakemq.gateway.asgi import client_of
 from lakemq.gateway.broker import Broker
 from lakemq.gateway.in_slices import in_order, respond
 from lakemq.model.names import check_readable, check_writable, is_system
-from lakemq.storage.topics import Queue, Topic
+from lakemq.storage.state.topics import Queue, Topic
 
 TIMESTAMP_MAX = 2**53
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Sql, is_loopback
-from lakemq.storage.privacy import DIRECTORY_MODE
+from lakemq.storage.disk.privacy import DIRECTORY_MODE
 
 FILE = "_connect.json"
 """In the lake's folder; Delta's readers pass over names like this."""

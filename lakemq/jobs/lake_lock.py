@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakemq.storage.privacy import DIRECTORY_MODE, FILE_MODE
+from lakemq.storage.disk.privacy import DIRECTORY_MODE, FILE_MODE
 
 _FILE = "_lock"
 

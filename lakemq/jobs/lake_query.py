@@ -38,10 +38,10 @@ from lakemq.jobs.source_options import SourceOptions
 from lakemq.jobs.source_plan import LogPartition, StreamOffset, split
 from lakemq.model.errors import LogReplaced
 from lakemq.settings import Settings
-from lakemq.storage.dropped import covers
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.heal import heal
 from lakemq.storage.lake.prove import prove
+from lakemq.storage.log.dropped import covers
 
 CHECKPOINTS = "_checkpoints"
 """The folder in the lake that holds checkpoints; Delta's readers pass over names like this."""

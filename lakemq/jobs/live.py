@@ -27,8 +27,8 @@ from lakemq.jobs.source import read_partition
 from lakemq.jobs.source_columns import schema_of
 from lakemq.jobs.source_options import SourceOptions
 from lakemq.jobs.source_plan import LogPartition, split
-from lakemq.storage.dropped import covers
 from lakemq.storage.lake.progress import Progress, read_progress
+from lakemq.storage.log.dropped import covers
 
 LIVE_TABLES = (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.model.errors import LakemqError, LogReplaced, PositionGone
-from lakemq.storage.dropped import Range
+from lakemq.storage.log.dropped import Range
 
 JSON = "application/json"
 PAGE_BYTES_MAX = 16 * 1024 * 1024

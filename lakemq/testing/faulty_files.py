@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from lakemq.storage.files import Files
+from lakemq.storage.disk.files import Files
 
 
 class FaultyFiles(Files):

@@ -11,12 +11,13 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lakemq.storage import files as seam
-from lakemq.storage.files import Files
+import lakemq
+from lakemq.storage.disk import files as seam
+from lakemq.storage.disk.files import Files
 from lakemq.testing.disk import Cut, Disk, Entry, File, Write
 
 _SEAM = {seam.__file__, __file__}
-_PACKAGE = str(Path(seam.__file__).parents[1]) + os.sep
+_PACKAGE = str(Path(lakemq.__file__).parent) + os.sep
 
 
 class LossyFiles(Files):

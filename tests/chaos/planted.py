@@ -19,17 +19,17 @@ from lakemq.gateway.routing.inner_wheel import InnerWheel
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.model.errors import LakemqError
 from lakemq.model.names import DECISION_TOPIC
-from lakemq.storage import lost_tail
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.files import Files
-from lakemq.storage.flush_mark import NAME as FLUSHED
-from lakemq.storage.frame import LogEpoch
-from lakemq.storage.group_state import GroupState
-from lakemq.storage.positions import Reserved
-from lakemq.storage.recovery import list_segments
-from lakemq.storage.scan import scan
-from lakemq.storage.segment import Segment
-from lakemq.storage.topics import TopicTable
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log import lost_tail
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.log.flush_mark import NAME as FLUSHED
+from lakemq.storage.log.positions import Reserved
+from lakemq.storage.log.recovery import list_segments
+from lakemq.storage.segment.frame import LogEpoch
+from lakemq.storage.segment.scan import scan
+from lakemq.storage.segment.segment import Segment
+from lakemq.storage.state.group_state import GroupState
+from lakemq.storage.state.topics import TopicTable
 from lakemq.testing.clocks import FileClock
 
 DROPPED_FRAMES = 20

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lakemq.storage.clock import SystemClock
+from lakemq.storage.disk.clock import SystemClock
 from lakemq.testing import GatewayProcess, start_gateway
 from lakemq.testing.history import Recorder
 from lakemq.testing.history.hand_outs import START

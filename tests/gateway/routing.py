@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from lakemq.model.ids import split_nonce
-from lakemq.storage.routing_state import position_of
+from lakemq.storage.state.routing_state import position_of
 
 WAIT_S_MAX = 30.0
 

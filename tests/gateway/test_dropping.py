@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from lakemq.storage.frame import MAGIC
-from lakemq.storage.repair import repair_log
+from lakemq.storage.mend.repair import repair_log
+from lakemq.storage.segment.frame import MAGIC
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, produce, pull, pull_all, put_topic
 from tests.gateway.lakes import DROPS, Lake

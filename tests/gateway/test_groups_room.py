@@ -9,7 +9,7 @@ from lakemq.gateway.broker import Broker
 from lakemq.gateway.groups.offsets import QueueOffset
 from lakemq.model.errors import FlowControl
 from lakemq.settings import Groups, Settings, Storage
-from lakemq.storage.group_state import Group, Member
+from lakemq.storage.state.group_state import Group, Member
 
 MEMBER = Member("clustering", "last", None, ())
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from lakemq.storage.lake.progress import read_progress
-from lakemq.storage.verify import verify_log
+from lakemq.storage.mend.verify import verify_log
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, is_problem, produce, pull_all
 from tests.gateway.lakes import Lake

@@ -157,7 +157,7 @@ def test_a_redrive_waits_for_room_on_the_disk(harness: RoutingHarness, monkeypat
 @pytest.fixture
 def forgetful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RoutingHarness]:
     """An open broker that keeps no frame in memory."""
-    monkeypatch.setattr("lakemq.storage.row_reader.RECENT_BYTES_MAX", 0)
+    monkeypatch.setattr("lakemq.storage.read.row_reader.RECENT_BYTES_MAX", 0)
     harness = RoutingHarness(tmp_path, cache_bytes=0)
     harness.open(LEAD_MS)
     yield harness

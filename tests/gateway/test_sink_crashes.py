@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from lakemq.model.errors import LakemqError, StoreUnwritable
-from lakemq.storage.flush_mark import read_flush_mark
-from lakemq.storage.segment import segment_path
+from lakemq.storage.log.flush_mark import read_flush_mark
+from lakemq.storage.segment.segment import segment_path
 from lakemq.testing import FaultyFiles
 from tests.gateway.http import write_arrow
 from tests.routing.harness import RoutingHarness

@@ -21,7 +21,7 @@ from lakemq.gateway.cold.reader import THREADS, ColdReader
 from lakemq.gateway.front import Front
 from lakemq.gateway.workshop import Workshop
 from lakemq.settings import Settings, Storage
-from lakemq.storage.topics import Queue
+from lakemq.storage.state.topics import Queue
 
 BODY = "x" * 1_000
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake_query import LakeQuery
 from lakemq.settings import Lake, Settings
-from lakemq.storage.routing_state import position_of
+from lakemq.storage.state.routing_state import position_of
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.routing import half_id
 from tests.jobs.conftest import produce_to

@@ -14,7 +14,7 @@ from lakemq.jobs.maintenance.cleanup import clean_up
 from lakemq.jobs.maintenance.layout import vacuum
 from lakemq.jobs.maintenance.work import CLOCK_AHEAD_MS_MAX, ClockAhead, Work
 from lakemq.settings import HOUR_MS, Lake, Settings
-from lakemq.storage.clock import SystemClock
+from lakemq.storage.disk.clock import SystemClock
 from lakemq.testing import start_gateway
 
 DEAD = "http://127.0.0.1:1"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lakemq.storage.clock import SystemClock
+from lakemq.storage.disk.clock import SystemClock
 
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "docs/reliability/runs.jsonl"

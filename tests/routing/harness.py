@@ -22,11 +22,11 @@ from lakemq.model.message import Draft
 from lakemq.model.names import HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
 from lakemq.settings import Broker as Name
 from lakemq.settings import Routing, Settings, Storage
-from lakemq.storage.bitmaps import unpack, unpack_numbers
-from lakemq.storage.recovery import recover
-from lakemq.storage.routing_state import RoutingState
-from lakemq.storage.rows import Row, row_at, value_of
-from lakemq.storage.topics import Queue
+from lakemq.storage.log.recovery import recover
+from lakemq.storage.segment.rows import Row, row_at, value_of
+from lakemq.storage.state.bitmaps import unpack, unpack_numbers
+from lakemq.storage.state.routing_state import RoutingState
+from lakemq.storage.state.topics import Queue
 from lakemq.testing import FaultyFiles, ManualClock
 
 T = TypeVar("T")

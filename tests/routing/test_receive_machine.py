@@ -20,7 +20,7 @@ from lakemq.gateway.routing.nacks import Nack
 from lakemq.model.errors import MessageNotFound, ReceiptExpired, StoreUnwritable
 from lakemq.model.message import Draft
 from lakemq.model.names import ACK_TOPIC, NACK_TOPIC, RECEIVE_TOPIC
-from lakemq.storage.routing_state import position_of
+from lakemq.storage.state.routing_state import position_of
 from tests.routing.harness import Message, Received, RoutingHarness
 
 EXAMPLES = int(os.environ.get("LAKEMQ_TEST_EXAMPLES", "12"))

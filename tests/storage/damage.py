@@ -16,11 +16,11 @@ from collections import Counter
 from pathlib import Path
 
 from lakemq.model.errors import LogDamaged
-from lakemq.storage.files import Files
-from lakemq.storage.flush_mark import NAME
-from lakemq.storage.frame import KIND_MESSAGES
-from lakemq.storage.recovery import recover
-from lakemq.storage.scan import scan
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.flush_mark import NAME
+from lakemq.storage.log.recovery import recover
+from lakemq.storage.segment.frame import KIND_MESSAGES
+from lakemq.storage.segment.scan import scan
 from tests.storage.harness import LogHarness
 from tests.storage.ledger import Broken
 

@@ -20,14 +20,22 @@ from tempfile import TemporaryDirectory
 from crc32c import crc32c
 
 from lakemq.model.errors import LogDamaged
-from lakemq.storage.appends import Key
-from lakemq.storage.files import Files
-from lakemq.storage.frame import HEADER_BYTES, KIND_MESSAGES, NUMBER_MAX, FrameError, Meta, decode_meta, open_payload
-from lakemq.storage.mask import MAGIC
-from lakemq.storage.recovery import recover
-from lakemq.storage.rows import decode_payload
-from lakemq.storage.scan import scan
-from lakemq.storage.segment import Segment, segment_path
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.appends import Key
+from lakemq.storage.log.recovery import recover
+from lakemq.storage.segment.frame import (
+    HEADER_BYTES,
+    KIND_MESSAGES,
+    NUMBER_MAX,
+    FrameError,
+    Meta,
+    decode_meta,
+    open_payload,
+)
+from lakemq.storage.segment.mask import MAGIC
+from lakemq.storage.segment.rows import decode_payload
+from lakemq.storage.segment.scan import scan
+from lakemq.storage.segment.segment import Segment, segment_path
 from tests.decode.fuzz import MUTATIONS
 from tests.reliability.rounds import Round, main
 from tests.storage.harness import LogHarness

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 
 from lakemq.settings import MIB, Storage
-from lakemq.storage.appends import Key, Stored
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.frame import LogEpoch, encode
-from lakemq.storage.reader import Reader, Slice
-from lakemq.storage.rows import make_row
-from lakemq.storage.segment import Segment
-from lakemq.storage.topics import TOPICS_TOPIC, Queue, TopicRecord
+from lakemq.storage.log.appends import Key, Stored
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.reader import Reader, Slice
+from lakemq.storage.segment.frame import LogEpoch, encode
+from lakemq.storage.segment.rows import make_row
+from lakemq.storage.segment.segment import Segment
+from lakemq.storage.state.topics import TOPICS_TOPIC, Queue, TopicRecord
 from lakemq.testing import FaultyFiles, ManualClock
 
 T = TypeVar("T")

@@ -14,9 +14,9 @@ from pyroaring import BitMap64
 
 from lakemq.model.errors import LakemqError
 from lakemq.settings import HOUR_MS
-from lakemq.storage.erasure import Eraser
-from lakemq.storage.positions import RESERVED
-from lakemq.storage.replacing import Replacing
+from lakemq.storage.log.positions import RESERVED
+from lakemq.storage.mend.erasure import Eraser
+from lakemq.storage.mend.replacing import Replacing
 from lakemq.testing import FaultyFiles, LossyFiles
 from tests.storage.harness import LogHarness
 
@@ -218,18 +218,22 @@ def _has_the_tail(harness: LogHarness) -> None:
 
 _CONFIRM: dict[str, object] = {"clock_confirm_ms": 600_000}
 SCENES = {
-    "storage.segment_store.SegmentStore.remove_oldest: sync_dir": Scene(_remove_two, _starts, {}),
-    "storage.erasure.Eraser._drop_index: sync_dir": Scene(_end_as_an_erasure_renames, _starts, {}),
-    "storage.erasure.Eraser._forget_kept: sync_dir": Scene(_erase_what_is_kept, _has_forgotten, {}),
-    "storage.unflushed.bring_to_disk: sync_dir": Scene(_erase_what_a_process_that_died_has_erased, _has_forgotten, {}),
-    "storage.positions.write_reserved: replace.sync_dir": Scene(
+    "storage.log.segment_store.SegmentStore.remove_oldest: sync_dir": Scene(_remove_two, _starts, {}),
+    "storage.mend.erasure.Eraser._drop_index: sync_dir": Scene(_end_as_an_erasure_renames, _starts, {}),
+    "storage.mend.erasure.Eraser._forget_kept: sync_dir": Scene(_erase_what_is_kept, _has_forgotten, {}),
+    "storage.log.unflushed.bring_to_disk: sync_dir": Scene(
+        _erase_what_a_process_that_died_has_erased, _has_forgotten, {}
+    ),
+    "storage.log.positions.write_reserved: replace.sync_dir": Scene(
         _tell_positions_after_a_clean_stop, _gives_none_again, {}
     ),
-    "storage.retention.Retention._remember_jump: replace.sync": Scene(_let_the_clock_jump, _deletes_nothing, _CONFIRM),
-    "storage.retention.Retention._remember_jump: replace.sync_dir": Scene(
+    "storage.log.retention.Retention._remember_jump: replace.sync": Scene(
         _let_the_clock_jump, _deletes_nothing, _CONFIRM
     ),
-    "storage.torn._keep: sync": Scene(_end_as_a_start_cuts, _has_the_tail, {}),
-    "storage.torn._keep: sync_dir": Scene(_end_as_a_start_cuts, _has_the_tail, {}),
+    "storage.log.retention.Retention._remember_jump: replace.sync_dir": Scene(
+        _let_the_clock_jump, _deletes_nothing, _CONFIRM
+    ),
+    "storage.log.torn._keep: sync": Scene(_end_as_a_start_cuts, _has_the_tail, {}),
+    "storage.log.torn._keep: sync_dir": Scene(_end_as_a_start_cuts, _has_the_tail, {}),
 }
 """By the sync that each shows to be needed."""

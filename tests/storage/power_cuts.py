@@ -30,7 +30,7 @@ from lakemq.gateway.groups.offsets import QueueOffset
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Broker as Name
 from lakemq.settings import Settings, Storage
-from lakemq.storage.rows import make_row
+from lakemq.storage.segment.rows import make_row
 from lakemq.testing import LossyFiles, ManualClock
 from tests.gateway.http import write_arrow
 from tests.reliability.results import commit

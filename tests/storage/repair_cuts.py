@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lakemq.model.errors import LogDamaged
-from lakemq.storage.repair import Repaired, repair_log
-from lakemq.storage.verify import verify_log
+from lakemq.storage.mend.repair import Repaired, repair_log
+from lakemq.storage.mend.verify import verify_log
 from lakemq.testing import LossyFiles
 from tests.storage.harness import LogHarness, Message
 from tests.storage.ledger import Broken

@@ -17,9 +17,9 @@ from lakemq.storage.backup import back_up, restore
 from lakemq.storage.backup.log_part import missing_parts
 from lakemq.storage.backup.manifest import NAME, BadBackup, refuse_half_restored
 from lakemq.storage.lake.progress import read_progress
-from lakemq.storage.log_state import LogState
-from lakemq.storage.sinks import Sink
-from lakemq.storage.verify import verify_log
+from lakemq.storage.mend.verify import verify_log
+from lakemq.storage.state.log_state import LogState
+from lakemq.storage.state.sinks import Sink
 from lakemq.testing import FaultyFiles, start_gateway
 from tests.gateway.http import connect, produce, pull_all, put_topic
 from tests.gateway.lakes import Lake

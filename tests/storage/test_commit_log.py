@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from lakemq.model.columns import STORED, stored_schema
 from lakemq.model.errors import StoreUnwritable
-from lakemq.storage.appends import StoredOne
-from lakemq.storage.commit_log import CommitLog, Stored
-from lakemq.storage.frame import Meta
-from lakemq.storage.rows import PayloadCodec, batch_mask, body_row, decode_payload, make_row, rows_to_batch
-from lakemq.storage.scan import scan
+from lakemq.storage.log.appends import StoredOne
+from lakemq.storage.log.commit_log import CommitLog, Stored
+from lakemq.storage.segment.frame import Meta
+from lakemq.storage.segment.rows import PayloadCodec, batch_mask, body_row, decode_payload, make_row, rows_to_batch
+from lakemq.storage.segment.scan import scan
 from lakemq.testing import FaultyFiles
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness, incompressible

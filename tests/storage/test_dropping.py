@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from lakemq.settings import HOUR_MS, MIB
-from lakemq.storage import dropped
-from lakemq.storage.dropped import DROPPED, Dropped, Range, covers, read_dropped
-from lakemq.storage.files import Files
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log import dropped
+from lakemq.storage.log.dropped import DROPPED, Dropped, Range, covers, read_dropped
 from lakemq.testing import FaultyFiles, LossyFiles
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness, Message
 
 DROPS: dict[str, object] = {"when_full": "drop_oldest", "log_bytes_max": 3 * MIB}
-SYNCS = [f"storage.dropped.Dropped._write: {kind}" for kind in ("replace.sync", "replace.sync_dir")]
-SYNC_OF_REMOVAL = "storage.dropped.Dropped._write: sync_dir"
+SYNCS = [f"storage.log.dropped.Dropped._write: {kind}" for kind in ("replace.sync", "replace.sync_dir")]
+SYNC_OF_REMOVAL = "storage.log.dropped.Dropped._write: sync_dir"
 
 
 def fill(harness: LogHarness, segments: int = 5) -> list[int]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from lakemq.storage.due_index import SECOND_MS, DueIndex
+from lakemq.storage.state.due_index import SECOND_MS, DueIndex
 
 NOW = 1_700_000_000_000
 DAY = 24 * 3_600_000

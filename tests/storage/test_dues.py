@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.storage.dues import SLACK, Dues
+from lakemq.storage.state.dues import SLACK, Dues
 
 NUMBERS = st.integers(0, 20)
 

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemq.model.errors import LogVersion, StoreUnwritable
-from lakemq.storage import endings as endings_module
-from lakemq.storage import segment_index
-from lakemq.storage.endings import Endings
-from lakemq.storage.log_state import LogState
-from lakemq.storage.rows import make_row
-from lakemq.storage.topics import TopicTable
+from lakemq.storage.segment import segment_index
+from lakemq.storage.segment.rows import make_row
+from lakemq.storage.state import endings as endings_module
+from lakemq.storage.state.endings import Endings
+from lakemq.storage.state.log_state import LogState
+from lakemq.storage.state.topics import TopicTable
 from tests.storage.harness import LogHarness
 
 STEPS = ("put", "store", "delete", "restart", "lose")

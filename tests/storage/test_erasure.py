@@ -11,13 +11,13 @@ import pytest
 from pyroaring import BitMap64
 
 from lakemq.model.errors import LakemqError, MessageNotFound, StoreUnwritable
-from lakemq.storage.appends import Key
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.erasure import Erased, Eraser, remove_scratch
-from lakemq.storage.reader import Reader
-from lakemq.storage.replacing import Replacing
-from lakemq.storage.row_reader import RowReader
-from lakemq.storage.verify import verify_log
+from lakemq.storage.log.appends import Key
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.mend.erasure import Erased, Eraser, remove_scratch
+from lakemq.storage.mend.replacing import Replacing
+from lakemq.storage.mend.verify import verify_log
+from lakemq.storage.read.reader import Reader
+from lakemq.storage.read.row_reader import RowReader
 from lakemq.testing import FaultyFiles, LossyFiles
 from tests.storage.harness import LogHarness, Message, incompressible, messages_of
 

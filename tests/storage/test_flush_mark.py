@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from lakemq.storage.files import Files
-from lakemq.storage.flush_mark import NAME, NO_MARK, FlushMark, Mark, read_flush_mark
-from lakemq.storage.segment import Segment, segment_path
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.flush_mark import NAME, NO_MARK, FlushMark, Mark, read_flush_mark
+from lakemq.storage.segment.segment import Segment, segment_path
 from lakemq.testing import FaultyFiles
 
 MARK_BYTES = 8 + 8 + 36 + 4

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, LogEpoch, decode_meta, encode_queue
-from lakemq.storage.mask import MAGIC
-from lakemq.storage.rows import make_row, rows_to_batch
-from lakemq.storage.scan import find_frame
-from lakemq.storage.segment import Segment
+from lakemq.storage.disk.files import Files
+from lakemq.storage.segment.frame import KIND_MESSAGES, KIND_STATE, LogEpoch, decode_meta, encode_queue
+from lakemq.storage.segment.mask import MAGIC
+from lakemq.storage.segment.rows import make_row, rows_to_batch
+from lakemq.storage.segment.scan import find_frame
+from lakemq.storage.segment.segment import Segment
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import whole_frame
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from uuid import UUID
 
-from lakemq.storage.frame import KIND_MESSAGES, LogEpoch, encode_queue
-from lakemq.storage.rows import PayloadCodec, make_row, rows_to_batch
+from lakemq.storage.segment.frame import KIND_MESSAGES, LogEpoch, encode_queue
+from lakemq.storage.segment.rows import PayloadCodec, make_row, rows_to_batch
 from tests.storage.harness import whole_frame
 
 PAGE = Path(__file__).parents[2] / "docs" / "log_format.md"

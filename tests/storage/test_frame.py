@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakemq.model.columns import STORED
-from lakemq.storage import frame
-from lakemq.storage.frame import (
+from lakemq.storage.segment import frame
+from lakemq.storage.segment.frame import (
     ALIGNMENT,
     HEADER_BYTES,
     KIND_HOLE,
@@ -30,7 +30,7 @@ from lakemq.storage.frame import (
     is_version_1,
     open_payload,
 )
-from lakemq.storage.mask import MAGIC
+from lakemq.storage.segment.mask import MAGIC
 from tests.storage.harness import whole_frame
 
 LOG = LogEpoch(b"0123456789abcdef", 3)

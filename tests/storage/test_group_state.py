@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemq.model.names import GROUP_TOPIC
-from lakemq.storage.frame import KIND_MESSAGES, Meta, Run
-from lakemq.storage.group_state import Group, GroupState, size_of
-from lakemq.storage.rows import make_row, rows_to_batch
+from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
+from lakemq.storage.segment.rows import make_row, rows_to_batch
+from lakemq.storage.state.group_state import Group, GroupState, size_of
 
 MEMBER = {"model": "clustering", "consume_from": "last", "consume_timestamp_ms": None, "subscriptions": []}
 

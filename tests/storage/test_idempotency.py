@@ -7,10 +7,10 @@ from asyncio import gather
 import pytest
 
 from lakemq.model.errors import IdempotencyMismatch
-from lakemq.storage.appends import Key, Stored
-from lakemq.storage.idempotency import LARGE_BYTES, IdempotencyTable, make_key, plan_result, read_result
-from lakemq.storage.reader import Reader
-from lakemq.storage.rows import make_row
+from lakemq.storage.log.appends import Key, Stored
+from lakemq.storage.read.idempotency import LARGE_BYTES, IdempotencyTable, make_key, plan_result, read_result
+from lakemq.storage.read.reader import Reader
+from lakemq.storage.segment.rows import make_row
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness
 

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakemq.model.errors import LakeDamaged
-from lakemq.storage.files import Files
+from lakemq.storage.disk.files import Files
 from lakemq.storage.lake import log_marks
 from lakemq.storage.lake.certain import OF_MESSAGES, CertainLake
 from lakemq.storage.lake.delta_files import DeltaFiles

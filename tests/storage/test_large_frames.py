@@ -10,9 +10,9 @@ import pytest
 from lakemq.gateway.bulk import make_bulk
 from lakemq.model.errors import StoreUnwritable
 from lakemq.model.message import Placed
-from lakemq.storage.apart import APART_BYTES, Spread
-from lakemq.storage.appends import Key, Stored
-from lakemq.storage.rows import make_row, rows_to_batch
+from lakemq.storage.log.apart import APART_BYTES, Spread
+from lakemq.storage.log.appends import Key, Stored
+from lakemq.storage.segment.rows import make_row, rows_to_batch
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness, incompressible
 

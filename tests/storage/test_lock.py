@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakemq.model.errors import LogInUse
-from lakemq.storage.files import Files
-from lakemq.storage.lock import DirectoryLock
+from lakemq.storage.disk.files import Files
+from lakemq.storage.disk.lock import DirectoryLock
 
 
 def test_second_writer_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:

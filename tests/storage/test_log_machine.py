@@ -23,13 +23,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakemq.model.errors import MessageNotFound, StoreUnwritable
-from lakemq.storage import positions as positions_module
-from lakemq.storage import reader as reader_module
-from lakemq.storage import scan as scan_module
-from lakemq.storage import sealed_indexes as sealed_indexes_module
-from lakemq.storage.appends import Stored
-from lakemq.storage.rows import make_row
-from lakemq.storage.topics import TOPICS_TOPIC, Queue, TopicRecord
+from lakemq.storage.log import positions as positions_module
+from lakemq.storage.log.appends import Stored
+from lakemq.storage.read import reader as reader_module
+from lakemq.storage.read import sealed_indexes as sealed_indexes_module
+from lakemq.storage.segment import scan as scan_module
+from lakemq.storage.segment.rows import make_row
+from lakemq.storage.state.topics import TOPICS_TOPIC, Queue, TopicRecord
 from tests.storage.harness import LogHarness, Message, incompressible, messages_of
 
 EXAMPLES = int(os.environ.get("LAKEMQ_TEST_EXAMPLES", "20"))

@@ -7,7 +7,7 @@ from array import array
 import pyarrow as pa
 import pytest
 
-from lakemq.storage.mask import MAGIC, apply_mask, choose_mask
+from lakemq.storage.segment.mask import MAGIC, apply_mask, choose_mask
 
 WORD = int.from_bytes(MAGIC, "little")
 PLAIN = b"\xff.plain\x80"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from lakemq.storage.open_halves import OpenHalf, OpenHalves
+from lakemq.storage.state.open_halves import OpenHalf, OpenHalves
 
 
 def over(halves: OpenHalves, at_ms: int) -> list[int]:

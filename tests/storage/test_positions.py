@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from lakemq.model.errors import MessageNotFound, StoreUnwritable
-from lakemq.storage import positions
-from lakemq.storage.positions import BLOCK_MIN, RESERVED, UNKNOWN_BLOCK, WRITTEN, read_reserved
-from lakemq.storage.repair import repair_log
-from lakemq.storage.rows import make_row
-from lakemq.storage.verify import verify_log
+from lakemq.storage.log import positions
+from lakemq.storage.log.positions import BLOCK_MIN, RESERVED, UNKNOWN_BLOCK, WRITTEN, read_reserved
+from lakemq.storage.mend.repair import repair_log
+from lakemq.storage.mend.verify import verify_log
+from lakemq.storage.segment.rows import make_row
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness
 

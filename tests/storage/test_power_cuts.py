@@ -24,22 +24,22 @@ FIRST, ROUNDS = 5_000, 30
 """The long form is `python -m tests.storage.power_cuts`."""
 
 CAUGHT = {
-    "storage.commit_log.CommitLog._prepare_flush.<locals>.flush: sync": (1, 3),
-    "storage.commit_log.CommitLog.open: sync_above.sync_dir": (131, 141),
-    "storage.erasure._Writer.finish: sync": (2, 4),
-    "storage.replacing.Replacing._sync_names: sync_dir": (4, 6),
-    "storage.segment_store.SegmentStore.make: sync": (17, 53),
-    "storage.segment_store.SegmentStore.make: sync_dir": (15, 31),
-    "storage.unflushed.bring_to_disk: sync": (28, 29),
-    "storage.lost_tail.pass_over_lost_tail: sync": (120, 128),
+    "storage.log.commit_log.CommitLog._prepare_flush.<locals>.flush: sync": (1, 3),
+    "storage.log.commit_log.CommitLog.open: sync_above.sync_dir": (131, 141),
+    "storage.mend.erasure._Writer.finish: sync": (2, 4),
+    "storage.mend.replacing.Replacing._sync_names: sync_dir": (4, 6),
+    "storage.log.segment_store.SegmentStore.make: sync": (17, 53),
+    "storage.log.segment_store.SegmentStore.make: sync_dir": (15, 31),
+    "storage.log.unflushed.bring_to_disk: sync": (28, 29),
+    "storage.log.lost_tail.pass_over_lost_tail: sync": (120, 128),
     "gateway.sinks.staging.Staging.write: replace.sync": (2,),
     "gateway.sinks.staging.Staging.write: replace.sync_dir": (108, 168),
     "gateway.sinks.staging.Staging.load: sync_dir": (323, 901),
 }
 """Each sync, and seeds of which at least one breaks a promise when it does nothing."""
 NOT_CAUGHT = {
-    "storage.positions.write_reserved: replace.sync": "a bound that is lost is passed over by far more than was given:"
-    " no promise needs it, but 4,294,967,295 positions are as good as gone after each power cut",
+    "storage.log.positions.write_reserved: replace.sync": "a bound that is lost is passed over by far more than was"
+    " given: no promise needs it, but 4,294,967,295 positions are as good as gone after each power cut",
 }
 """Those that no run shows to be needed, and why they stay."""
 SYNCS_OF = {
@@ -49,7 +49,7 @@ SYNCS_OF = {
     "replace": ["replace.sync", "replace.sync_dir"],
 }
 """Of each method of `Files`."""
-ELSEWHERE = ("storage.backup.", "storage.lake.", "storage.stand_in")
+ELSEWHERE = ("storage.backup.", "storage.lake.", "storage.mend.stand_in")
 
 
 def test_power_cuts_and_kills_at_any_call_break_no_promise(tmp_path: Path) -> None:

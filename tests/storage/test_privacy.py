@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lakemq.storage.files import Files
-from lakemq.storage.lock import DirectoryLock
-from lakemq.storage.privacy import tighten
+from lakemq.storage.disk.files import Files
+from lakemq.storage.disk.lock import DirectoryLock
+from lakemq.storage.disk.privacy import tighten
 
 
 def mode(path: Path) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakemq.model.errors import Busy, LogDamaged, PositionGone
-from lakemq.storage.verify import verify_log
+from lakemq.storage.mend.verify import verify_log
 from lakemq.testing import FaultyFiles
 from tests.storage.harness import LogHarness
 from tests.storage.read_faults import count_reads, run_read_fault

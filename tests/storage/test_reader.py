@@ -9,10 +9,10 @@ import random
 import pytest
 
 from lakemq.model.errors import Busy, LogDamaged, MessageNotFound, PositionGone
-from lakemq.storage import reader as reader_module
-from lakemq.storage.flush_mark import FlushMark
-from lakemq.storage.frame import KIND_HOLE
-from lakemq.storage.row_reader import RowReader
+from lakemq.storage.log.flush_mark import FlushMark
+from lakemq.storage.read import reader as reader_module
+from lakemq.storage.read.row_reader import RowReader
+from lakemq.storage.segment.frame import KIND_HOLE
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness, Message, incompressible, messages_of, whole_frame
 

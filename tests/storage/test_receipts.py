@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from lakemq.storage.receipts import NO_CAUSE, Handed, Named, Receipts
-from lakemq.storage.subscription import Subscription
+from lakemq.storage.state.receipts import NO_CAUSE, Handed, Named, Receipts
+from lakemq.storage.state.subscription import Subscription
 
 UNTIL_MS = 5_000
 

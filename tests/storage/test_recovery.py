@@ -16,17 +16,17 @@ import pytest
 from crc32c import crc32c
 
 from lakemq.model.errors import LogDamaged, LogVersion
-from lakemq.storage import scan as scan_module
-from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_MESSAGES, KIND_STATE, LogEpoch, encode_queue
-from lakemq.storage.mask import MAGIC
-from lakemq.storage.positions import RESERVED
-from lakemq.storage.recovery import recover
-from lakemq.storage.repair import repair_log
-from lakemq.storage.rows import make_row, rows_to_batch
-from lakemq.storage.scan import Broken, find_frame, scan
-from lakemq.storage.segment import Segment, segment_path
-from lakemq.storage.verify import verify_log
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.positions import RESERVED
+from lakemq.storage.log.recovery import recover
+from lakemq.storage.mend.repair import repair_log
+from lakemq.storage.mend.verify import verify_log
+from lakemq.storage.segment import scan as scan_module
+from lakemq.storage.segment.frame import KIND_MESSAGES, KIND_STATE, LogEpoch, encode_queue
+from lakemq.storage.segment.mask import MAGIC
+from lakemq.storage.segment.rows import make_row, rows_to_batch
+from lakemq.storage.segment.scan import Broken, find_frame, scan
+from lakemq.storage.segment.segment import Segment, segment_path
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness, Message, incompressible, whole_frame
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakemq.model.errors import LogDamaged
-from lakemq.storage.damaged_segment import DamagedSegment, Mend, refuse_to_mend
-from lakemq.storage.recovery import REPAIRING, Recovered, interrupted, recover, sealed_index
+from lakemq.storage.log.damaged_segment import DamagedSegment, Mend, refuse_to_mend
+from lakemq.storage.log.recovery import REPAIRING, Recovered, interrupted, recover, sealed_index
 from lakemq.testing import FaultyFiles
 from tests.storage.harness import LogHarness
 

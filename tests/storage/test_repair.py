@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from lakemq.model.errors import LakemqError, LogDamaged, LogInUse, MessageNotFound
-from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_MESSAGES, encode_queue
-from lakemq.storage.lock import DirectoryLock
-from lakemq.storage.repair import repair_log
-from lakemq.storage.rows import PayloadCodec, make_row, rows_to_batch
-from lakemq.storage.topics import TOPICS_TOPIC
-from lakemq.storage.verify import verify_log
+from lakemq.storage.disk.files import Files
+from lakemq.storage.disk.lock import DirectoryLock
+from lakemq.storage.mend.repair import repair_log
+from lakemq.storage.mend.verify import verify_log
+from lakemq.storage.segment.frame import KIND_MESSAGES, encode_queue
+from lakemq.storage.segment.rows import PayloadCodec, make_row, rows_to_batch
+from lakemq.storage.state.topics import TOPICS_TOPIC
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness, whole_frame
 

@@ -6,19 +6,19 @@ from __future__ import annotations
 import pytest
 
 from lakemq.model.errors import LogDamaged
-from lakemq.storage.recovery import REPAIRING
-from lakemq.storage.repair import repair_log
-from lakemq.storage.verify import verify_log
+from lakemq.storage.log.recovery import REPAIRING
+from lakemq.storage.mend.repair import repair_log
+from lakemq.storage.mend.verify import verify_log
 from tests.storage.harness import LogHarness
 from tests.storage.ledger import Broken
 from tests.storage.repair_cuts import run_repair
 
 SYNCS = {
-    "storage.repair._Rewriter.finish: sync": (1, 21),
-    "storage.repair._Repair.put_in_place: replace.sync": (0, 25),
-    "storage.repair._Repair.put_in_place: replace.sync_dir": (635,),
-    "storage.repair._Repair.put_in_place: sync_dir": (4,),
-    "storage.repair._repair: sync_dir": (0, 1),
+    "storage.mend.repair._Rewriter.finish: sync": (1, 21),
+    "storage.mend.repair._Repair.put_in_place: replace.sync": (0, 25),
+    "storage.mend.repair._Repair.put_in_place: replace.sync_dir": (635,),
+    "storage.mend.repair._Repair.put_in_place: sync_dir": (4,),
+    "storage.mend.repair._repair: sync_dir": (0, 1),
 }
 """Each sync, and seeds of which at least one breaks a promise when it does nothing."""
 

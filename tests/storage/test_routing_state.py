@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from lakemq.model.names import DECISION_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
-from lakemq.storage import routing_state
-from lakemq.storage.decision_record import Decision, pack_decisions, unpack_decisions
-from lakemq.storage.frame import KIND_MESSAGES, Meta, Run
-from lakemq.storage.routing_state import RoutingState
-from lakemq.storage.rows import Row, make_row, rows_to_batch
-from lakemq.storage.timer_counts import BUCKET_MS
+from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
+from lakemq.storage.segment.rows import Row, make_row, rows_to_batch
+from lakemq.storage.state import routing_state
+from lakemq.storage.state.decision_record import Decision, pack_decisions, unpack_decisions
+from lakemq.storage.state.routing_state import RoutingState
+from lakemq.storage.state.timer_counts import BUCKET_MS
 
 
 class Frames:

@@ -9,12 +9,12 @@ from uuid import UUID
 
 import pytest
 
-from lakemq.storage import scan as scanning
-from lakemq.storage.files import Files
-from lakemq.storage.frame import HEADER_BYTES, KIND_STATE, LogEpoch
-from lakemq.storage.mask import MAGIC
-from lakemq.storage.scan import Broken, find_frame, read_log_epoch, scan
-from lakemq.storage.segment import Segment
+from lakemq.storage.disk.files import Files
+from lakemq.storage.segment import scan as scanning
+from lakemq.storage.segment.frame import HEADER_BYTES, KIND_STATE, LogEpoch
+from lakemq.storage.segment.mask import MAGIC
+from lakemq.storage.segment.scan import Broken, find_frame, read_log_epoch, scan
+from lakemq.storage.segment.segment import Segment
 from tests.storage.harness import whole_frame
 
 LOG_ID, OTHER_ID = b"0123456789abcdef", b"another log's id"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lakemq.model.errors import LogDamaged
-from lakemq.storage.damaged_segment import DamagedSegment
-from lakemq.storage.files import Files
-from lakemq.storage.recovery import recover
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.damaged_segment import DamagedSegment
+from lakemq.storage.log.recovery import recover
 from tests.storage.harness import LogHarness
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from lakemq.model.errors import LogVersion
 from lakemq.model.ids import NONCE_DIGITS, split_nonce
-from lakemq.storage.frame import LogEpoch
-from lakemq.storage.log_identity import LogIdentity, new_log_id
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.secret_ids import SecretIds
+from lakemq.storage.segment.frame import LogEpoch
+from lakemq.storage.state.log_identity import LogIdentity, new_log_id
+from lakemq.storage.state.message_ids import MessageIds
+from lakemq.storage.state.secret_ids import SecretIds
 
 
 def opened(identity: LogIdentity) -> SecretIds:

@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.storage import bitmaps, large_json, rolling, segment_index, segment_store, topics
-from lakemq.storage.large_json import PIECE_BYTES, to_base64, to_json
-from lakemq.storage.replay import encode_state
-from lakemq.storage.rows import make_row
-from lakemq.storage.segment_index import load
+from lakemq.storage.log import rolling, segment_store
+from lakemq.storage.segment import large_json, segment_index
+from lakemq.storage.segment.large_json import PIECE_BYTES, to_base64, to_json
+from lakemq.storage.segment.rows import make_row
+from lakemq.storage.segment.segment_index import load
+from lakemq.storage.state import bitmaps, topics
+from lakemq.storage.state.replay import encode_state
 from tests.storage.conftest import MakeLog
 
 JSON = st.recursive(

@@ -15,13 +15,13 @@ from lakemq.gateway.quarantine import Quarantine
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.settings import Broker as Name
 from lakemq.settings import Idempotency, Lake, Settings, Storage
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.erasure import remove_scratch
-from lakemq.storage.files import Files
+from lakemq.storage.disk.files import Files
 from lakemq.storage.lake.history import History
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.reader import Reader
-from lakemq.storage.verify import verify_log
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.mend.erasure import remove_scratch
+from lakemq.storage.mend.verify import verify_log
+from lakemq.storage.read.reader import Reader
+from lakemq.storage.state.message_ids import MessageIds
 from lakemq.testing import LossyFiles, ManualClock
 from tests.storage.harness import Message, messages_of
 from tests.storage.mended import Scene, copy_of, cut, flip, make_scene
@@ -147,9 +147,9 @@ def test_damage_of_the_segment_that_is_written_is_refused(made: tuple[Scene, Con
 
 
 SYNCS = {
-    "storage.stand_in._write: sync": 40,
-    "storage.stand_in._sync: sync": 6,
-    "storage.stand_in.set_aside: sync_dir": 2,
+    "storage.mend.stand_in._write: sync": 40,
+    "storage.mend.stand_in._sync: sync": 6,
+    "storage.mend.stand_in.set_aside: sync_dir": 2,
 }
 """Each, and so many calls after it may the machine die at most, so that it matters. The one after the new file has
 its name is not needed: else the mend is done again."""

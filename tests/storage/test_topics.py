@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
-from lakemq.storage.topics import TOPICS_TOPIC, TopicTable
+from lakemq.storage.state.topics import TOPICS_TOPIC, TopicTable
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lakemq.storage import torn
-from lakemq.storage.files import Files
-from lakemq.storage.frame import HEADER_BYTES, KIND_STATE, LogEpoch
-from lakemq.storage.scan import Broken
-from lakemq.storage.segment import Segment
-from lakemq.storage.torn import cut_tail, flushed_by_later_frames
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log import torn
+from lakemq.storage.log.torn import cut_tail, flushed_by_later_frames
+from lakemq.storage.segment.frame import HEADER_BYTES, KIND_STATE, LogEpoch
+from lakemq.storage.segment.scan import Broken
+from lakemq.storage.segment.segment import Segment
 from tests.storage.harness import whole_frame
 
 LOG = LogEpoch(b"0123456789abcdef", 3)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from lakemq.model.errors import LogDamaged
-from lakemq.storage.verify import verify_log
+from lakemq.storage.mend.verify import verify_log
 from tests.storage.harness import LogHarness
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakemq.client.http import HttpClient
 from lakemq.model.message import Draft
-from lakemq.storage.clock import Clock, SystemClock
+from lakemq.storage.disk.clock import Clock, SystemClock
 
 TOPIC = "boarding"
 CALLS_MAX = 200

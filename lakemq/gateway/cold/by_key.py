@@ -15,11 +15,11 @@ import pyarrow.compute
 from lakemq.gateway.answers import to_dicts
 from lakemq.gateway.cold.reader import ColdReader
 from lakemq.model.errors import Busy, LogDamaged
-from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.lake.cold_rows import ColdSlice, as_slice
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.reader import PositionPlan, Slice
-from lakemq.storage.row_reader import RowReader
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.reader import PositionPlan, Slice
+from lakemq.storage.read.row_reader import RowReader
+from lakemq.storage.state.message_ids import MessageIds
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute

@@ -18,15 +18,15 @@ import pyarrow as pa
 from lakemq.gateway.gate import Client, Gate
 from lakemq.model.errors import LakeUnreadable
 from lakemq.settings import Settings
-from lakemq.storage.commit_log import CommitLog
 from lakemq.storage.lake.bounds import Between
 from lakemq.storage.lake.cold_rows import ColdSlice, as_parts, as_slice, as_slices
 from lakemq.storage.lake.history import History, Wanted
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.reader import Reader, Slice
-from lakemq.storage.row_reader import FrameRows
-from lakemq.storage.segment_index import QueueKey
-from lakemq.storage.topics import Queue
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.reader import Reader, Slice
+from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.segment_index import QueueKey
+from lakemq.storage.state.message_ids import MessageIds
+from lakemq.storage.state.topics import Queue
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -1,6 +1,6 @@
 """Consumer groups: who is in one, what it has consumed, and who holds which queue (docs/groups.md).
 
-What the log must keep is a record in `GROUP_TOPIC` (`storage/group_state.py`). When a member was last
+What the log must keep is a record in `GROUP_TOPIC` (`storage/state/group_state.py`). When a member was last
 heard of and a lock last renewed is kept in memory only: a restart counts as both.
 """
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.in_slices import in_order
 from lakemq.model.names import RETRY_PREFIX, is_system, retry_topic
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.group_state import Group, Member
-from lakemq.storage.reader import Reader
-from lakemq.storage.topics import Queue
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.reader import Reader
+from lakemq.storage.state.group_state import Group, Member
+from lakemq.storage.state.topics import Queue
 
 BROADCASTING = "broadcasting"
 

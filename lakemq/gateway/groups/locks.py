@@ -9,8 +9,8 @@ from lakemq.gateway.groups.renewals import Renewals
 from lakemq.model.errors import FlowControl
 from lakemq.model.names import check_readable
 from lakemq.settings import Groups as Limits
-from lakemq.storage.group_state import GroupState, QueueKey
-from lakemq.storage.topics import TopicTable
+from lakemq.storage.state.group_state import GroupState, QueueKey
+from lakemq.storage.state.topics import TopicTable
 
 Key = tuple[str, QueueKey]
 

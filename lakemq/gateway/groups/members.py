@@ -16,7 +16,7 @@ from lakemq.gateway.groups.records import Records
 from lakemq.gateway.groups.renewals import Renewals
 from lakemq.model.errors import FlowControl, GroupModelDiffers, GroupNotFound
 from lakemq.settings import Groups as Limits
-from lakemq.storage.group_state import Group, GroupState, Member, member_fields, size_of
+from lakemq.storage.state.group_state import Group, GroupState, Member, member_fields, size_of
 
 Wait = Callable[[asyncio.Future[None], float], Awaitable[bool]]
 """Waits for the future, so many seconds at most; False when nobody is to wait any more."""

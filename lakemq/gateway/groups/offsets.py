@@ -10,8 +10,8 @@ from lakemq.gateway.groups.records import Records
 from lakemq.model.errors import FlowControl, OffsetBeyondEnd
 from lakemq.model.names import check_readable
 from lakemq.settings import Groups as Limits
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.topics import Queue
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.state.topics import Queue
 
 To = Literal["earliest", "latest", "timestamp"]
 

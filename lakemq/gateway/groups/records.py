@@ -11,10 +11,10 @@ import orjson
 
 from lakemq.model.errors import FlowControl
 from lakemq.model.names import GROUP_TOPIC
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.group_state import GroupState
-from lakemq.storage.rows import make_row
-from lakemq.storage.topics import TOPICS_TOPIC, Topic, TopicRecord
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.segment.rows import make_row
+from lakemq.storage.state.group_state import GroupState
+from lakemq.storage.state.topics import TOPICS_TOPIC, Topic, TopicRecord
 
 EnsureTopic = Callable[[str], Awaitable[Topic]]
 Change = tuple[str, str, dict[str, Any]]

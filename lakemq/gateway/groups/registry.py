@@ -17,10 +17,10 @@ from lakemq.gateway.in_slices import all_of, in_order
 from lakemq.model.errors import GroupInUse, GroupNotFound
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
 from lakemq.settings import Groups as Limits
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.group_state import Group, member_fields
-from lakemq.storage.reader import Reader
-from lakemq.storage.receipts import Receipts
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.reader import Reader
+from lakemq.storage.state.group_state import Group, member_fields
+from lakemq.storage.state.receipts import Receipts
 
 
 class Groups:

@@ -16,7 +16,7 @@ from lakemq.gateway.groups.offsets import QueueOffset
 from lakemq.gateway.in_slices import respond
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
-from lakemq.storage.group_state import Member, Subscription
+from lakemq.storage.state.group_state import Member, Subscription
 
 QUEUES_MAX = 10_000
 SUBSCRIPTIONS_MAX = 1_000

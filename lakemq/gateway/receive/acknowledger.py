@@ -10,8 +10,8 @@ from lakemq.gateway.routing.executor import Executor
 from lakemq.model.errors import InvalidRequest, ReceiptExpired
 from lakemq.model.ids import broker_of_id
 from lakemq.model.names import ACK_TOPIC, RECEIVE_TOPIC
-from lakemq.storage.receipts import Out, Receipts
-from lakemq.storage.secret_ids import SecretIds
+from lakemq.storage.state.receipts import Out, Receipts
+from lakemq.storage.state.secret_ids import SecretIds
 
 OK = "ok"
 EXPIRED = "receipt_expired"

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 
 from lakemq.gateway.gaps import Gap
-from lakemq.storage.subscription import Order
+from lakemq.storage.state.subscription import Order
 
 LEFT_BEHIND_MAX = 65_536
 """So many messages of a queue wait at most for others of their order: what comes after waits too."""

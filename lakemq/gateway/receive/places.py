@@ -5,9 +5,9 @@ from __future__ import annotations
 from lakemq.gateway.groups import Groups
 from lakemq.model.errors import FlowControl
 from lakemq.settings import Receive as Limits
-from lakemq.storage.clock import Clock
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.subscription import Subscription
+from lakemq.storage.disk.clock import Clock
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.state.subscription import Subscription
 
 LOOK_AGAIN_MS = 100
 """All places are looked through no more often than that."""

@@ -16,11 +16,11 @@ from lakemq.gateway.receive.selection import Budget, Selection
 from lakemq.gateway.receive.wanted import Chosen, Wanted
 from lakemq.model.errors import FlowControl, Forbidden, PositionGone
 from lakemq.model.names import RECEIVE_TOPIC
-from lakemq.storage.appends import Stored
-from lakemq.storage.reader import Slice
-from lakemq.storage.receipts import BODY_BYTES
-from lakemq.storage.subscription import Order
-from lakemq.storage.topics import TOPICS_TOPIC, Queue, Topic
+from lakemq.storage.log.appends import Stored
+from lakemq.storage.read.reader import Slice
+from lakemq.storage.state.receipts import BODY_BYTES
+from lakemq.storage.state.subscription import Order
+from lakemq.storage.state.topics import TOPICS_TOPIC, Queue, Topic
 
 Parts = list[Slice]
 """What would be handed out."""

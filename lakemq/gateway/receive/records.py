@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from lakemq.gateway.receive.wanted import Chosen, Wanted, values
 from lakemq.model.columns import STORED, STORED_BIT
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.reader import Slice
-from lakemq.storage.receipts import BODY_BYTES, NO_CAUSE, Handed, Out
-from lakemq.storage.rows import Row, cached_schema, make_row
+from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.rows import Row, cached_schema, make_row
+from lakemq.storage.state.message_ids import MessageIds
+from lakemq.storage.state.receipts import BODY_BYTES, NO_CAUSE, Handed, Out
 
 _UNIFORM_ROWS = 1_024
 _FIELDS = Handed._fields

@@ -11,10 +11,10 @@ from lakemq.model.decide import of_receipt
 from lakemq.model.errors import Busy, InvalidRequest, LakemqError
 from lakemq.model.message import Placed
 from lakemq.model.names import DECISION_TOPIC, dead_letter_topic, retry_topic
-from lakemq.storage.clock import Clock
-from lakemq.storage.receipts import Out, Receipts
-from lakemq.storage.rows import Row, change_row, make_row, value_of
-from lakemq.storage.topics import Queue
+from lakemq.storage.disk.clock import Clock
+from lakemq.storage.segment.rows import Row, change_row, make_row, value_of
+from lakemq.storage.state.receipts import Out, Receipts
+from lakemq.storage.state.topics import Queue
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from lakemq.gateway.receive.wanted import Chosen, Wanted, values
 from lakemq.gateway.scan import SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
 from lakemq.gateway.slices import first_of, stretches
 from lakemq.gateway.workshop import Workshop
-from lakemq.storage.reader import Reader, Slice
-from lakemq.storage.subscription import NO_QUEUE, Cursor, Order, Subscription
-from lakemq.storage.topics import Queue
+from lakemq.storage.read.reader import Reader, Slice
+from lakemq.storage.state.subscription import NO_QUEUE, Cursor, Order, Subscription
+from lakemq.storage.state.topics import Queue
 
 IN_ORDER_STEP = 1_024
 PLACES_MAX = 10_000

@@ -34,7 +34,7 @@ from lakemq.gateway.run import Run, at_once
 from lakemq.gateway.scan import LIGHT_BYTES, LIGHT_ROWS, rows_and_bytes
 from lakemq.model.errors import InvalidRequest, InvalidTopic
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, check_group, check_readable, is_system, retry_topic
-from lakemq.storage.reader import Slice
+from lakemq.storage.read.reader import Slice
 
 GROUPS = "/v1/groups/"
 RECEIVE, ACKS, INVISIBILITY = "receive", "acks", "invisibility"

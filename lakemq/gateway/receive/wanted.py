@@ -8,8 +8,8 @@ from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.gaps import Gap
 from lakemq.gateway.gate import Client
 from lakemq.model.names import retry_topic
-from lakemq.storage.reader import Slice
-from lakemq.storage.topics import Queue
+from lakemq.storage.read.reader import Slice
+from lakemq.storage.state.topics import Queue
 
 
 class Wanted(NamedTuple):

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from lakemq.gateway.answers import to_batch
 from lakemq.model.columns import COMPUTED, STORED
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.reader import Slice
+from lakemq.storage.read.reader import Slice
+from lakemq.storage.state.message_ids import MessageIds
 
 _LOG = {field.name: field for field in [*COMPUTED, *STORED]}
 _TIMES = {"store_time": "store_time_ms", "born_time": "born_time_ms", "deliver_at": "deliver_at_ms"}

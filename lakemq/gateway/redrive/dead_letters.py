@@ -17,9 +17,9 @@ from lakemq.gateway.redrive.columns import to_rows
 from lakemq.gateway.routing.executor import Executor
 from lakemq.model.errors import PositionGone
 from lakemq.model.names import dead_letter_topic, retry_topic
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.reader import QueuePlan, Slice
-from lakemq.storage.topics import Queue
+from lakemq.storage.read.reader import QueuePlan, Slice
+from lakemq.storage.state.message_ids import MessageIds
+from lakemq.storage.state.topics import Queue
 
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
 

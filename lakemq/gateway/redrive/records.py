@@ -10,7 +10,7 @@ import orjson
 from pyroaring import BitMap64
 
 from lakemq.model.errors import RedriveNotFound
-from lakemq.storage.rows import Row, make_row, value_of
+from lakemq.storage.segment.rows import Row, make_row, value_of
 
 REDRIVE, DRY_RUN, DONE = "redrive", "dry_run", "done"
 """The records' tags."""

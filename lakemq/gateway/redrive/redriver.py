@@ -22,7 +22,7 @@ from lakemq.model.errors import (
     RedriveNotFound,
 )
 from lakemq.model.names import REDRIVE_TOPIC
-from lakemq.storage.rows import Row, make_row
+from lakemq.storage.segment.rows import Row, make_row
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from lakemq.gateway.routing.copies import body_bytes, gather, to_batch
 from lakemq.gateway.routing.executor import Executor
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.model.names import REDRIVE_TOPIC, retry_topic
-from lakemq.storage.row_reader import FrameRows
+from lakemq.storage.read.row_reader import FrameRows
 
 logger = logging.getLogger(__name__)
 

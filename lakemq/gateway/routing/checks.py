@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from lakemq.gateway.answers import to_dicts
 from lakemq.gateway.routing.executor import Executor
-from lakemq.storage.clock import Clock
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.open_halves import OpenHalf
-from lakemq.storage.reader import Slice
-from lakemq.storage.row_reader import FrameRows
-from lakemq.storage.secret_ids import SecretIds
+from lakemq.storage.disk.clock import Clock
+from lakemq.storage.read.reader import Slice
+from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.state.message_ids import MessageIds
+from lakemq.storage.state.open_halves import OpenHalf
+from lakemq.storage.state.secret_ids import SecretIds
 
 Wait = Callable[[asyncio.Future[None], float], Awaitable[bool]]
 """Waits for the future, so many seconds at most; False when nobody is to wait any more."""

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakemq.model.columns import STORED, STORED_BIT
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.row_reader import FrameRows
-from lakemq.storage.rows import cached_schema
+from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.rows import cached_schema
+from lakemq.storage.state.message_ids import MessageIds
 
 
 class Scheduled(NamedTuple):

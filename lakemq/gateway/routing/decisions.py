@@ -13,8 +13,8 @@ from lakemq.gateway.routing.transactions import Transactions
 from lakemq.model.errors import InvalidRequest, LogReplaced
 from lakemq.model.names import DECISION_TOPIC
 from lakemq.model.retry import RetryDecision
-from lakemq.storage.decision_record import Decision, pack_decisions
-from lakemq.storage.rows import make_row
+from lakemq.storage.segment.rows import make_row
+from lakemq.storage.state.decision_record import Decision, pack_decisions
 
 T = TypeVar("T")
 

@@ -13,11 +13,11 @@ from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor
 from lakemq.gateway.routing.inner_wheel import InnerWheel
 from lakemq.model.errors import LakemqError
 from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC
-from lakemq.storage.clock import Clock
-from lakemq.storage.decision_record import Decision, unpack_decisions
-from lakemq.storage.row_reader import FrameRows
-from lakemq.storage.rows import make_row, value_of
-from lakemq.storage.topics import Queue
+from lakemq.storage.disk.clock import Clock
+from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.rows import make_row, value_of
+from lakemq.storage.state.decision_record import Decision, unpack_decisions
+from lakemq.storage.state.topics import Queue
 
 logger = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from lakemq.model.errors import LogDamaged
 from lakemq.model.message import Placed
-from lakemq.storage.appends import Stored
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.routing_state import RoutingState
-from lakemq.storage.row_reader import FrameRows, RowReader, RowsRead
-from lakemq.storage.rows import Row, value_of
-from lakemq.storage.topics import Queue, Topic
+from lakemq.storage.log.appends import Stored
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.row_reader import FrameRows, RowReader, RowsRead
+from lakemq.storage.segment.rows import Row, value_of
+from lakemq.storage.state.message_ids import MessageIds
+from lakemq.storage.state.routing_state import RoutingState
+from lakemq.storage.state.topics import Queue, Topic
 
 logger = logging.getLogger(__name__)
 

@@ -23,10 +23,10 @@ from lakemq.model.names import (
 )
 from lakemq.model.retry import RetryDecision
 from lakemq.settings import Settings
-from lakemq.storage.routing_state import position_of
-from lakemq.storage.row_reader import FrameRows
-from lakemq.storage.rows import Row, change_row, make_row, value_of
-from lakemq.storage.topics import Queue
+from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.rows import Row, change_row, make_row, value_of
+from lakemq.storage.state.routing_state import position_of
+from lakemq.storage.state.topics import Queue
 
 logger = logging.getLogger(__name__)
 

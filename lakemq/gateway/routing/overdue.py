@@ -19,8 +19,8 @@ from lakemq.gateway.routing.transactions import Transactions
 from lakemq.model.decide import Kind, of_half
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
-from lakemq.storage.clock import Clock
-from lakemq.storage.due_index import Slot
+from lakemq.storage.disk.clock import Clock
+from lakemq.storage.state.due_index import Slot
 
 logger = logging.getLogger(__name__)
 

@@ -20,12 +20,12 @@ from lakemq.gateway.routing.overdue import Overdue
 from lakemq.gateway.routing.recalls import Recalls
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.settings import Settings
-from lakemq.storage.clock import Clock
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.routing_state import RoutingState
-from lakemq.storage.row_reader import RowReader
-from lakemq.storage.secret_ids import SecretIds
+from lakemq.storage.disk.clock import Clock
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.row_reader import RowReader
+from lakemq.storage.state.message_ids import MessageIds
+from lakemq.storage.state.routing_state import RoutingState
+from lakemq.storage.state.secret_ids import SecretIds
 
 
 class Router:

@@ -20,12 +20,12 @@ from lakemq.model.errors import (
 from lakemq.model.names import CHECK_MAX_TOPIC, DECISION_TOPIC, HALF_TOPIC, OP_TOPIC
 from lakemq.model.transaction import RESOLUTIONS
 from lakemq.settings import Transactions as Limits
-from lakemq.storage.appends import Receiver, Stored
-from lakemq.storage.open_halves import OpenHalf
-from lakemq.storage.routing_state import position_of
-from lakemq.storage.rows import Row, change_row, make_row, value_of
-from lakemq.storage.secret_ids import SecretIds
-from lakemq.storage.topics import Queue, Topic
+from lakemq.storage.log.appends import Receiver, Stored
+from lakemq.storage.segment.rows import Row, change_row, make_row, value_of
+from lakemq.storage.state.open_halves import OpenHalf
+from lakemq.storage.state.routing_state import position_of
+from lakemq.storage.state.secret_ids import SecretIds
+from lakemq.storage.state.topics import Queue, Topic
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -32,11 +32,11 @@ from lakemq.model.errors import (
 )
 from lakemq.model.names import SCHEDULE_TOPIC, SINK_TOPIC, check_group, retry_topic
 from lakemq.settings import Settings
-from lakemq.storage.commit_log import CommitLog
-from lakemq.storage.files import Files
-from lakemq.storage.rows import make_row
-from lakemq.storage.sinks import COMMIT, FORGET, SinkState
-from lakemq.storage.topics import Queue, Topic
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.segment.rows import make_row
+from lakemq.storage.state.sinks import COMMIT, FORGET, SinkState
+from lakemq.storage.state.topics import Queue, Topic
 
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
 logger = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from lakemq.gateway.sinks.staging import Part
 from lakemq.model.columns import STORED_NAMES, stored_schema
 from lakemq.model.errors import InvalidArrow, InvalidRequest, QueueNotFound
 from lakemq.settings import Delay
-from lakemq.storage.rows import batch_mask
-from lakemq.storage.sinks import PART
-from lakemq.storage.topics import Queue, Topic
+from lakemq.storage.segment.rows import batch_mask
+from lakemq.storage.state.sinks import PART
+from lakemq.storage.state.topics import Queue, Topic
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute

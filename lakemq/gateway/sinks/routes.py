@@ -12,7 +12,7 @@ from lakemq.gateway.front import Front
 from lakemq.gateway.handled import Handled
 from lakemq.gateway.sinks.committer import BATCH_MAX, describe
 from lakemq.gateway.sinks.staging import Staging
-from lakemq.storage.sinks import SinkState
+from lakemq.storage.state.sinks import SinkState
 
 PARTS_MAX = 10_000
 PROGRESS_CHARACTERS_MAX = 4_096

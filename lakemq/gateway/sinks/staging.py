@@ -18,7 +18,7 @@ import orjson
 import pyarrow as pa
 from crc32c import crc32c
 
-from lakemq.storage.files import Files
+from lakemq.storage.disk.files import Files
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from lakemq.jobs.lake_query import CHECKPOINTS
 from lakemq.jobs.maintenance.requests import FOLDER
 from lakemq.jobs.maintenance.runs import forget_runs
 from lakemq.jobs.maintenance.work import Outcome, Work
-from lakemq.storage.clock import SystemClock
+from lakemq.storage.disk.clock import SystemClock
 
 _DAY_MS = 86_400_000
 

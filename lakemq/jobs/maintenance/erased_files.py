@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from lakemq.jobs.maintenance.requests import FOLDER
 from lakemq.jobs.maintenance.work import Work
-from lakemq.storage.clock import SystemClock
+from lakemq.storage.disk.clock import SystemClock
 
 _BEGUN = "erasing"
 _UNNAMED_MS = 3_600_000

@@ -17,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakemq.jobs.log_client import LogClient, Subscription
 from lakemq.jobs.maintenance.schemas import HOLES, SCHEMAS
 from lakemq.jobs.maintenance.table_files import is_table
-from lakemq.storage.clock import SystemClock
+from lakemq.storage.disk.clock import SystemClock
 
 ERASED, LOST, DROPPED = "erased", "lost", "dropped"
 

@@ -8,7 +8,7 @@ from typing import Any
 from lakemq.jobs.maintenance.catalogue import JOBS, schedules
 from lakemq.jobs.maintenance.runs import last_runs
 from lakemq.settings import Settings
-from lakemq.storage.clock import SystemClock
+from lakemq.storage.disk.clock import SystemClock
 
 
 def overview(settings: Settings) -> list[dict[str, Any]]:

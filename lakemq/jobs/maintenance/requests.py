@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lakemq.storage.clock import SystemClock
+from lakemq.storage.disk.clock import SystemClock
 
 FOLDER = "_maintenance"
 """The folder in the lake; Delta's readers pass over names like this."""

@@ -20,7 +20,7 @@ from lakemq.jobs.maintenance.runs import DIFFERS, DONE, FAILED, STOPPED, Run, ap
 from lakemq.jobs.maintenance.work import Job, Outcome, Stopped, Work
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.settings import Settings
-from lakemq.storage.clock import SystemClock
+from lakemq.storage.disk.clock import SystemClock
 
 POOL = "maintenance"
 _FINAL = (InvalidStatement, LakeNotFound, SettingsError, Stopped)

@@ -14,7 +14,7 @@ from lakemq.jobs.lake_tables import CONSUME_QUEUE
 from lakemq.jobs.maintenance.schemas import SCHEMAS, STATS
 from lakemq.jobs.maintenance.table_files import is_table, look_at
 from lakemq.jobs.maintenance.work import Outcome, Work
-from lakemq.storage.clock import SystemClock
+from lakemq.storage.disk.clock import SystemClock
 
 
 def stats(work: Work) -> Outcome:

@@ -18,7 +18,7 @@ from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.table_files import is_table
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Maintenance, Settings
-from lakemq.storage.clock import SystemClock
+from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.lake.prove import prove
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from lakemq.storage.backup.manifest import BadBackup, Copied
-from lakemq.storage.files import Files
+from lakemq.storage.disk.files import Files
 
 CHUNK_BYTES = 4 * 1024 * 1024
 

@@ -11,14 +11,14 @@ from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.storage.backup.copying import Copier
 from lakemq.storage.backup.manifest import LOG, PARTS
 from lakemq.storage.backup.part_names import read_part_names
-from lakemq.storage.dropped import DROPPED, Range, read_dropped
-from lakemq.storage.files import Files
-from lakemq.storage.flush_mark import read_flush_mark
-from lakemq.storage.log_state import LogState
-from lakemq.storage.recovery import list_segments
-from lakemq.storage.replay import replay
-from lakemq.storage.scan import Broken, scan
-from lakemq.storage.segment import Segment
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.dropped import DROPPED, Range, read_dropped
+from lakemq.storage.log.flush_mark import read_flush_mark
+from lakemq.storage.log.recovery import list_segments
+from lakemq.storage.segment.scan import Broken, scan
+from lakemq.storage.segment.segment import Segment
+from lakemq.storage.state.log_state import LogState
+from lakemq.storage.state.replay import replay
 
 
 class ChangedMeanwhile(Exception):

@@ -16,10 +16,10 @@ from lakemq.storage.backup.copying import Copier
 from lakemq.storage.backup.lake_part import copy_lake
 from lakemq.storage.backup.log_part import ChangedMeanwhile, LogCopy, copy_log, copy_parts, missing_parts
 from lakemq.storage.backup.manifest import LAKE, LOG, NAME, PARTS, BadBackup, Manifest, Table
-from lakemq.storage.clock import Clock, SystemClock
-from lakemq.storage.dropped import covers
-from lakemq.storage.files import Files
-from lakemq.storage.verify import commit_log_dir
+from lakemq.storage.disk.clock import Clock, SystemClock
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.dropped import covers
+from lakemq.storage.mend.verify import commit_log_dir
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lakemq.model.errors import LakemqError
-from lakemq.storage.files import Files
+from lakemq.storage.disk.files import Files
 
 NAME = "manifest.json"
 FORMAT = 1

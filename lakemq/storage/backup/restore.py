@@ -15,17 +15,17 @@ from uuid import UUID
 from lakemq.model.errors import LogDamaged
 from lakemq.storage.backup.copying import Copier, check_copy
 from lakemq.storage.backup.manifest import LAKE, LOG, PARTS, RESTORING, BadBackup, Copied, Manifest, read_manifest
-from lakemq.storage.dropped import DROPPED
-from lakemq.storage.files import Files
-from lakemq.storage.frame import KIND_HOLE, KIND_STATE, LogEpoch, encode, encode_queue
+from lakemq.storage.disk.files import Files
 from lakemq.storage.lake.delta_log import tables_of
 from lakemq.storage.lake.log_marks import append_identifiers, replaced
 from lakemq.storage.lake.progress import read_progress
-from lakemq.storage.log_identity import new_log_id
-from lakemq.storage.positions import write_reserved
-from lakemq.storage.replay import encode_state
-from lakemq.storage.scan import Broken, Scanned, scan
-from lakemq.storage.segment import Segment
+from lakemq.storage.log.dropped import DROPPED
+from lakemq.storage.log.positions import write_reserved
+from lakemq.storage.segment.frame import KIND_HOLE, KIND_STATE, LogEpoch, encode, encode_queue
+from lakemq.storage.segment.scan import Broken, Scanned, scan
+from lakemq.storage.segment.segment import Segment
+from lakemq.storage.state.log_identity import new_log_id
+from lakemq.storage.state.replay import encode_state
 
 
 class Restored(NamedTuple):

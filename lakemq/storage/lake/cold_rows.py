@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.model.columns import COMPUTED, MESSAGE, STORED
-from lakemq.storage.frame import KIND_MESSAGES, Meta, Run
-from lakemq.storage.message_ids import MessageIds
-from lakemq.storage.reader import Slice
-from lakemq.storage.row_reader import FrameRows
-from lakemq.storage.segment import Frame
+from lakemq.storage.read.reader import Slice
+from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
+from lakemq.storage.segment.segment import Frame
+from lakemq.storage.state.message_ids import MessageIds
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from lakemq.model.errors import LakeDamaged
 from lakemq.model.lake_repair import Found, Undo, lost_by_undoing, what_to_undo
-from lakemq.storage.clock import SystemClock
-from lakemq.storage.files import Files
+from lakemq.storage.disk.clock import SystemClock
+from lakemq.storage.disk.files import Files
 from lakemq.storage.lake.delta_log import (
     FOLDER,
     LAST_CHECKPOINT,

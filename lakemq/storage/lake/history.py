@@ -23,7 +23,7 @@ from lakemq.storage.lake.bounds import Between, Bounds, OneOf, equal, time_of
 from lakemq.storage.lake.cold_rows import LAKE_MESSAGES, ColdSlice, as_cold, as_slice
 from lakemq.storage.lake.delta_files import DeltaFiles, Version
 from lakemq.storage.lake.row_groups import FileGone, RowGroups, TooMuch, empty
-from lakemq.storage.message_ids import MessageIds
+from lakemq.storage.state.message_ids import MessageIds
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.model.columns import COMPUTED, STORED
-from lakemq.storage.frame import KIND_MESSAGES, Meta, Run
-from lakemq.storage.rows import batch_mask
-from lakemq.storage.segment import Frame
+from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
+from lakemq.storage.segment.rows import batch_mask
+from lakemq.storage.segment.segment import Frame
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from lakemq.storage.files import Files
+from lakemq.storage.disk.files import Files
 from lakemq.storage.lake.delta_log import FOLDER, OF_LOG, entries_of
 
 

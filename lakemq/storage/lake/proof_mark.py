@@ -14,7 +14,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from lakemq.storage.files import Files
+from lakemq.storage.disk.files import Files
 
 FOLDER = "_lakemq"
 """The folder in the lake; Delta's readers pass over names like this."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
-from lakemq.storage.files import Files
+from lakemq.storage.disk.files import Files
 from lakemq.storage.lake.delta_log import (
     FOLDER,
     LAST_CHECKPOINT,

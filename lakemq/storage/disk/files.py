@@ -1,0 +1,203 @@
+"""The one place through which the log's files are touched.
+
+`lakemq.testing` has implementations that fail on demand (`FaultyFiles`) and that lose power
+(`LossyFiles`): everything the log says about crashes, full disks and failed flushes is tested
+through this seam. What changes the disk is one of the methods under "Single steps"; the others are
+made of these, so a crash between any two of them is tested too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+from lakemq.storage.disk.privacy import DIRECTORY_MODE, FILE_MODE
+
+
+class Files:
+    """Files of the local file system, by descriptor. All errors are `OSError`."""
+
+    # Single steps ----------------------------------------------------------------------------
+
+    def open_append(self, path: Path) -> int:
+        """A descriptor for reads and for writes at the end; the file is made when missing."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
+
+    def open_update(self, path: Path) -> int:
+        """A descriptor for reads and `write_at`; the file is made when missing."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+
+    def open_read(self, path: Path) -> int:
+        """A descriptor for reads."""
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self, descriptor: int) -> None:
+        """Give the descriptor back."""
+        os.close(descriptor)
+
+    def append(self, descriptor: int, parts: Sequence[bytes | memoryview]) -> int:
+        """Write the parts one after the other; returns how many bytes were written, maybe fewer."""
+        return os.writev(descriptor, parts)
+
+    def write_at(self, descriptor: int, data: bytes, offset: int) -> None:
+        """Write `data` over what is at `offset`, all of it or an error."""
+        if os.pwrite(descriptor, data, offset) != len(data):
+            raise OSError("the file takes no more bytes")
+
+    def read(self, descriptor: int, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from `offset`: fewer only at the end of the file."""
+        data = os.pread(descriptor, size, offset)
+        if len(data) in (size, 0):
+            return data
+        pieces = [data]
+        at = offset + len(data)
+        while at < offset + size:
+            data = os.pread(descriptor, offset + size - at, at)
+            if not data:
+                break
+            pieces.append(data)
+            at += len(data)
+        return b"".join(pieces)
+
+    def size(self, descriptor: int) -> int:
+        """The file's length in bytes."""
+        return os.fstat(descriptor).st_size
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        os.ftruncate(descriptor, size)
+
+    def sync(self, descriptor: int) -> None:
+        """Return when the file's data, and the size needed to read it, are on disk."""
+        os.fdatasync(descriptor)
+
+    def sync_dir(self, path: Path) -> None:
+        """Return when the directory's entries are on disk."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def make_entry(self, path: Path) -> None:
+        """Make the directory `path` in one that is there; raises `FileExistsError`."""
+        path.mkdir(mode=DIRECTORY_MODE)
+
+    def remove(self, path: Path) -> None:
+        """Remove the file; a missing one is no error."""
+        path.unlink(missing_ok=True)
+
+    def rename(self, path: Path, other: Path) -> None:
+        """Let the file be named `other` only, in place of what had that name: the one or the other, also
+        over a crash. On disk once the directory is."""
+        path.replace(other)
+
+    def keep(self, path: Path, other: Path) -> None:
+        """Let `other` be another name of the same file, in place of what had it."""
+        self.remove(other)
+        self._link(path, other)
+
+    def _link(self, path: Path, other: Path) -> None:
+        os.link(path, other)
+
+    def forget_cached(self, descriptor: int) -> None:
+        """Have reads ask the disk, as far as the kernel lets go of what it holds of the file in memory."""
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def names(self, path: Path) -> list[str]:
+        """The names in a directory, ascending. Raises what keeps it from being read: `Path.glob` finds nothing then."""
+        return sorted(each.name for each in path.iterdir())
+
+    def size_of(self, path: Path) -> int:
+        """The length of the file of that name, in bytes."""
+        return path.stat().st_size
+
+    def exists(self, path: Path) -> bool:
+        """Whether the name is there. Raises what keeps that from being seen."""
+        try:
+            self.size_of(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def remove_ending(self, directory: Path, suffixes: str | tuple[str, ...]) -> None:
+        """Remove the files in the directory whose names end so."""
+        for name in self.names(directory):
+            if name.endswith(suffixes):
+                self.remove(directory / name)
+
+    def boot_id(self) -> str:
+        """Names this run of the machine: as long as it stays, what was written is there, on disk or not."""
+        try:
+            return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        except OSError:
+            return str(uuid4())  # nothing is known: no run is the one before
+
+    def free_bytes(self, path: Path) -> tuple[int, int]:
+        """`(free, total)` bytes of the file system, as far as this process may use them."""
+        stat = os.statvfs(path)
+        return stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize
+
+    # Made of these ---------------------------------------------------------------------------
+
+    def read_whole(self, path: Path, size: int | None = None) -> bytes:
+        """The file's content, or its first `size` bytes."""
+        descriptor = self.open_read(path)
+        try:
+            return self.read(descriptor, self.size(descriptor) if size is None else size, 0)
+        finally:
+            self.close(descriptor)
+
+    def append_all(self, descriptor: int, data: bytes | memoryview) -> None:
+        """Write the data at the end, all of it or an error, which may leave a part."""
+        rest = memoryview(data).cast("B")
+        while rest.nbytes:
+            step = self.append(descriptor, (rest,))
+            if step <= 0:
+                raise OSError("the file takes no more bytes")
+            rest = rest[step:]
+
+    def replace(self, path: Path, content: Sequence[bytes | memoryview], durable: bool = True) -> None:
+        """Make the file hold `content`, whole or not at all, also over a crash of the process; on disk on
+        return. Not `durable`: a power cut may leave anything, so only for what has a checksum and can be
+        made again.
+
+        What a crash leaves behind is a `*.tmp` file that nobody reads.
+        """
+        scratch = path.with_name(path.name + ".tmp")
+        try:
+            self.remove(scratch)
+            descriptor = self.open_append(scratch)
+            try:
+                for part in content:
+                    self.append_all(descriptor, part)
+                if durable:
+                    self.sync(descriptor)
+            finally:
+                self.close(descriptor)
+            self.rename(scratch, path)
+        except OSError:
+            with suppress(OSError):
+                self.remove(scratch)
+            raise
+        if durable:
+            self.sync_dir(path.parent)
+
+    def make_dirs(self, path: Path) -> None:
+        """Make the directory, and those above it that are missing. `sync_above` brings them to disk."""
+        missing: list[Path] = []
+        while not path.is_dir():
+            missing.append(path)
+            path = path.parent
+        for entry in reversed(missing):
+            with suppress(FileExistsError):
+                self.make_entry(entry)
+
+    def sync_above(self, path: Path) -> None:
+        """Return when the path itself is on disk: its entry, and those of all directories that it is in."""
+        for directory in path.absolute().parents:
+            with suppress(PermissionError):  # another's: it was there before
+                self.sync_dir(directory)

@@ -1,0 +1,49 @@
+"""One writer a data directory, held by a lock that the kernel gives back when the process dies."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from lakemq.model.errors import LogInUse
+from lakemq.storage.disk.files import Files
+from lakemq.storage.disk.privacy import FILE_MODE
+
+
+class DirectoryLock:
+    """The lock on a data directory. Its file says who holds it."""
+
+    def __init__(self, files: Files, directory: Path, what: str) -> None:
+        """Take the lock; raises `LogInUse`, naming the holder."""
+        self._files = files
+        self._descriptor = files.open_update(directory / "LOCK")
+        with suppress(PermissionError):  # it is another user's, who let us in
+            os.fchmod(self._descriptor, FILE_MODE)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = _holder(files.read(self._descriptor, 4096, 0))
+            files.close(self._descriptor)
+            raise LogInUse(f"{directory} is in use by {holder}; a data directory has one writer") from None
+        content = json.dumps({"what": what, "pid": os.getpid(), "host": socket.gethostname()}).encode()
+        with suppress(OSError):  # it is for people: a full disk must not keep a log from being opened
+            files.truncate(self._descriptor, 0)
+            files.write_at(self._descriptor, content, 0)
+
+    def release(self) -> None:
+        """Give the lock back. The file stays: removing it could split the lock in two."""
+        with suppress(OSError):
+            self._files.truncate(self._descriptor, 0)
+        self._files.close(self._descriptor)
+
+
+def _holder(content: bytes) -> str:
+    try:
+        fields = json.loads(content)
+        return f"{fields['what']} (process {fields['pid']} on {fields['host']})"
+    except (ValueError, KeyError, TypeError):
+        return "another process"

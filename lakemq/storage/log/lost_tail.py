@@ -1,0 +1,41 @@
+"""What a start does where the log's tail may be lost: it goes on beyond all that may have been given."""
+
+from __future__ import annotations
+
+import logging
+
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.positions import may_have_given
+from lakemq.storage.log.segment_store import SegmentStore
+from lakemq.storage.segment.frame import COUNT_MAX, LogEpoch
+from lakemq.storage.state.log_state import LogState
+from lakemq.storage.state.replay import replay
+
+logger = logging.getLogger(__name__)
+
+
+def pass_over_lost_tail(files: Files, store: SegmentStore, state: LogState, memory_survives: bool, now_ms: int) -> None:
+    """Where messages may be lost that somebody was told of, begin an epoch with a hole that stands for
+    them: no position and no queue's offset is given twice. On disk on return; raises `OSError`.
+
+    A crash meanwhile leaves the hole, or does it again.
+    """
+    index = store.active.index
+    assert index is not None
+    now, end = state.identity.now, index.end_position
+    epoch, bound = may_have_given(files, store.active.path.parent, now, end, memory_survives)
+    if bound == end:
+        return
+    epoch = max(epoch, now.epoch)  # the last one's beginning may be lost too
+    while index.end_position < bound:
+        epoch += 1
+        log = LogEpoch(now.log_id, epoch)
+        count = min(bound - index.end_position, COUNT_MAX)
+        offset, meta = store.write_hole(log, index.end_position, now_ms, count)
+        replay(state, meta, memoryview(b""))
+        index.add(offset, meta)
+    files.sync(store.active.open())
+    logger.warning(
+        "what was not on disk may be lost: positions %d to %d are given to no message, epoch %d begins",
+        end, bound - 1, epoch,
+    )  # fmt: skip

@@ -1,0 +1,205 @@
+"""Which positions may be given: only such as were reserved on disk before.
+
+Who was told of a position, or of an offset in a queue, must never find another message there. So a bound
+is on disk, `RESERVED`, below which positions may have been given; it is moved ahead of need, by blocks, in
+a thread. A start that may have lost the log's tail goes on at the bound. Each message takes one position
+and one offset of one queue: so no queue can have lost more offsets than the log lost positions.
+
+A second mark, `WRITTEN`, says how far the log was written. It is never synced: it is as good as the
+memory of the machine that runs on, and tells that a process which died has lost nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from lakemq.storage.disk.files import Files
+from lakemq.storage.segment.frame import LogEpoch
+
+logger = logging.getLogger(__name__)
+
+RESERVED = "RESERVED"
+WRITTEN = "WRITTEN"
+BLOCK_MIN = 2**20
+BLOCK_MAX = 2**26
+BLOCK_S = 10.0
+"""A block that is used up faster is followed by one twice as large."""
+UNKNOWN_BLOCK = 2**32 - 1
+"""So many positions are passed over where the bound is lost: far more than could have been given since."""
+UNKNOWN_EPOCHS = 1000
+"""So many epochs likewise."""
+
+_RESERVED = struct.Struct("<16sIQ")
+_WRITTEN = struct.Struct("<16s36sQ")
+_SUM = struct.Struct("<I")
+
+
+def write_reserved(files: Files, directory: Path, log: LogEpoch, bound: int) -> None:
+    """Say that positions below `bound` may be given; on disk on return. Raises `OSError`."""
+    files.replace(directory / RESERVED, [_sealed(_RESERVED.pack(*log, bound))])
+
+
+class Reserved(NamedTuple):
+    """Positions below `bound` may have been given, in `epoch` or before it."""
+
+    epoch: int
+    bound: int
+
+
+def read_reserved(files: Files, directory: Path, log_id: bytes) -> Reserved | None:
+    """What of that log may have been given, or None when it isn't known."""
+    data = _read(files, directory / RESERVED, _RESERVED.size)
+    if data is None:
+        return None
+    of_log, *reserved = _RESERVED.unpack(data)
+    return Reserved(*reserved) if of_log == log_id else None
+
+
+def read_written(files: Files, directory: Path, log_id: bytes) -> int | None:
+    """How far that log was written, if the machine has run on since; None when that isn't known."""
+    data = _read(files, directory / WRITTEN, _WRITTEN.size)
+    if data is None:
+        return None
+    of_log, boot, position = _WRITTEN.unpack(data)
+    return position if (of_log, boot) == (log_id, _boot(files)) else None
+
+
+def may_have_given(files: Files, directory: Path, log: LogEpoch, end: int, memory_survives: bool) -> Reserved:
+    """What may have been given of a log that was found to end with `end`, in that epoch: no more than that
+    where nothing can be lost. `memory_survives`: what was written outlives the process for as long as
+    the machine runs."""
+    reserved = read_reserved(files, directory, log.log_id)
+    if reserved is None or reserved.bound < end:
+        logger.warning("which positions may have been given is not known: passing over %d of them", UNKNOWN_BLOCK)
+        return Reserved(log.epoch + UNKNOWN_EPOCHS, end + UNKNOWN_BLOCK)
+    written = read_written(files, directory, log.log_id)
+    nothing_lost = memory_survives and written is not None and written <= end
+    return Reserved(log.epoch, end) if nothing_lost else reserved
+
+
+def _sealed(data: bytes) -> bytes:
+    return data + _SUM.pack(crc32c(data))
+
+
+def _read(files: Files, path: Path, size: int) -> bytes | None:
+    try:
+        data = files.read_whole(path)
+    except FileNotFoundError:
+        return None
+    return data[:size] if len(data) == size + _SUM.size and _sealed(data[:size]) == data else None
+
+
+def _boot(files: Files) -> bytes:
+    return files.boot_id().encode()[:36].ljust(36)
+
+
+class Positions:
+    """The positions of one log that may be given. Lives on the log's event loop."""
+
+    def __init__(self, files: Files, directory: Path, on_change: Callable[[bool], None]) -> None:
+        """`on_change` is called when more positions are reserved, or can't be; with True if they can be again."""
+        self._files = files
+        self._directory = directory
+        self._on_change = on_change
+        self._block = BLOCK_MIN
+        self._reserved_s = float("-inf")
+        self._running = False
+        self._closed = False
+        self._mark: int | None = None
+        self.bound = 0
+        self.failure: str | None = None
+
+    def open(self, log: LogEpoch, end: int) -> None:
+        """Reserve a block from `end` on, where the log goes on; without room on the disk there is none."""
+        self._loop = asyncio.get_running_loop()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="reserve")
+        self._log = log
+        self.bound = end
+        try:
+            write_reserved(self._files, self._directory, log, end + self._block)
+        except OSError as error:
+            self._fail(error)
+        else:
+            self.bound = end + self._block
+        self._boot = _boot(self._files)
+        self._mark = self._files.open_update(self._directory / WRITTEN)
+        self.gave(end)
+
+    def ensure(self, end: int) -> bool:
+        """Whether all positions below `end` may be given. When not, they are being reserved: `on_change`."""
+        if end <= self.bound:
+            return True
+        self._reserve(end)
+        return False
+
+    def gave(self, end: int) -> None:
+        """The positions below `end` are written; nobody has been told of the last ones yet."""
+        assert self._mark is not None
+        try:
+            self._files.write_at(self._mark, _sealed(_WRITTEN.pack(self._log.log_id, self._boot, end)), 0)
+        except OSError as error:  # then a crash of the process may count as a loss
+            logger.warning("can't write how far the log is written: %s", error)
+        if self.bound - end < self._block // 2:
+            self._reserve(end)
+
+    def _reserve(self, end: int) -> None:
+        if self._running or self._closed:
+            return
+        self._running = True
+        now_s = self._loop.time()
+        faster = now_s - self._reserved_s < BLOCK_S
+        self._block = min(self._block * 2, BLOCK_MAX) if faster else max(self._block // 2, BLOCK_MIN)
+        self._reserved_s = now_s
+        bound = max(end, self.bound) + self._block
+        task = self._loop.run_in_executor(self._pool, write_reserved, self._files, self._directory, self._log, bound)
+        task.add_done_callback(lambda done: self._finish(done, bound))
+
+    def _finish(self, done: asyncio.Future[None], bound: int) -> None:
+        self._running = False
+        if self._closed:
+            return
+        error, failed_before = done.exception(), self.failure is not None
+        if error is None:
+            self.bound, self.failure = bound, None
+        else:
+            self._fail(error)
+        self._on_change(failed_before and error is None)
+
+    def _fail(self, error: BaseException) -> None:
+        before, self.failure = self.failure, f"no positions can be reserved: {error}"
+        if self.failure != before:
+            logger.error("%s", self.failure)
+
+    def try_again(self, end: int) -> str | None:
+        """Why no positions could be reserved from `end` on, which is tried again then: `on_change`. None when they
+        could."""
+        if self.failure is not None:
+            self._reserve(end)
+        return self.failure
+
+    @property
+    def running(self) -> bool:
+        """Whether positions are being reserved."""
+        return self._running
+
+    def settle(self, end: int) -> None:
+        """The log ends with `end`, on disk: what was reserved beyond is free again."""
+        try:
+            write_reserved(self._files, self._directory, self._log, end)
+        except OSError as error:
+            logger.warning("can't give reserved positions back, the next start passes over them: %s", error)
+
+    def close(self) -> None:
+        """Give the file and the thread back."""
+        if self._mark is not None and not self._closed:
+            self._closed = True
+            self._pool.shutdown(wait=True)
+            self._files.close(self._mark)

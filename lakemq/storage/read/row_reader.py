@@ -1,0 +1,163 @@
+"""Reading single messages by position, many at once: what copies and look-ups are made of."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from typing import NamedTuple
+
+from lakemq.model.errors import LogDamaged, PositionGone
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.reader import Reader
+from lakemq.storage.segment.cache import FrameCache, FrameKey
+from lakemq.storage.segment.frame import KIND_MESSAGES, Run
+from lakemq.storage.segment.rows import Row, row_at, rows_at
+from lakemq.storage.segment.segment import Frame, Segment, read_bytes
+
+RECENT_BYTES_MAX = 32 * 1024 * 1024
+
+
+class RowsPlan(NamedTuple):
+    """Rows of one frame, the one at byte `offset` of the segment: those of `positions`, ascending."""
+
+    segment: Segment
+    offset: int
+    size: int
+    positions: list[int]
+
+
+class FrameRows(NamedTuple):
+    """Rows `numbers` of a frame."""
+
+    frame: Frame
+    numbers: list[int]
+
+    def row(self, number: int) -> Row:
+        """Row `number` of the frame, for a copy of it."""
+        return row_at(self.frame.batch, number, self.frame.meta.store_time_ms)
+
+    def rows(self) -> dict[int, Row]:
+        """All of them by position, for copies."""
+        first, meta = self.frame.meta.first_position, self.frame.meta
+        rows = rows_at(self.frame.batch, self.numbers, meta.store_time_ms)
+        return {first + number: row for number, row in zip(self.numbers, rows, strict=True)}
+
+    def pieces(self, rows_max: int) -> Iterator[FrameRows]:
+        """The same rows, at most so many at a time."""
+        for begin in range(0, len(self.numbers), rows_max):
+            yield FrameRows(self.frame, self.numbers[begin : begin + rows_max])
+
+    def run_of(self, number: int) -> Run:
+        """The run that row `number` of the frame is in."""
+        runs = self.frame.meta.runs
+        return runs[bisect_right(runs, number, key=lambda run: run.row) - 1]
+
+
+class RowsRead(NamedTuple):
+    """What became of positions that were to be read: rows; `lost` to damage that was repaired;
+    `damaged`, unreadable now; `left`, not read as there was no room for more."""
+
+    parts: list[FrameRows]
+    lost: list[int]
+    damaged: list[int]
+    left: list[int]
+
+
+class RowReader(Reader):
+    """A `Reader` that also reads rows by their positions. It keeps the frames that it read last: what
+    is due next is mostly in the same ones."""
+
+    def __init__(self, log: CommitLog) -> None:
+        super().__init__(log)
+        self._recent = FrameCache(RECENT_BYTES_MAX)
+        self._recent_lock = Lock()
+
+    def forget(self, segment: Segment) -> None:
+        super().forget(segment)
+        with self._recent_lock:
+            self._recent.drop(segment.identity)
+
+    def plan_rows(self, positions: Sequence[int]) -> list[RowsPlan]:
+        """What to read for the messages at `positions`, ascending; those that aren't in the log are
+        left out."""
+        plans: list[RowsPlan] = []
+        at = bisect_left(positions, self._log.min_position)
+        end = bisect_left(positions, self._log.next_position)
+        while at < end:
+            segment = self._log.segments[self.segment_of_position(positions[at])]
+            index = self.index(segment)
+            number = index.frame_at(positions[at])
+            following = index.positions[number + 1] if number + 1 < len(index.positions) else index.end_position
+            after = bisect_left(positions, following, at)
+            plans.append(RowsPlan(segment, index.offsets[number], index.frame_bytes(number), list(positions[at:after])))
+            at = after
+        return plans
+
+    def cached_rows(self, plans: list[RowsPlan]) -> bool:
+        """Whether carrying out the plans touches no file."""
+        return all(self._frame_in_memory(plan) is not None for plan in plans)
+
+    def read_rows(self, plans: list[RowsPlan], bytes_max: int) -> RowsRead:
+        """The rows of the plans, in frames of about `bytes_max` bytes of memory, at least one. Raises `Busy`
+        when the disk can't be read now."""
+        found = RowsRead([], [], [], [])
+        size = 0
+        for plan in plans:
+            if size > bytes_max:
+                found.left.extend(plan.positions)
+                continue
+            try:
+                frame = self._frame_in_memory(plan) or self._read_frame(plan)
+            except (LogDamaged, PositionGone) as why:
+                size += self._add_from_elsewhere(plan, why, found)
+                continue
+            size += frame.batch.nbytes
+            if frame.meta.kind == KIND_MESSAGES:
+                first = frame.meta.first_position
+                found.parts.append(FrameRows(frame, [position - first for position in plan.positions]))
+            else:
+                found.lost.extend(plan.positions)
+        return found
+
+    def _add_from_elsewhere(self, plan: RowsPlan, why: LogDamaged | PositionGone, found: RowsRead) -> int:
+        """The rows of a plan whose frame is damaged, as far as they are elsewhere; how much memory they take."""
+        if isinstance(why, PositionGone):
+            if plan.segment not in self._log.segments:  # retention was faster
+                found.damaged.extend(plan.positions)
+                return 0
+            why = plan.segment.damaged(plan.offset, "the file is missing")
+        try:
+            frames = self.read_elsewhere(plan.segment, plan.offset, why)
+        except LogDamaged:
+            frames = []
+        left, size = set(plan.positions), 0
+        for frame in frames:
+            first = frame.meta.first_position
+            here = [position for position in plan.positions if first <= position < first + frame.meta.count]
+            if here:
+                found.parts.append(FrameRows(frame, [position - first for position in here]))
+                left.difference_update(here)
+                size += frame.batch.nbytes
+        # What the log had must not count as lost, for good, by what something else lacks.
+        found.damaged.extend(sorted(left))
+        return size
+
+    def _frame_in_memory(self, plan: RowsPlan) -> Frame | None:
+        return self._in_memory((plan.segment.identity, plan.offset))
+
+    def _in_memory(self, key: FrameKey) -> Frame | None:
+        frame = self._log.cache.get(key)
+        if frame is None:
+            with self._recent_lock:
+                frame = self._recent.get(key)
+        return frame
+
+    def _read_frame(self, plan: RowsPlan) -> Frame:
+        frame = plan.segment.parse(read_bytes(plan.segment, plan.offset, plan.size), plan.offset)
+        self._keep((plan.segment.identity, plan.offset), frame)
+        return frame
+
+    def _keep(self, key: FrameKey, frame: Frame) -> None:
+        with self._recent_lock:
+            self._recent.put(key, frame)

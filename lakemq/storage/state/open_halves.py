@@ -1,0 +1,164 @@
+"""The transactions that are open, and how the others ended."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator
+from itertools import takewhile
+from typing import Any
+
+from pyroaring import BitMap64
+
+from lakemq.model.transaction import Resolution
+from lakemq.storage.state.bitmaps import pack, pack_numbers, unpack, unpack_numbers
+
+_RESOLUTIONS: tuple[Resolution | None, ...] = (None, "commit", "rollback")
+
+
+class OpenHalf:
+    """A transaction that is open. `origin`: the position of its first half, `cause` that of the
+    half that waits now, stored at `stored_ms` after `check_times` checks. `resolution`: the
+    operation that came for it at `resolved_ms` and that is still to be decided."""
+
+    __slots__ = ("cause", "check_times", "group", "origin", "resolution", "resolved_ms", "stored_ms")
+
+    def __init__(self, origin: int, cause: int, check_times: int, stored_ms: int, group: str) -> None:
+        self.origin = origin
+        self.cause = cause
+        self.check_times = check_times
+        self.stored_ms = stored_ms
+        self.group = group
+        self.resolution: Resolution | None = None
+        self.resolved_ms = 0
+
+
+class OpenHalves:
+    """All transactions of a log, by the position of their first half."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, OpenHalf] = {}
+        # In the order of their timers: all in one of them wait equally long.
+        self._unchecked: OrderedDict[int, OpenHalf] = OrderedDict()
+        self._checked: OrderedDict[int, OpenHalf] = OrderedDict()
+        # Those with an operation, in the order of these.
+        self._resolved: OrderedDict[int, OpenHalf] = OrderedDict()
+        self.committed = BitMap64()
+        self.rolled_back = BitMap64()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def find(self, origin: int) -> OpenHalf | None:
+        """The open transaction, or None."""
+        return self._open.get(origin)
+
+    def of_causes(self, causes: Collection[int]) -> list[OpenHalf]:
+        """The open ones whose halves stand at these positions."""
+        return [half for half in self._open.values() if half.cause in causes]
+
+    def checked(self) -> list[OpenHalf]:
+        """The open ones that wait for the answer to a check."""
+        return list(self._checked.values())
+
+    def begin(self, half: OpenHalf) -> None:
+        """A half was stored: the first of its transaction, or the one that a check left behind."""
+        self._unchecked.pop(half.origin, None)
+        self._checked.pop(half.origin, None)
+        before = self._open.get(half.origin)
+        if before is not None and before.resolution is not None:  # it counts, whatever comes for its half
+            half.resolution, half.resolved_ms = before.resolution, before.resolved_ms
+            self._resolved[half.origin] = half
+        self._open[half.origin] = half
+        (self._checked if half.check_times else self._unchecked)[half.origin] = half
+
+    def resolve(self, origin: int, resolution: Resolution, stored_ms: int) -> None:
+        """An operation was stored; the first one counts."""
+        half = self._open.get(origin)
+        if half is not None and half.resolution is None:
+            half.resolution, half.resolved_ms = resolution, stored_ms
+            self._resolved[origin] = half
+            (self.committed if resolution == "commit" else self.rolled_back).add(origin)
+
+    def end(self, origin: int, resolution: str) -> None:
+        """The transaction has ended so."""
+        self._unchecked.pop(origin, None)
+        self._checked.pop(origin, None)
+        self._resolved.pop(origin, None)
+        if self._open.pop(origin, None) is not None:
+            (self.committed if resolution == "commit" else self.rolled_back).add(origin)
+
+    def outcome(self, origin: int) -> str | None:
+        """`commit` or `rollback`, once that is settled."""
+        if origin in self.committed:
+            return "commit"
+        return "rollback" if origin in self.rolled_back else None
+
+    def earliest(self, timeout_ms: int, check_interval_ms: int) -> int | None:
+        """When the first timer is due, in ms; None when nothing is open."""
+        dues = [
+            next(iter(halves.values())).stored_ms + wait
+            for halves, wait in ((self._unchecked, timeout_ms), (self._checked, check_interval_ms))
+            if halves
+        ]
+        return min(dues, default=None)
+
+    def over(self, at_ms: int, timeout_ms: int, check_interval_ms: int) -> Iterator[OpenHalf]:
+        """What is due at that time: those with an operation as it was stored, the others when their
+        timers are over; the earliest of each first. One may come twice."""
+        yield from takewhile(lambda half: half.resolved_ms <= at_ms, self._resolved.values())
+        for halves, wait in ((self._unchecked, timeout_ms), (self._checked, check_interval_ms)):
+            begin_ms = at_ms - wait
+            yield from takewhile(lambda half, begin_ms=begin_ms: half.stored_ms <= begin_ms, halves.values())
+
+    def forget_below(self, position: int) -> None:
+        """Forget how transactions ended whose first half has left the log."""
+        self.committed.remove_range(0, position)
+        self.rolled_back.remove_range(0, position)
+
+    def copy(self) -> OpenHalves:
+        """All of it as it is now, to be dumped: the halves are the same, and may be resolved meanwhile."""
+        copied = OpenHalves()
+        copied._open = self._open.copy()
+        for origin, half in self._resolved.items():
+            copied._resolved[origin] = resolved = OpenHalf(
+                half.origin, half.cause, half.check_times, half.stored_ms, half.group
+            )
+            resolved.resolution, resolved.resolved_ms = half.resolution, half.resolved_ms
+        copied.committed, copied.rolled_back = self.committed.copy(), self.rolled_back.copy()
+        return copied
+
+    def dump(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        halves = self._open.values()
+        resolved = [self._resolved.get(half.origin) for half in halves]
+        groups = {group: number for number, group in enumerate(sorted({half.group for half in halves}))}
+        return {
+            "open": [
+                pack_numbers(half.origin for half in halves),
+                pack_numbers(half.cause for half in halves),
+                pack_numbers(half.check_times for half in halves),
+                pack_numbers(half.stored_ms for half in halves),
+                pack_numbers(groups[half.group] for half in halves),
+                pack_numbers(_RESOLUTIONS.index(half.resolution) if half else 0 for half in resolved),
+                pack_numbers(half.resolved_ms if half else 0 for half in resolved),
+            ],
+            "groups": list(groups),
+            "committed": pack(self.committed),
+            "rolled_back": pack(self.rolled_back),
+        }
+
+    def restore(self, dumped: dict[str, Any]) -> None:
+        """Become what `dump` said."""
+        self.__init__()
+        columns = map(unpack_numbers, dumped["open"])
+        resolved: list[OpenHalf] = []
+        for origin, cause, checks, stored_ms, group, number, resolved_ms in sorted(
+            zip(*columns, strict=True), key=lambda fields: fields[1]
+        ):
+            half = OpenHalf(origin, cause, checks, stored_ms, dumped["groups"][group])
+            self.begin(half)
+            if number:
+                half.resolution, half.resolved_ms = _RESOLUTIONS[number], resolved_ms
+                resolved.append(half)
+        self._resolved.update((half.origin, half) for half in sorted(resolved, key=lambda half: half.resolved_ms))
+        self.committed, self.rolled_back = unpack(dumped["committed"]), unpack(dumped["rolled_back"])

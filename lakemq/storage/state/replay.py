@@ -1,0 +1,74 @@
+"""The state that the log makes: what a frame does to it, and the frame that holds all of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from lakemq.storage.segment.frame import ALIGNMENT, KIND_HOLE, KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, encode
+from lakemq.storage.segment.large_json import to_json
+from lakemq.storage.segment.mask import Payload
+from lakemq.storage.segment.rows import decode_payload
+from lakemq.storage.state.log_state import LogState
+from lakemq.storage.state.routing_state import CAUSE_MASK
+from lakemq.storage.state.topics import TOPICS_TOPIC, TopicTable, says_something
+
+
+def encode_state(log: LogEpoch, state: dict[str, Any], position: int, store_time_ms: int) -> tuple[bytes, Payload]:
+    """A state frame (`LogState.dump()`), as what stands before its payload, and the payload; `replay` reads it."""
+    payload = b"".join(to_json(state))
+    payload += b" " * (-len(payload) % ALIGNMENT)
+    return encode(log, KIND_STATE, position, store_time_ms, 0, 0, [], b"", payload)
+
+
+def replay(state: LogState, meta: Meta, payload: memoryview) -> None:
+    """Bring `state` from before the frame to after it."""
+    if meta.kind == KIND_STATE:
+        state.restore(json.loads(bytes(payload)))
+    if begins_epoch(state.identity.now, meta):
+        state.topics.pass_over(meta.count)
+    state.identity.apply(meta)
+    # First the runs: a deleted topic hides what came in the frame of its deletion too.
+    advance(state.topics, meta)
+    if meta.kind == KIND_MESSAGES and _says_something(meta):
+        apply(state, meta, decode_payload(meta.columns, payload))
+
+
+def begins_epoch(log: LogEpoch, meta: Meta) -> bool:
+    """Whether the frame, which follows those of `log`, is the hole that begins an epoch: so many messages
+    may be lost, of any queue, that none has that many offsets left to give."""
+    return meta.kind == KIND_HOLE and meta.log.log_id == log.log_id and meta.log.epoch > log.epoch
+
+
+def _says_something(meta: Meta) -> bool:
+    return bool(meta.columns & CAUSE_MASK) or any(says_something(run.topic) for run in meta.runs)
+
+
+def apply(state: LogState, meta: Meta, batch: pa.RecordBatch) -> None:
+    """Carry out what the frame's rows say, beside being messages."""
+    for topic, queues in apply_records(state.topics, meta, batch):
+        state.groups.topic_changed(topic, queues)
+        if not queues:
+            state.routing.receipts.forget_topic(topic)
+    state.routing.apply(meta, batch)
+    state.groups.apply(meta, batch)
+    state.sinks.apply(meta, batch)
+
+
+def advance(topics: TopicTable, meta: Meta) -> None:
+    """Move the queues past the frame's runs."""
+    for run in meta.runs:
+        topics.ensure_queue(run.topic, run.queue_id).next_offset = run.first_queue_offset + run.count
+
+
+def apply_records(topics: TopicTable, meta: Meta, batch: pa.RecordBatch) -> list[tuple[str, int]]:
+    """Carry out the topics' records among the frame's rows; returns the topics that have another
+    number of queues now, each with it."""
+    changed: list[tuple[str, int]] = []
+    for run in meta.runs:
+        if run.topic == TOPICS_TOPIC:
+            bodies = batch.column("body").slice(run.row, run.count).to_pylist()
+            changed += [change for change in map(topics.apply_body, bodies) if change is not None]
+    return changed

@@ -1,0 +1,355 @@
+"""Which messages wait to be routed, as the log's rows make it: rule "one cause, one effect".
+
+A *cause* is a message in a system topic that asks for one effect: to be delivered later, to be
+committed, to be tried again. Its effect is the row whose column `cause` holds its position. A frame
+is written whole or not at all, so a cause is pending, or its effect is in the log: nothing between.
+docs/routing.md has the states and their letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from lakemq.model.columns import STORED_BIT
+from lakemq.model.names import (
+    ACK_TOPIC,
+    CHECK_MAX_TOPIC,
+    DEAD_LETTER_PREFIX,
+    DECISION_TOPIC,
+    HALF_TOPIC,
+    NACK_TOPIC,
+    OP_TOPIC,
+    RECEIVE_TOPIC,
+    REDRIVE_TOPIC,
+    SCHEDULE_TOPIC,
+)
+from lakemq.storage.segment.frame import Meta, Run
+from lakemq.storage.state.bitmaps import pack, pack_numbers, unpack, unpack_numbers
+from lakemq.storage.state.decision_record import Decision, unpack_decisions
+from lakemq.storage.state.due_index import DueIndex
+from lakemq.storage.state.open_halves import OpenHalf, OpenHalves
+from lakemq.storage.state.receipts import Receipts
+from lakemq.storage.state.steps import Steps, copy_each
+from lakemq.storage.state.timer_counts import TimerCounts
+
+_COPIED = (
+    *("delays", "decided", "halves", "nacks", "nack_targets", "dead", "timers", "dues", "moved", "transactions"),
+    *("decisions", "redrives", "recalled"),
+)
+CAUSE_MASK = 1 << STORED_BIT["cause"]
+STEP = 1_000
+"""So many groups' nacks are copied in one step."""
+DEAD_MAX = 10_000_000
+"""Dead letters that may wait to be redriven: 2 bytes each at worst where they are neighbours."""
+_ROLLED_BACK_IN = (OP_TOPIC, DECISION_TOPIC, CHECK_MAX_TOPIC)
+
+
+def is_routed(topic: str) -> bool:
+    """Whether messages of the topic are causes, or say something about one."""
+    return topic in _HANDLERS or topic.startswith(DEAD_LETTER_PREFIX)
+
+
+def position_of(message_id: str) -> int:
+    """The position in an id that the log holds, with a nonce or without."""
+    return int(message_id.rpartition(".")[2].partition("-")[0])
+
+
+class RoutingState:
+    """The pending causes of a log by kind, and what must be known of those that are done."""
+
+    def __init__(self) -> None:
+        self.delays = BitMap64()
+        """Scheduled messages that wait (W) or are decided (D)."""
+        self.decided = BitMap64()
+        """Those of `delays` whose decision is in the log (D)."""
+        self.halves = BitMap64()
+        self.nacks = BitMap64()
+        self.nack_targets: dict[int, int] = {}
+        """By position of a pending nack, that of the message it is about."""
+        self.dead = BitMap64()
+        """Dead letters that were not redriven (Q)."""
+        self.dead_floor = 0
+        """Of those below it that is not known any more."""
+        self.timers = TimerCounts()
+        """The due times of `delays` that are not decided."""
+        self.dues = DueIndex()
+        """Where to find those that are overdue."""
+        self.moved: dict[int, int] = {}
+        """Where a scheduled message is now that was stored at the key."""
+        self.transactions = OpenHalves()
+        self.nacked: dict[str, BitMap64] = {}
+        """By group, the positions of messages that it has nacked."""
+        self.decisions: dict[int, BitMap64] = {}
+        """By position, the logged decisions that may be open still; empty: to be read again."""
+        self.redrives = BitMap64()
+        """Records of redrives that are not finished."""
+        self.recalled = BitMap64()
+        """Positions of messages that were recalled (R), by the id that was asked for."""
+        self.receipts = Receipts()
+        """What is handed out."""
+        self._min_position = 0
+        """What was below, as far as is known, has left the log: copies are made from the lake."""
+        self.on_delays: Callable[[list[tuple[int, int]]], None] = lambda delays: None
+        self.on_decided: Callable[[list[Decision]], None] = lambda decisions: None
+        self.on_check: Callable[[OpenHalf], None] = lambda half: None
+        self.on_out: Callable[[], None] = lambda: None
+
+    # A frame's effect ------------------------------------------------------------------------
+
+    def apply(self, meta: Meta, batch: pa.RecordBatch) -> None:
+        """Bring the state from before the frame to after it."""
+        for run in meta.runs:
+            handle = _HANDLERS.get(run.topic)
+            if handle is not None:
+                handle(self, meta, batch, run)
+            elif run.topic.startswith(DEAD_LETTER_PREFIX):
+                self.dead.add_range(*_range(meta, run))
+            if meta.columns & CAUSE_MASK:
+                self._settle(meta, batch, run)
+
+    def _schedule(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
+        first, end = _range(meta, run)
+        self.delays.add_range(first, end)
+        dues = _values(batch, run, "deliver_at_ms")
+        for due in dues:
+            self.timers.add(due)
+        self.dues.add(first, dues, meta.store_time_ms)
+        if meta.columns & CAUSE_MASK:
+            rows = _rows(batch, run, "cause", "retry_topic", "origin_message_id")
+            for number, (cause, retry, origin) in enumerate(rows):
+                if cause is not None and retry is None and cause in self.delays:
+                    self.moved[position_of(origin)] = first + number
+        self.on_delays(list(zip(range(first, end), dues, strict=True)))
+
+    def _half(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
+        first, end = _range(meta, run)
+        self.halves.add_range(first, end)
+        rows = _rows(batch, run, "transaction_id", "check_times", "group")
+        for position, (transaction_id, check_times, group) in zip(range(first, end), rows, strict=True):
+            origin = position if transaction_id is None else position_of(transaction_id)
+            half = OpenHalf(origin, position, check_times or 0, meta.store_time_ms, group or "")
+            self.transactions.begin(half)
+            if half.check_times:
+                self.on_check(half)
+
+    def _operation(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
+        for tag, transaction_id in _rows(batch, run, "tag", "transaction_id"):
+            if tag != "unknown":
+                self.transactions.resolve(position_of(transaction_id), tag, meta.store_time_ms)
+
+    def _nack(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
+        first, end = _range(meta, run)
+        self.nacks.add_range(first, end)
+        rows = _rows(batch, run, "group", "origin_message_id")
+        for position, (group, message_id) in zip(range(first, end), rows, strict=True):
+            target = position_of(message_id)
+            self.nack_targets[position] = target
+            self.nacked.setdefault(group, BitMap64()).add(target)
+
+    def _decision(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
+        rows = _rows(batch, run, "tag", "body", "origin_message_id")
+        for number, (tag, body, origin) in enumerate(rows):
+            if tag == "deliver":
+                self.decide(meta.first_position + run.row + number, unpack_decisions(body))
+            elif tag == "recall":
+                self.recalled.add(position_of(origin))
+
+    def decide(self, position: int, decisions: list[Decision]) -> None:
+        """Enter the decisions of the record at `position`."""
+        fresh = [each for each in decisions if each.cause in self.delays and each.cause not in self.decided]
+        for each in fresh:
+            self.decided.add(each.cause)
+            self.timers.remove(each.due_ms)
+        if fresh:
+            self.decisions[position] = BitMap64([each.cause for each in fresh])
+            self.on_decided(fresh)
+
+    def _receive(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
+        names = _rows(batch, run, "group", "retry_topic", "real_topic", "ordering_key")
+        self.receipts.hand_out(meta.first_position + run.row, _values(batch, run, "body"), names)
+        self.on_out()
+
+    def _redrive(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
+        for position, tag in zip(range(*_range(meta, run)), _values(batch, run, "tag"), strict=True):
+            if tag == "redrive":
+                self.redrives.add(position)
+
+    def _settle(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
+        """Causes whose effects are in the run are done."""
+        if run.topic == ACK_TOPIC:
+            self.receipts.acknowledge(_values(batch, run, "cause"))
+            return
+        rows = _rows(batch, run, "cause", "deliver_at_ms", "transaction_id", "origin_message_id", "tag")
+        for number, (cause, due, transaction_id, origin, tag) in enumerate(rows):
+            if cause is None:
+                continue
+            where = run.topic, meta.first_position + run.row + number, run.first_queue_offset + number
+            if cause in self.receipts.delayed:
+                self.receipts.follow(cause, *where)
+            if cause in self.receipts.out:
+                self.receipts.settle(cause, *where)
+            elif cause in self.delays:
+                self._settle_delay(cause, due, origin, run.topic)
+            elif cause in self.halves:
+                self.halves.discard(cause)
+                if run.topic != HALF_TOPIC:
+                    # A commit to a topic that was deleted is dropped.
+                    dropped = run.topic == DECISION_TOPIC and tag == "drop"
+                    resolution = "rollback" if run.topic in _ROLLED_BACK_IN and not dropped else "commit"
+                    self.transactions.end(position_of(transaction_id), resolution)
+            elif cause in self.nacks:
+                self.nacks.discard(cause)
+                self.nack_targets.pop(cause, None)
+            else:
+                self.dead.discard(cause)
+                self.redrives.discard(cause)
+
+    def _settle_delay(self, cause: int, due: int | None, origin: str | None, topic: str) -> None:
+        self.delays.discard(cause)
+        if cause in self.decided:
+            self.decided.discard(cause)
+        elif due is not None:
+            self.timers.remove(due)
+        if self.moved and topic != SCHEDULE_TOPIC and origin is not None:
+            self.moved.pop(position_of(origin), None)
+
+    # Keeping ---------------------------------------------------------------------------------
+
+    def begin_position(self, kind: BitMap64, end: int) -> int:
+        """The position of the first pending cause of a kind, or `end`."""
+        return kind.min() if kind else end
+
+    def pinned_position(self, end: int) -> int:
+        """The first position that must stay in the log for what waits, or `end`. Delays don't pin:
+        they are moved on (M)."""
+        begin = self._min_position
+        first_out = self.receipts.pinned_position(begin, end)
+        nacked = [target for target in self.nack_targets.values() if target >= begin]
+        return min(self.begin_position(self.halves, end), first_out, *nacked, *self.decisions)
+
+    def waiting_in(self, positions: BitMap64) -> int | None:
+        """The first of the positions that something which waits must still be read from, or None."""
+        read_once_more = BitMap64([*self.receipts.out, *self.nack_targets.values(), *self.decisions])
+        kinds = (self.delays, self.halves, self.nacks, self.redrives, read_once_more)
+        found = [both.min() for kind in kinds if (both := kind & positions)] if positions else []
+        return min(found, default=None)
+
+    def waiting_between(self, begin: int, end: int) -> dict[str, int]:
+        """How much of what waits is at positions `begin ≤ p < end`, in words; what is none is left out."""
+        there = BitMap64()
+        there.add_range(begin, end)
+        counts = {
+            "scheduled messages": len(self.delays & there),
+            "open transactions": len(self.halves & there),
+            "nacks without a decision": len(self.nacks & there),
+            "messages that are handed out": sum(begin <= out.message < end for out in self.receipts.out.values()),
+            "dead letters": len(self.dead & there),
+        }
+        return {kind: count for kind, count in counts.items() if count}
+
+    def tidy(self, min_position: int) -> None:
+        """Forget what has left the log, but for what is still to be done with it: dead letters and redrives
+        are read in the lake then. And decisions that are carried out, and the oldest of very many dead letters."""
+        if len(self.dead) > DEAD_MAX:
+            self.dead_floor = self.dead[len(self.dead) - DEAD_MAX]
+            self.dead.remove_range(0, self.dead_floor)
+        self._min_position = min_position
+        self.transactions.forget_below(min_position)
+        self.dues.tidy(self.delays)
+        self.receipts.tidy(min_position)
+        if len(self.delays) == len(self.decided):
+            self.timers = TimerCounts()  # the due time of a message that damage took isn't known
+        self.recalled.remove_range(0, min_position)
+        for group, positions in list(self.nacked.items()):
+            positions.remove_range(0, min_position)
+            if not positions:
+                del self.nacked[group]
+        for position, causes in list(self.decisions.items()):
+            if causes and causes.isdisjoint(self.decided):
+                del self.decisions[position]
+
+    def copy_in_steps(self) -> Steps[RoutingState]:
+        """All of it as it is now, to be dumped by another thread: far less work than a dump. No frame is written
+        between the steps."""
+        copied = RoutingState()
+        for name in _COPIED:
+            yield
+            setattr(copied, name, getattr(self, name).copy())
+        copied.dead_floor = self.dead_floor
+        copied.nacked = yield from copy_each(self.nacked, BitMap64.copy, STEP)
+        copied.receipts = yield from self.receipts.copy_in_steps()
+        return copied
+
+    def dump(self) -> dict[str, Any]:
+        """All of it as JSON values, for a state frame or a snapshot."""
+        return {
+            "delays": pack(self.delays),
+            "decided": pack(self.decided),
+            "halves": pack(self.halves),
+            "nacks": pack(self.nacks),
+            "nack_targets": [pack_numbers(self.nack_targets), pack_numbers(self.nack_targets.values())],
+            "dead": pack(self.dead),
+            "dead_floor": self.dead_floor,
+            "timers": self.timers.dump(),
+            "dues": self.dues.dump(self.delays),
+            "moved": [pack_numbers(self.moved), pack_numbers(self.moved.values())],
+            "transactions": self.transactions.dump(),
+            "nacked": {group: pack(positions) for group, positions in self.nacked.items()},
+            "decisions": pack_numbers(self.decisions),
+            "redrives": pack(self.redrives),
+            "recalled": pack(self.recalled),
+            "receipts": self.receipts.dump(),
+        }
+
+    def restore(self, dumped: dict[str, Any]) -> None:
+        """Become what `dump` said. A log from before routing has none."""
+        if not dumped:
+            return
+        self.delays, self.decided = unpack(dumped["delays"]), unpack(dumped["decided"])
+        self.halves, self.nacks = unpack(dumped["halves"]), unpack(dumped["nacks"])
+        self.nack_targets = _unpack_dict(dumped["nack_targets"])
+        self.dead, self.dead_floor = unpack(dumped["dead"]), dumped.get("dead_floor", 0)
+        self.timers.restore(dumped["timers"])
+        self.dues.restore(dumped["dues"])
+        self.moved = _unpack_dict(dumped["moved"])
+        self.transactions.restore(dumped["transactions"])
+        self.nacked = {group: unpack(positions) for group, positions in dumped["nacked"].items()}
+        self.decisions = {position: BitMap64() for position in unpack_numbers(dumped["decisions"])}
+        self.redrives, self.recalled = unpack(dumped["redrives"]), unpack(dumped["recalled"])
+        self.receipts.restore(dumped.get("receipts", {}))
+
+
+_HANDLERS: dict[str, Callable[[RoutingState, Meta, pa.RecordBatch, Run], None]] = {
+    SCHEDULE_TOPIC: RoutingState._schedule,  # pyright: ignore[reportPrivateUsage]
+    HALF_TOPIC: RoutingState._half,  # pyright: ignore[reportPrivateUsage]
+    OP_TOPIC: RoutingState._operation,  # pyright: ignore[reportPrivateUsage]
+    NACK_TOPIC: RoutingState._nack,  # pyright: ignore[reportPrivateUsage]
+    DECISION_TOPIC: RoutingState._decision,  # pyright: ignore[reportPrivateUsage]
+    RECEIVE_TOPIC: RoutingState._receive,  # pyright: ignore[reportPrivateUsage]
+    REDRIVE_TOPIC: RoutingState._redrive,  # pyright: ignore[reportPrivateUsage]
+}
+
+
+def _range(meta: Meta, run: Run) -> tuple[int, int]:
+    first = meta.first_position + run.row
+    return first, first + run.count
+
+
+def _unpack_dict(packed: list[str]) -> dict[int, int]:
+    keys, values = map(unpack_numbers, packed)
+    return dict(zip(keys, values, strict=True))
+
+
+def _values(batch: pa.RecordBatch, run: Run, name: str) -> list[Any]:
+    if name not in batch.schema.names:
+        return [None] * run.count
+    return batch.column(name).slice(run.row, run.count).to_pylist()
+
+
+def _rows(batch: pa.RecordBatch, run: Run, *names: str) -> Iterator[tuple[Any, ...]]:
+    """The run's rows, each with the values of these columns."""
+    return zip(*(_values(batch, run, name) for name in names), strict=True)

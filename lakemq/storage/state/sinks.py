@@ -1,0 +1,109 @@
+"""What sinks have committed, as the log's records make it.
+
+A sink's batch is committed by a record, a JSON message in `SINK_TOPIC`: from then on its parts are the
+log's to store, each in one frame with a record that says so. So a part is stored, or it is left: nothing
+between. Each record says itself under which condition it counts, so two commits of one batch are one.
+docs/lake.md, "The sink", has the whole protocol.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lakemq.model.names import SINK_TOPIC
+from lakemq.storage.segment.frame import Meta
+
+COMMIT, PART, FORGET = "commit", "part", "forget"
+"""The records' `op`."""
+
+
+@dataclass
+class Sink:
+    """A sink: its last committed batch, and which parts of that are `left` to be stored.
+
+    `progress` is what the committer wants to find again. `once`: it has one batch, and is forgotten some
+    time after. `messages` counts what was stored, of all batches; `dropped` what its topic no longer took.
+    `changed_ms`: when the last record of it was stored.
+    """
+
+    batch: int
+    left: list[str]
+    progress: str = ""
+    once: bool = False
+    messages: int = 0
+    dropped: int = 0
+    changed_ms: int = 0
+
+
+@dataclass
+class SinkState:
+    """All sinks of a log, by name."""
+
+    by_name: dict[str, Sink] = field(default_factory=dict[str, Sink])
+
+    def apply(self, meta: Meta, batch: pa.RecordBatch) -> None:
+        """Carry out the sinks' records among the frame's rows."""
+        for run in meta.runs:
+            if run.topic == SINK_TOPIC:
+                for body in batch.column("body").slice(run.row, run.count).to_pylist():
+                    self._apply(json.loads(body), meta.store_time_ms)
+
+    def _apply(self, record: dict[str, Any], store_time_ms: int) -> None:
+        op, name = record["op"], record["sink"]
+        sink = self.by_name.get(name)
+        if op == COMMIT:
+            if not self.takes(name, record["batch"]):
+                return
+            sink = sink or Sink(-1, [])
+            sink.batch, sink.left = record["batch"], list(record["parts"])
+            sink.progress, sink.once = record["progress"], record["once"]
+            self.by_name[name] = sink
+        elif op == PART and sink is not None and record["part"] in sink.left:
+            sink.left.remove(record["part"])
+            sink.messages += record["messages"]
+            sink.dropped += record["dropped"]
+        elif op == FORGET:
+            self.by_name.pop(name, None)
+            return
+        if sink is not None:
+            sink.changed_ms = store_time_ms
+
+    def takes(self, name: str, batch: int) -> bool:
+        """Whether a commit of this batch counts: it is the sink's next, and the one before is stored."""
+        sink = self.by_name.get(name)
+        return sink is None or (batch > sink.batch and not sink.left)
+
+    def make_room(self, once: bool, sinks_max: int) -> bool:
+        """Whether there is room for one more sink. Those of one batch never take it from others: of them the
+        oldest is forgotten early, as its batch will hardly come again."""
+        alike = [name for name, sink in self.by_name.items() if sink.once == once]
+        if len(alike) < sinks_max:
+            return True
+        oldest = next((name for name in alike if not self.by_name[name].left), None)
+        if not once or oldest is None:
+            return False
+        del self.by_name[oldest]
+        return True
+
+    def unfinished(self) -> Iterator[str]:
+        """The sinks with parts that are left."""
+        return (name for name, sink in self.by_name.items() if sink.left)
+
+    def expire(self, before_ms: int) -> None:
+        """Forget sinks of one batch that was stored before."""
+        for name, sink in list(self.by_name.items()):
+            if sink.once and not sink.left and sink.changed_ms < before_ms:
+                del self.by_name[name]
+
+    def dump(self) -> dict[str, Any]:
+        """All of it as JSON values, for a state frame or a snapshot."""
+        return {name: {**vars(sink), "left": sink.left.copy()} for name, sink in self.by_name.items()}
+
+    def restore(self, dumped: dict[str, Any]) -> None:
+        """Become what `dump` said."""
+        self.by_name = {name: Sink(**values) for name, values in dumped.items()}

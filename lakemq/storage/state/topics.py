@@ -1,0 +1,313 @@
+"""Topics and their queues, as the log's records make them.
+
+Every change is a record, a JSON message in the system topic `RMQ_SYS_TOPICS`; `TopicTable.apply`
+is the one way in, while serving and while recovering. Of a deleted topic only where its queues ended
+is kept (`endings.py`), so that one made again goes on with its offsets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, TypedDict
+from weakref import WeakSet
+
+from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
+from lakemq.model.names import GROUP_TOPIC, SINK_TOPIC
+from lakemq.storage.segment.frame import encode_queue
+from lakemq.storage.state.endings import Endings
+from lakemq.storage.state.routing_state import is_routed
+from lakemq.storage.state.steps import Steps, copy_each, finish
+
+TOPICS_TOPIC = "RMQ_SYS_TOPICS"
+PERMISSIONS = ("rw", "r", "w")
+STEP = 200
+"""So many topics are copied in one step."""
+
+
+def says_something(topic: str) -> bool:
+    """Whether the topic's messages change the log's state beside being stored."""
+    return topic in (TOPICS_TOPIC, GROUP_TOPIC, SINK_TOPIC) or is_routed(topic)
+
+
+class TopicRecord(TypedDict):
+    """A change of one topic, as it stands in the log."""
+
+    op: str
+    topic: str
+    queues: int
+    permission: str
+
+
+class Queue:
+    """One queue of a topic: offsets `min_offset ≤ o < next_offset` are readable."""
+
+    __slots__ = (
+        "__weakref__",
+        "encoded",
+        "fill_offset",
+        "fill_position",
+        "floor",
+        "gaps",
+        "key",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "says_something",
+        "topic",
+        "waiters",
+    )
+
+    def __init__(self, topic: str, queue_id: int, next_offset: int = 0) -> None:
+        self.topic = topic
+        self.says_something = says_something(topic)
+        self.queue_id = queue_id
+        self.key = (topic, queue_id)
+        self.min_offset = next_offset
+        self.next_offset = next_offset
+        # Below are messages of a topic of this name that was deleted.
+        self.floor = 0
+        # Offsets `begin ≤ o < end` that may have been given to messages that are lost: ascending.
+        self.gaps: list[tuple[int, int]] = []
+        self.encoded = encode_queue(topic, queue_id)
+        # Where the frame that is being built puts this queue's next row.
+        self.fill_offset = 0
+        self.fill_position = 0
+        self.waiters: set[asyncio.Future[None]] = set()
+
+    def hide(self) -> None:
+        """Make all that the queue holds unreadable: its topic was deleted."""
+        self.floor = self.min_offset = self.next_offset
+        self.wake()
+
+    def pass_over(self, count: int) -> None:
+        """Go on `count` offsets later: those between are given to no message."""
+        begin, end = self.next_offset, self.next_offset + count
+        self.next_offset = end
+        if begin <= self.floor:
+            self.floor = end
+        elif self.gaps and self.gaps[-1][1] == begin:
+            self.gaps[-1] = self.gaps[-1][0], end
+        else:
+            self.gaps.append((begin, end))
+        self.min_offset = max(self.min_offset, self.floor)
+
+    def after_gap(self, offset: int) -> int:
+        """The offset, or the end of the gap that it is in."""
+        for begin, end in self.gaps:
+            if begin <= offset < end:
+                return end
+        return offset
+
+    def count_from(self, offset: int) -> int:
+        """How many messages the queue was given from `offset` on."""
+        gaps = sum(end - max(begin, offset) for begin, end in self.gaps if end > offset)
+        return max(self.next_offset - offset - gaps, 0)
+
+    def given_between(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """The ranges of offsets from `begin` on, below `end`, that were given to messages."""
+        for first, after in self.gaps:
+            if after > begin and first < end:
+                if first > begin:
+                    yield begin, first
+                begin = after
+        if begin < end:
+            yield begin, end
+
+    def wake(self) -> None:
+        """Tell everybody who waits for the queue that something arrived."""
+        waiters, self.waiters = self.waiters, set()
+        for future in waiters:
+            if not future.done():
+                future.set_result(None)
+
+
+class Topic:
+    """One topic. `deleted`: it is no more, who has it in hand looks for it again."""
+
+    __slots__ = ("deleted", "name", "permission", "queues", "round_robin")
+
+    def __init__(self, name: str, permission: str) -> None:
+        self.name = name
+        self.permission = permission
+        self.queues: list[Queue] = []
+        self.deleted = False
+        self.round_robin = 0
+
+    @property
+    def open(self) -> bool:
+        """Whether clients may produce to it, as far as its permission says."""
+        return not self.deleted and self.permission != "r"
+
+    def next_queue(self) -> Queue:
+        """The queue for a message that names none: each in turn."""
+        queues = self.queues
+        turn = self.round_robin
+        self.round_robin = turn + 1 if turn + 1 < len(queues) else 0
+        return queues[turn]
+
+
+class TopicTable:
+    """All topics of a broker, by name."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, Topic] = {}
+        self.endings = Endings()
+        self.queue_count = 0
+        """Queues of all topics."""
+        self.deleted: WeakSet[Queue] = WeakSet()
+        """Queues of deleted topics that somebody has in hand still, maybe to store messages in them: empty, mostly."""
+        self._put(TOPICS_TOPIC, 1, "r")
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def find(self, name: str) -> Topic | None:
+        """The topic, or None: never a deleted one."""
+        return self._topics.get(name)
+
+    def get(self, name: str) -> Topic:
+        """The topic; raises `TopicNotFound`."""
+        topic = self.find(name)
+        if topic is None:
+            raise TopicNotFound(f"there is no topic {name[:200]!r}")
+        return topic
+
+    def queue(self, name: str, queue_id: int) -> Queue:
+        """The queue; raises `TopicNotFound` or `QueueNotFound`."""
+        topic = self.get(name)
+        if not 0 <= queue_id < len(topic.queues):
+            raise QueueNotFound(f"topic {name!r} has queues 0 to {len(topic.queues) - 1}, not {queue_id}")
+        return topic.queues[queue_id]
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._topics.values())
+
+    def all_queues(self) -> Iterable[Queue]:
+        """The queues of all topics."""
+        for topic in self._topics.values():
+            yield from topic.queues
+
+    def floor(self, name: str, queue_id: int) -> int:
+        """The first offset of the queue that was not deleted; no message has one as high as that of
+        a queue that is not there."""
+        topic = self.find(name)
+        return topic.queues[queue_id].floor if topic and queue_id < len(topic.queues) else 2**63
+
+    def apply(self, record: TopicRecord) -> None:
+        """Carry out a record of the log. The deletion of a topic that is not there changes nothing."""
+        if record["op"] == "delete":
+            self._delete(record["topic"])
+        else:
+            self._put(record["topic"], record["queues"], record["permission"])
+
+    def _delete(self, name: str) -> None:
+        topic = self._topics.pop(name, None)
+        if topic is None:
+            return
+        topic.deleted = True
+        self.endings.add(name, [queue.next_offset for queue in topic.queues])
+        self.queue_count -= len(topic.queues)
+        for queue in topic.queues:
+            queue.hide()
+            self.deleted.add(queue)
+
+    def apply_body(self, body: bytes) -> tuple[str, int] | None:
+        """Carry out a record as it stands in the log: the body of a message of `TOPICS_TOPIC`. Returns
+        the topic and how many queues it has now, if it had not as many before."""
+        record = json.loads(body)
+        before = self._count(record["topic"])
+        self.apply(record)
+        after = self._count(record["topic"])
+        return None if before == after else (record["topic"], after)
+
+    def _count(self, name: str) -> int:
+        topic = self.find(name)
+        return len(topic.queues) if topic else 0
+
+    def check_put(self, name: str, queues: int, permission: str, queues_max: int) -> None:
+        """Raise `InvalidRequest` unless `apply` may make the topic so: queues only grow."""
+        if permission not in PERMISSIONS:
+            raise InvalidRequest(f"permission is one of {', '.join(PERMISSIONS)}, not {permission!r}")
+        topic = self.find(name)
+        least = len(topic.queues) if topic else 1
+        if not least <= queues <= queues_max:
+            raise InvalidRequest(
+                f"queues is {queues}; topic {name!r} may have {least} to {queues_max}: queues only grow"
+            )
+
+    def _put(self, name: str, queues: int, permission: str) -> None:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = Topic(name, permission)
+        topic.permission = permission
+        while len(topic.queues) < queues:
+            topic.queues.append(self._new_queue(name, len(topic.queues)))
+
+    def _new_queue(self, name: str, queue_id: int) -> Queue:
+        begin = self.endings.begin(name, queue_id)
+        queue = Queue(name, queue_id, begin)
+        queue.floor = begin
+        self.queue_count += 1
+        return queue
+
+    def pass_over(self, count: int) -> None:
+        """Go on `count` offsets later in every queue, known or not: so many messages may be lost."""
+        for queue in self.all_queues():
+            queue.pass_over(count)
+        self.endings.pass_over(count)
+
+    def ensure_queue(self, name: str, queue_id: int) -> Queue:
+        """The queue, made when missing: for frames whose topic's record has been lost to damage."""
+        topic = self._topics.get(name)
+        if topic is None or queue_id >= len(topic.queues):
+            self._put(name, queue_id + 1, topic.permission if topic else "rw")
+            topic = self._topics[name]
+        return topic.queues[queue_id]
+
+    def dump(self) -> dict[str, Any]:
+        """All of it as JSON values, for a state frame or a snapshot."""
+        return finish(self.dump_in_steps())
+
+    def dump_in_steps(self) -> Steps[dict[str, Any]]:
+        """`dump`, where no topic changes between the steps."""
+        topics = yield from copy_each(self._topics, _dump, STEP)
+        return {"topics": list(topics.values()), "endings": self.endings.dump()}
+
+    def restore(self, dumped: dict[str, Any]) -> None:
+        """Become what `dump` said."""
+        self._topics.clear()
+        self.endings.restore(dumped["endings"])
+        for entry in dumped["topics"]:
+            topic = self._topics[entry["topic"]] = Topic(entry["topic"], entry["permission"])
+            for queue_id, next_offset in enumerate(entry["next_offsets"]):
+                queue = Queue(topic.name, queue_id, next_offset)
+                queue.floor = entry["floors"][queue_id]
+                queue.gaps = [(begin, end) for begin, end in entry.get("gaps", {}).get(str(queue_id), [])]
+                topic.queues.append(queue)
+        self.queue_count = sum(len(topic.queues) for topic in self)
+
+
+def next_offsets(dumped: dict[str, Any]) -> dict[tuple[str, int], int]:
+    """Each queue's next offset, of what `TopicTable.dump` said."""
+    return {
+        (entry["topic"], queue_id): next_offset
+        for entry in dumped["topics"]
+        for queue_id, next_offset in enumerate(entry["next_offsets"])
+    }
+
+
+def _dump(topic: Topic) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "permission": topic.permission,
+        "next_offsets": [queue.next_offset for queue in topic.queues],
+        "floors": [queue.floor for queue in topic.queues],
+        **_gaps(topic.queues),
+    }
+
+
+def _gaps(queues: list[Queue]) -> dict[str, Any]:
+    gaps = {str(queue.queue_id): queue.gaps for queue in queues if queue.gaps}
+    return {"gaps": gaps} if gaps else {}
