@@ -27,8 +27,8 @@ from benchmarks.jobs import lake_query
 from benchmarks.options import sizes
 from benchmarks.results import emit, latencies, say
 from benchmarks.wire import ask
-from lakemq.jobs.connect_client import ConnectClient
-from lakemq.jobs.discovery import Server, find_server
+from lakemq.jobs.session.discovery import Server, find_server
+from lakemq.jobs.sql.connect_client import ConnectClient
 
 TOPICS = 100
 HISTORY_DAYS = 30
@@ -44,8 +44,8 @@ def write_history(lake: Path, rows: int) -> None:
     """So many messages of a hundred topics over thirty days up to now, and their keys."""
     from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-    from lakemq.jobs.lake_tables import MESSAGE_INDEX, TABLES
-    from lakemq.jobs.session import start_session
+    from lakemq.jobs.session.session import start_session
+    from lakemq.jobs.tables.tables import MESSAGE_INDEX, TABLES
     from lakemq.settings import Settings
 
     per_topic = rows // TOPICS

@@ -15,10 +15,10 @@ from typing import Any
 from benchmarks.broker import scratch
 from benchmarks.options import sizes
 from benchmarks.results import emit, say
-from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES, TABLES
 from lakemq.jobs.maintenance.rebuild import derived_rows
 from lakemq.jobs.maintenance.runner import Runner
-from lakemq.jobs.session import start_session
+from lakemq.jobs.session.session import start_session
+from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES, TABLES
 from lakemq.settings import Lake, Settings
 
 COMMIT_S = 5

@@ -54,7 +54,7 @@ def main() -> None:
     chosen = sizes(
         __doc__, messages=(5_000_000, 50_000), body_bytes=(100, 100), per_batch=(1_000_000, 20_000), rounds=(3, 1)
     )
-    from lakemq.jobs.session import start_session
+    from lakemq.jobs.session.session import start_session
     from lakemq.settings import Settings
 
     with contextlib.ExitStack() as stack:

@@ -3,6 +3,6 @@
 Spark looks through the top-level packages called `pyspark_…` for a class `DefaultSource`.
 """
 
-from lakemq.jobs.source import LakemqDataSource as DefaultSource
+from lakemq.jobs.source.data_source import LakemqDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -5,4 +5,4 @@ set -eu
 
 here=$(dirname "$0")
 venv="${1:-$here/../.venv}"
-exec "$venv/bin/python" -m lakemq.jobs.class_archive
+exec "$venv/bin/python" -m lakemq.jobs.session.make_class_archive

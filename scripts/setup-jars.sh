@@ -7,4 +7,4 @@ set -eu
 
 here=$(dirname "$0")
 venv="${1:-$here/../.venv}"
-exec "$venv/bin/python" -m lakemq.jobs.jars
+exec "$venv/bin/python" -m lakemq.jobs.session.jars

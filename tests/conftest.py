@@ -96,7 +96,7 @@ def forked_gateways() -> Iterator[None]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A real session, and a Spark Connect server; a process has one, so whatever a test registers in it
     needs a name of its own."""
-    from lakemq.jobs.session import start_session
+    from lakemq.jobs.session.session import start_session
 
     warehouse = tmp_path_factory.mktemp("warehouse")
     # Two processes share two cores: a collector with threads of its own costs more than it saves.

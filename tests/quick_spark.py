@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakemq.jobs.java import QUICK
+from lakemq.jobs.session.java import QUICK
 
 QUICK_SPARK = {
     "LAKEMQ_SPARK__DRIVER_MEMORY": "1g",

@@ -31,6 +31,6 @@ def jobs(
     end_with_parent(parent_pid, signal.SIGKILL)  # all that a job wrote it wrote exactly once
     settings = settings_of(context, lake__dir=lake)
     url = broker_url(context, broker)
-    from lakemq.jobs.run import run_jobs
+    from lakemq.jobs.process.run import run_jobs
 
     run_jobs(settings, url, names or [])

@@ -15,7 +15,7 @@ from lakemq.cli.output import note, progress, stdout, write_line
 from lakemq.cli.quiet import quiet_stderr
 
 if TYPE_CHECKING:
-    from lakemq.jobs.replay import Replayed
+    from lakemq.jobs.replay.replay import Replayed
 
 _RATE_MAX = 1_000_000
 
@@ -59,9 +59,9 @@ def replay(
             bar.update(task, completed=sent, total=matched, visible=True)
 
         with quiet_stderr():
-            from lakemq.jobs.replay import lake_session, look
-            from lakemq.jobs.replay import replay as send
-            from lakemq.jobs.replay_plan import Wanted
+            from lakemq.jobs.replay.plan import Wanted
+            from lakemq.jobs.replay.replay import lake_session, look
+            from lakemq.jobs.replay.replay import replay as send
 
             with lake_session(settings, said.append) as session:
                 if dry_run:

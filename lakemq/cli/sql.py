@@ -17,7 +17,7 @@ from lakemq.cli.output import note
 from lakemq.cli.quiet import quiet_stderr
 
 if TYPE_CHECKING:
-    from lakemq.jobs.connect_client import Result
+    from lakemq.jobs.sql.connect_client import Result
     from lakemq.settings import Settings
 
 
@@ -83,8 +83,8 @@ def sql(
     settings = settings_of(context, lake__dir=lake)
     url = broker_url(context, broker)
     statement = stdin_text() if query == "-" else query
-    from lakemq.jobs.sql import format_of, write_file, write_rows
-    from lakemq.jobs.sql_chart import check_chart_file, draw_chart
+    from lakemq.jobs.sql.chart import check_chart_file, draw_chart
+    from lakemq.jobs.sql.statement import format_of, write_file, write_rows
 
     if chart is not None:
         check_chart_file(chart)
@@ -100,9 +100,9 @@ def sql(
 
 def _answer(settings: Settings, url: str, statement: str, write: Callable[[Result], None]) -> None:
     """Has the running jobs answer, or else a Spark of this process."""
-    from lakemq.jobs.connect_client import ConnectClient
-    from lakemq.jobs.discovery import find_server
-    from lakemq.jobs.sql import check_lake, embedded_client
+    from lakemq.jobs.session.discovery import find_server
+    from lakemq.jobs.sql.connect_client import ConnectClient
+    from lakemq.jobs.sql.statement import check_lake, embedded_client
 
     server = find_server(settings.lake.dir)
     if server is not None:

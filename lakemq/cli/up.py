@@ -62,7 +62,7 @@ def up(
     lakemq up --data-dir /var/lib/lakemq --lake /srv/lake --port 9000
     lakemq up --host 127.0.0.1 --broker-name broker-b --flush sync
     """
-    from lakemq.jobs.java import check_java
+    from lakemq.jobs.session.java import check_java
 
     end_with_parent(parent_pid)
     settings = settings_of(

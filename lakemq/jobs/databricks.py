@@ -1,7 +1,7 @@
 """The lake query and its maintenance with nothing but Delta's public interface, for Databricks.
 
 There a schema of the catalog takes the place of the lake's folder, and the platform keeps writers
-apart. `lakemq.jobs.lake_query` commits by means that only open-source Delta has; here a table's rows
+apart. `lakemq.jobs.lake.query` commits by means that only open-source Delta has; here a table's rows
 say how far it holds the log, and a MERGE that only inserts what is lacking makes a replayed batch, or
 one of a driver that was thought dead, add nothing.
 """
@@ -17,15 +17,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakemq.jobs.lake_scheduled import SCHEDULED, WAITING, merged
-from lakemq.jobs.lake_table import LakeTable
-from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES, TABLES
-from lakemq.jobs.lake_transactions import TRANSACTIONS
 from lakemq.jobs.log_client import LogClient
-from lakemq.jobs.maintenance.digest import differences, digest
 from lakemq.jobs.maintenance.rebuild import derived_rows
-from lakemq.jobs.source import LakemqDataSource
-from lakemq.jobs.source_columns import COLUMNS
+from lakemq.jobs.source.columns import COLUMNS
+from lakemq.jobs.source.data_source import LakemqDataSource
+from lakemq.jobs.tables.digest import differences, digest
+from lakemq.jobs.tables.scheduled import SCHEDULED, WAITING, merged
+from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES, TABLES
+from lakemq.jobs.tables.transactions import TRANSACTIONS
 from lakemq.model.errors import LakemqError, SettingsError
 
 _KEYS = {

@@ -19,9 +19,9 @@ from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.connect.streaming.query import StreamingQuery
 
 from lakemq.jobs import notebook
-from lakemq.jobs.connect_client import ConnectClient
-from lakemq.jobs.discovery import find_server
 from lakemq.jobs.maintenance.catalogue import JOBS
+from lakemq.jobs.session.discovery import find_server
+from lakemq.jobs.sql.connect_client import ConnectClient
 from tests.cli.examples import Call, all_examples, all_flags, call_of
 from tests.cli.shell import Run
 from tests.cli.site import UNTIL, WAIT_S_MAX, Site, run_until_told

@@ -13,7 +13,7 @@ import pyarrow.compute
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 
 from lakemq.jobs.log_client import LogClient, Subscription
-from lakemq.jobs.source_columns import COLUMNS, arrow_schema_of, log_columns, to_batch
+from lakemq.jobs.source.columns import COLUMNS, arrow_schema_of, log_columns, to_batch
 from lakemq.settings import MIB
 from lakemq.storage.lake.log_marks import log_identifier
 from lakemq.storage.lake.prove import prove

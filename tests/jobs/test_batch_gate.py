@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from lakemq.jobs.batch_gate import BatchGate, QueryStopping
+from lakemq.jobs.lake.batch_gate import BatchGate, QueryStopping
 
 
 def test_who_closes_waits_for_the_batch_under_way() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakemq.jobs import class_archive
-from lakemq.jobs.java import check_java
+from lakemq.jobs.session import class_archive, make_class_archive
+from lakemq.jobs.session.java import check_java
 
 
 @pytest.fixture
@@ -56,6 +56,6 @@ def test_that_none_can_be_made_is_said_and_no_error(
     elsewhere: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_HOME", str(elsewhere))
-    class_archive.install()
+    make_class_archive.install()
     assert "Spark starts without" in caplog.text
     assert list(elsewhere.iterdir()) == []

@@ -9,7 +9,7 @@ import httpx
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.lake_query import LakeQuery
+from lakemq.jobs.lake.query import LakeQuery
 from lakemq.settings import Lake, Settings
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, produce, pull, pull_all, put_topic

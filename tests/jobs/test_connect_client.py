@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakemq.jobs.connect_client import complaint
+from lakemq.jobs.sql.connect_client import complaint
 
 IN_PYTHON = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
   File "/x/pyspark/worker.py", line 1, in main

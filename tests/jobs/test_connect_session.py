@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakemq.jobs.connect_session import connect_session
+from lakemq.jobs.sql.connect_session import connect_session
 
 NOBODY_THERE = "sc://127.0.0.1:1"
 WAITS_MS_MAX = 15_000

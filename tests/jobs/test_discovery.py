@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakemq import settings
-from lakemq.jobs.discovery import FILE, Server, announce, find_server, read, server_url, withdraw
+from lakemq.jobs.session.discovery import FILE, Server, announce, find_server, read, server_url, withdraw
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Sql
 
@@ -76,7 +76,7 @@ def test_clients_on_this_machine_get_an_address_of_it() -> None:
 
 
 def test_a_token_is_not_in_the_conf_and_only_meanwhile_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakemq.jobs.connect import server_conf, token_in_environment
+    from lakemq.jobs.session.connect import server_conf, token_in_environment
 
     name = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
     assert "secret" not in "".join(server_conf(Sql(token="secret")).values())

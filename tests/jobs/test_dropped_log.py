@@ -10,10 +10,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.lake_query import LakeQuery
-from lakemq.jobs.live import LiveViews
+from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.log_client import LogClient
-from lakemq.jobs.maintenance.holes import Hole, holes_of_log, read_holes
+from lakemq.jobs.sql.live import LiveViews
+from lakemq.jobs.tables.holes import Hole, holes_of_log, read_holes
 from lakemq.model.errors import LogReplaced
 from lakemq.settings import Lake, Settings
 from lakemq.testing import GatewayProcess, start_gateway

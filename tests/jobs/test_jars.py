@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lakemq.jobs import jars
 from lakemq.jobs.errors import JarsUnavailable
+from lakemq.jobs.session import jars
 
 
 @pytest.fixture

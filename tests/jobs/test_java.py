@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakemq.jobs.errors import JavaNotFound
-from lakemq.jobs.java import check_java, fault_of
+from lakemq.jobs.session.java import check_java, fault_of
 from tests.cli.shell import Run
 
 FITS = 'JAVA_VERSION="17.0.15"\nMODULES="java.base jdk.incubator.vector java.sql"\n'

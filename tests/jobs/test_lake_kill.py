@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from lakemq.jobs.lake_query import CHECKPOINTS
+from lakemq.jobs.lake.query import CHECKPOINTS
 from lakemq.jobs.maintenance import requests
 from lakemq.jobs.maintenance.runs import read_runs
 from lakemq.testing import start_gateway

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.lake_tables import TABLES
+from lakemq.jobs.tables.tables import TABLES
 from lakemq.storage.lake.certain import CertainLake
 from lakemq.storage.lake.intact import fault_of, sidecar_of
 from lakemq.storage.lake.proof_mark import FOLDER, read_marks

@@ -7,7 +7,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.delta_writer import DeltaWriter
+from lakemq.jobs.tables.delta_writer import DeltaWriter
 from lakemq.storage.lake.progress import APPLICATION, read_progress
 
 

@@ -14,13 +14,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.delta_writer import DeltaWriter
 from lakemq.jobs.errors import LakeOutOfStep
-from lakemq.jobs.lake_query import CHECKPOINTS, LakeQuery
-from lakemq.jobs.lake_tables import MESSAGE_INDEX, MESSAGES, TABLES
+from lakemq.jobs.lake.query import CHECKPOINTS, LakeQuery
 from lakemq.jobs.maintenance.adopt import adopt
 from lakemq.jobs.maintenance.work import Work
-from lakemq.jobs.source_plan import StreamOffset
+from lakemq.jobs.source.plan import StreamOffset
+from lakemq.jobs.tables.delta_writer import DeltaWriter
+from lakemq.jobs.tables.tables import MESSAGE_INDEX, MESSAGES, TABLES
 from lakemq.model.errors import LogReplaced
 from lakemq.settings import Lake, Settings
 from lakemq.storage.lake.certain import CertainLake

@@ -13,7 +13,7 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.lake_query import LakeQuery
+from lakemq.jobs.lake.query import LakeQuery
 from lakemq.settings import Lake, Settings
 from lakemq.storage.state.routing_state import position_of
 from lakemq.testing import GatewayProcess, start_gateway

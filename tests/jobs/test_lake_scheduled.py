@@ -17,12 +17,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakemq.jobs import scheduled_writer
-from lakemq.jobs.lake_scheduled import SCHEDULED
 from lakemq.jobs.maintenance.retention import drop_ended
 from lakemq.jobs.maintenance.work import Work
-from lakemq.jobs.scheduled_writer import ScheduledWriter
-from lakemq.jobs.source_columns import arrow_schema_of
+from lakemq.jobs.source.columns import arrow_schema_of
+from lakemq.jobs.tables import scheduled_writer
+from lakemq.jobs.tables.scheduled import SCHEDULED
+from lakemq.jobs.tables.scheduled_writer import ScheduledWriter
 from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC
 from lakemq.settings import Lake, Settings
 from tests.jobs.lake_checks import rows_of

@@ -17,9 +17,9 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.lake_query import LakeQuery
-from lakemq.jobs.lake_tables import MESSAGES
-from lakemq.jobs.live import LiveViews
+from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.sql.live import LiveViews
+from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.settings import Lake, Settings
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import produce_to

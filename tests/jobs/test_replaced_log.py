@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakemq.jobs.lake_interest import OpenTransactions
+from lakemq.jobs.lake.interest import OpenTransactions
 from lakemq.jobs.log_client import LogClient
-from lakemq.jobs.source import read_partition
-from lakemq.jobs.source_options import SourceOptions
-from lakemq.jobs.source_plan import LogPartition
+from lakemq.jobs.source.data_source import read_partition
+from lakemq.jobs.source.options import SourceOptions
+from lakemq.jobs.source.plan import LogPartition
 from lakemq.model.errors import LogReplaced
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http import connect, produce

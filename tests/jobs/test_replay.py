@@ -11,12 +11,12 @@ import httpx
 import pytest
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.connect import server_of
-from lakemq.jobs.connect_session import connect_session
 from lakemq.jobs.errors import InvalidStatement
-from lakemq.jobs.lake_tables import MESSAGES
-from lakemq.jobs.replay import look, replay
-from lakemq.jobs.replay_plan import Plan, Wanted, read_plan, write_plan
+from lakemq.jobs.replay.plan import Plan, Wanted, read_plan, write_plan
+from lakemq.jobs.replay.replay import look, replay
+from lakemq.jobs.session.connect import server_of
+from lakemq.jobs.sql.connect_session import connect_session
+from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
 from lakemq.testing import GatewayProcess

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakemq.jobs.run import run_jobs
+from lakemq.jobs.process.run import run_jobs
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Settings
 

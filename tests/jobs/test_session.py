@@ -4,7 +4,7 @@ import os
 
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.session import SOCKET_S_MAX
+from lakemq.jobs.session.session import SOCKET_S_MAX
 
 
 def test_a_session_has_the_name_that_it_was_given(spark: SparkSession) -> None:

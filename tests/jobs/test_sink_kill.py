@@ -133,7 +133,7 @@ def test_each_message_is_copied_once_whatever_dies(spark: SparkSession, tmp_path
 
 
 if __name__ == "__main__":
-    from lakemq.jobs.session import start_session
+    from lakemq.jobs.session.session import start_session
     from lakemq.settings import Settings
 
     start(start_session(Settings(), "sink driver"), sys.argv[1], Path(sys.argv[2]), 2).awaitTermination()

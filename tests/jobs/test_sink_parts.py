@@ -23,8 +23,8 @@ from pyspark.sql.types import (
 )
 
 from lakemq.jobs.errors import BrokerUnavailable, InvalidOption
-from lakemq.jobs.sink import PART_BYTES, abort, commit, stage, to_request
-from lakemq.jobs.sink_options import SinkOptions, check_columns, parse_sink_options
+from lakemq.jobs.sink.options import SinkOptions, check_columns, parse_sink_options
+from lakemq.jobs.sink.writer import PART_BYTES, abort, commit, stage, to_request
 from lakemq.model.errors import LakemqError
 from lakemq.testing import GatewayProcess
 from tests.gateway.http import connect, pull_all

@@ -4,7 +4,7 @@ import pytest
 
 from lakemq.jobs.errors import InvalidOption
 from lakemq.jobs.log_client import Subscription
-from lakemq.jobs.source_options import Positions, QueueOffsets, parse_options
+from lakemq.jobs.source.options import Positions, QueueOffsets, parse_options
 
 BROKER = {"broker": "http://127.0.0.1:1"}
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.jobs.source_bounds import check_log
-from lakemq.jobs.source_plan import MESSAGES_PER_PARTITION_MIN, StreamOffset, share, split
+from lakemq.jobs.source.bounds import check_log
+from lakemq.jobs.source.plan import MESSAGES_PER_PARTITION_MIN, StreamOffset, share, split
 from lakemq.model.errors import LogReplaced
 
 POSITIONS = st.integers(0, 2**62)

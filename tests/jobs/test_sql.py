@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.connect import server_of
-from lakemq.jobs.connect_client import ConnectClient
 from lakemq.jobs.errors import BrokerUnavailable, InvalidOption, InvalidStatement, LakeNotFound
-from lakemq.jobs.lake_tables import MESSAGE_INDEX
 from lakemq.jobs.maintenance.runs import Run, append_run
-from lakemq.jobs.sql import Format, embedded_client, format_of, write_file, write_rows
-from lakemq.jobs.sql_chart import check_chart_file, draw_chart
+from lakemq.jobs.session.connect import server_of
+from lakemq.jobs.sql.chart import check_chart_file, draw_chart
+from lakemq.jobs.sql.connect_client import ConnectClient
+from lakemq.jobs.sql.statement import Format, embedded_client, format_of, write_file, write_rows
+from lakemq.jobs.tables.tables import MESSAGE_INDEX
 from lakemq.settings import Lake, Settings
 
 ROW = (

@@ -13,14 +13,14 @@ import httpx
 import pytest
 from pyspark.sql import SparkSession
 
-from lakemq.jobs import broker_watch
-from lakemq.jobs.broker_watch import BrokerWatch
-from lakemq.jobs.keep_running import keep_running
-from lakemq.jobs.lake_query import LakeQuery
-from lakemq.jobs.live import LiveViews
+from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.process import broker_watch
+from lakemq.jobs.process.broker_watch import BrokerWatch
+from lakemq.jobs.process.keep_running import keep_running
 from lakemq.jobs.routing.delay_query import DelayRule
 from lakemq.jobs.routing.query import RoutingQuery
 from lakemq.jobs.routing.stream import routing_session
+from lakemq.jobs.sql.live import LiveViews
 from lakemq.settings import Lake, Routing, Settings
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, produce

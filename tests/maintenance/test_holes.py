@@ -5,7 +5,7 @@ import random
 import uuid
 from pathlib import Path
 
-from lakemq.jobs.maintenance.holes import ERASED, Hole, Holes, append_holes, ranges_of, read_holes
+from lakemq.jobs.tables.holes import ERASED, Hole, Holes, append_holes, ranges_of, read_holes
 
 SEED = int(os.environ.get("LAKEMQ_TEST_SEED", str(uuid.uuid4().int % 2**32)))
 

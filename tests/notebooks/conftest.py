@@ -10,12 +10,12 @@ import nbformat
 import pytest
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.connect import server_of
-from lakemq.jobs.discovery import announce, withdraw
-from lakemq.jobs.lake_query import LakeQuery
-from lakemq.jobs.live import LiveViews
+from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.notebook.execute import execute
 from lakemq.jobs.notebook.to_jupyter import read_notebook
+from lakemq.jobs.session.connect import server_of
+from lakemq.jobs.session.discovery import announce, withdraw
+from lakemq.jobs.sql.live import LiveViews
 from lakemq.settings import Lake, Settings
 from lakemq.testing import start_gateway
 

@@ -65,8 +65,8 @@ class History:
     """
 
     def __init__(self, settings: Settings, lake: Path) -> None:
-        from lakemq.jobs.connect_client import ConnectClient
-        from lakemq.jobs.discovery import find_server
+        from lakemq.jobs.session.discovery import find_server
+        from lakemq.jobs.sql.connect_client import ConnectClient
 
         server = find_server(lake)
         if server is None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from lakemq.jobs.lake_table import LakeTable
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.jobs.tables.table import LakeTable
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.log_marks import LogMark, append_identifiers, log_identifier, replaced
 from lakemq.storage.lake.progress import read_progress

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lakemq.jobs.lake_query import CHECKPOINTS
+from lakemq.jobs.lake.query import CHECKPOINTS
 from lakemq.jobs.maintenance.requests import FOLDER
 from lakemq.jobs.maintenance.runs import forget_runs
 from lakemq.jobs.maintenance.work import Outcome, Work

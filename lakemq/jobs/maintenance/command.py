@@ -10,13 +10,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeNotFound
-from lakemq.jobs.lake_lock import LakeLock
+from lakemq.jobs.lake.lock import LakeLock
 from lakemq.jobs.maintenance import requests
 from lakemq.jobs.maintenance.catalogue import JOBS
 from lakemq.jobs.maintenance.meanwhile import lake_query_meanwhile
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run
-from lakemq.jobs.session import start_session
+from lakemq.jobs.session.session import start_session
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
 

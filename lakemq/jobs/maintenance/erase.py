@@ -14,20 +14,20 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-from lakemq.jobs.catalog import register_catalog
 from lakemq.jobs.errors import InvalidStatement
-from lakemq.jobs.lake_scheduled import SCHEDULED
-from lakemq.jobs.lake_table import LakeTable
-from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
-from lakemq.jobs.lake_transactions import TRANSACTIONS
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.erased_files import has_begun, remove_files, set_begun, what_waits
-from lakemq.jobs.maintenance.holes import ERASED, append_holes, ranges_of
 from lakemq.jobs.maintenance.progress import catch_up, ends_of
 from lakemq.jobs.maintenance.rebuild import is_below
 from lakemq.jobs.maintenance.retention import sql_text
 from lakemq.jobs.maintenance.work import Outcome, Work
-from lakemq.jobs.scheduled_writer import TURN
+from lakemq.jobs.sql.catalog import register_catalog
+from lakemq.jobs.tables.holes import ERASED, append_holes, ranges_of
+from lakemq.jobs.tables.scheduled import SCHEDULED
+from lakemq.jobs.tables.scheduled_writer import TURN
+from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
+from lakemq.jobs.tables.transactions import TRANSACTIONS
 from lakemq.model.errors import LakemqError
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, REPLY_TOPIC
 

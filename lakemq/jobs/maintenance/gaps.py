@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-from lakemq.jobs.maintenance.holes import Holes
+from lakemq.jobs.tables.holes import Holes
 
 _QUEUE = ("topic", "queue_id")
 QUEUES_MAX = 1000

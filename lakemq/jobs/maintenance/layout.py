@@ -10,11 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lakemq.jobs.lake_table import LakeTable
 from lakemq.jobs.maintenance.runs import RUNS
 from lakemq.jobs.maintenance.stats import STATS
-from lakemq.jobs.maintenance.table_files import TableFiles, is_table, look_at
 from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.table_files import TableFiles, is_table, look_at
 
 
 def optimize(work: Work) -> Outcome:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.lake_query import LakeQuery
+from lakemq.jobs.lake.query import LakeQuery
 from lakemq.settings import Settings
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from lakemq.jobs.lake_tables import TABLES
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.work import Work
+from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LakemqError
 from lakemq.storage.lake.progress import read_progress
 

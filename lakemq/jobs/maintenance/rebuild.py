@@ -14,9 +14,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-from lakemq.jobs.lake_table import LakeTable
-from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.model.errors import LakemqError
 from lakemq.storage.lake.progress import Progress, read_progress
 

@@ -15,11 +15,11 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-from lakemq.jobs.lake_scheduled import SCHEDULED
-from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.maintenance.requests import FOLDER, write_atomically
-from lakemq.jobs.maintenance.table_files import is_table
 from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.jobs.tables.scheduled import SCHEDULED
+from lakemq.jobs.tables.table_files import is_table
+from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.model.keep import Keep, keep_of
 
 _CUTS = "cuts.json"

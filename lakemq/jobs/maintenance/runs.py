@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute
 from deltalake import DeltaTable, write_deltalake
 
-from lakemq.jobs.maintenance.schemas import RUNS, SCHEMAS
-from lakemq.jobs.maintenance.table_files import is_table
+from lakemq.jobs.tables.schemas import RUNS, SCHEMAS
+from lakemq.jobs.tables.table_files import is_table
 
 pc: Any = pyarrow.compute
 

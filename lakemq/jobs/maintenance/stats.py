@@ -10,10 +10,10 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-from lakemq.jobs.lake_tables import CONSUME_QUEUE
-from lakemq.jobs.maintenance.schemas import SCHEMAS, STATS
-from lakemq.jobs.maintenance.table_files import is_table, look_at
 from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.jobs.tables.schemas import SCHEMAS, STATS
+from lakemq.jobs.tables.table_files import is_table, look_at
+from lakemq.jobs.tables.tables import CONSUME_QUEUE
 from lakemq.storage.disk.clock import SystemClock
 
 

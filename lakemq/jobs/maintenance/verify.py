@@ -15,18 +15,18 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-from lakemq.jobs.lake_table import LakeTable
-from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.log_client import LogClient
-from lakemq.jobs.log_range import read_range
-from lakemq.jobs.maintenance.digest import SAMPLE, differences, digest
 from lakemq.jobs.maintenance.gaps import gaps_of
-from lakemq.jobs.maintenance.holes import LOST, Hole, Holes, append_holes, holes_of_log, read_holes
 from lakemq.jobs.maintenance.rebuild import derived_rows
 from lakemq.jobs.maintenance.retention import read_cuts
 from lakemq.jobs.maintenance.work import Outcome, Work
-from lakemq.jobs.source_options import SourceOptions
-from lakemq.jobs.source_plan import LogPartition
+from lakemq.jobs.source.log_range import read_range
+from lakemq.jobs.source.options import SourceOptions
+from lakemq.jobs.source.plan import LogPartition
+from lakemq.jobs.tables.digest import SAMPLE, differences, digest
+from lakemq.jobs.tables.holes import LOST, Hole, Holes, append_holes, holes_of_log, read_holes
+from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.model.errors import LakemqError, LogReplaced
 from lakemq.storage.lake.progress import read_progress
 

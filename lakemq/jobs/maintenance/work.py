@@ -12,10 +12,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lakemq.jobs.errors import BrokerUnavailable
-from lakemq.jobs.lake_table import LakeTable
-from lakemq.jobs.lake_tables import TABLES
 from lakemq.jobs.log_client import LogClient
-from lakemq.jobs.maintenance.table_files import is_table
+from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.table_files import is_table
+from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Maintenance, Settings
 from lakemq.storage.disk.clock import SystemClock

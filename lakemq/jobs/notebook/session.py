@@ -6,8 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from lakemq.jobs.connect_session import bounded
-from lakemq.jobs.discovery import find_server
+from lakemq.jobs.session.discovery import find_server
+from lakemq.jobs.sql.connect_session import bounded
 from lakemq.model.environment import BROKER
 from lakemq.settings import Settings
 
@@ -34,7 +34,7 @@ def find_session(settings: Settings) -> SparkSession:
         sys.stdout.write(f"a session of the jobs' Spark at {server.url}\n")
         # Not `connect_session`: this way PySpark's functions, too, are those for a session at a server.
         return bounded(SparkSession.Builder().remote(server.url_with(settings.sql.token)).getOrCreate())
-    from lakemq.jobs.sql import open_lake
+    from lakemq.jobs.sql.statement import open_lake
 
     sys.stdout.write("no jobs run on this lake: the notebook has a Spark of its own\n")
     return open_lake(settings, os.environ.get(BROKER, DEFAULT_BROKER))

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from lakemq.jobs.sql_formats import plain
+from lakemq.jobs.sql.formats import plain
 
 CELL_CHARACTERS_MAX = 200
 

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-from lakemq.jobs.session import register_source
+from lakemq.jobs.session.session import register_source
 
 POOL = "routing"
 """Its tasks come before the lake's: fairscheduler.xml."""

@@ -150,6 +150,6 @@ def test_the_same_predicate_says_the_same(spark: SparkSession) -> None:
 
 
 def test_a_redrive_knows_the_columns_of_the_lake(spark: SparkSession) -> None:
-    from lakemq.jobs.source_columns import COLUMNS as LAKE_COLUMNS
+    from lakemq.jobs.source.columns import COLUMNS as LAKE_COLUMNS
 
     assert set(COLUMNS) == set(LAKE_COLUMNS)

@@ -10,7 +10,7 @@ from typing import Any
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.lake_query import LakeQuery
+from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run
 from lakemq.settings import Lake, Maintenance, Settings

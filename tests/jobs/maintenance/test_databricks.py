@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.jobs import databricks
-from lakemq.jobs.lake_tables import TABLES
+from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http import connect, produce

@@ -14,8 +14,8 @@ import pytest
 
 from lakemq.jobs.maintenance import erase, erased_files
 from lakemq.jobs.maintenance.erased_files import has_begun, set_begun
-from lakemq.jobs.maintenance.holes import ERASED, Hole, append_holes
 from lakemq.jobs.maintenance.runs import read_runs
+from lakemq.jobs.tables.holes import ERASED, Hole, append_holes
 from tests.gateway.http import connect, produce, put_topic
 from tests.gateway.sinking import commit, put_part
 from tests.jobs.lake_checks import rows_of

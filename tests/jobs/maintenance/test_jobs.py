@@ -7,14 +7,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lakemq.jobs.lake_lock import LakeLock
-from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
+from lakemq.jobs.lake.lock import LakeLock
 from lakemq.jobs.maintenance import requests
 from lakemq.jobs.maintenance.catalogue import schedules
 from lakemq.jobs.maintenance.command import run_job
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import read_runs
 from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
+from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of
 from tests.jobs.maintenance.scene import Load, Scene
 

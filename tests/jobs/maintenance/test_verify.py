@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakemq.jobs.lake_tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
-from lakemq.jobs.maintenance.holes import LOST, Hole, append_holes, read_holes
 from lakemq.jobs.maintenance.runner import Runner
+from lakemq.jobs.tables.holes import LOST, Hole, append_holes, read_holes
+from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from tests.gateway.http import connect
 from tests.jobs.maintenance.scene import Load, Scene
 

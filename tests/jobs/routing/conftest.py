@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.process.run import ROUTING
 from lakemq.jobs.routing.query import RoutingQuery
 from lakemq.jobs.routing.stream import routing_session
-from lakemq.jobs.run import ROUTING
 from lakemq.settings import Lake, Routing, Settings
 from tests.gateway.http import pull_all
 

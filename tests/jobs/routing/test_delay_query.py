@@ -11,7 +11,7 @@ import httpx
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-from lakemq.jobs.lake_query import CHECKPOINTS
+from lakemq.jobs.lake.query import CHECKPOINTS
 from lakemq.jobs.routing.delay_query import slot_columns
 from lakemq.model.wheel import WIDTHS_MS, slot_of
 from lakemq.testing import start_gateway

@@ -1,0 +1,1 @@
+"""The continuous query that brings the log into the tables."""

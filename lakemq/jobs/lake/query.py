@@ -1,0 +1,296 @@
+"""The lake query: the log into Delta tables, continuously, each message once in each table.
+
+The tables are the truth, the checkpoint is scratch. Each table says how far it holds each broker's
+log (`delta_writer`). A start takes the least of these, begins a new checkpoint there, and gives to
+each table only what it lacks. So a driver killed at any instant, a checkpoint that was deleted and
+a table that was put back from a copy are all the same case.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lakemq.jobs.errors import BrokerUnavailable, LakeNotOnDisk, LakeOutOfStep
+from lakemq.jobs.lake.batch_gate import BatchGate
+from lakemq.jobs.lake.interest import EveryMessage, Interest, OpenTransactions, ScheduledMessages
+from lakemq.jobs.log_client import LogClient, check_same_log
+from lakemq.jobs.source.log_range import read_range
+from lakemq.jobs.source.options import SourceOptions
+from lakemq.jobs.source.plan import LogPartition, StreamOffset, split
+from lakemq.jobs.sql.live import LIVE_TABLES, LiveViews
+from lakemq.jobs.tables.delta_writer import DeltaWriter, forget_cached_logs
+from lakemq.jobs.tables.holes import DROPPED, Hole, append_holes
+from lakemq.jobs.tables.scheduled import SCHEDULED
+from lakemq.jobs.tables.scheduled_writer import ScheduledWriter
+from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.tables import MESSAGES, TABLES
+from lakemq.jobs.tables.transactions import TRANSACTIONS
+from lakemq.model.errors import LogReplaced
+from lakemq.settings import Settings
+from lakemq.storage.lake.delta_log import APPLICATION
+from lakemq.storage.lake.heal import heal
+from lakemq.storage.lake.prove import prove
+from lakemq.storage.log.dropped import covers
+
+CHECKPOINTS = "_checkpoints"
+"""The folder in the lake that holds checkpoints; Delta's readers pass over names like this."""
+
+_COMPACTED_RETRY_S = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class LakeQuery:
+    """One run of the query, from what the tables hold to `stop` or a failure."""
+
+    def __init__(self, session: SparkSession, settings: Settings, address: str, views: LiveViews | None = None) -> None:
+        """`views` are made when it starts, and follow each commit."""
+        self._session = session
+        self._settings = settings
+        self._options = SourceOptions(brokers=tuple(address.split(",")))
+        self._clients: dict[str, LogClient] = {}
+        self._held: dict[str, dict[str, int]] = {}
+        self._positions: dict[str, int] = {}
+        self._views = views
+        self._gate = BatchGate()
+        self._threads = ThreadPoolExecutor(len(TABLES), "lake")
+        self._query: StreamingQuery | None = None
+        self._failure: Exception | None = None
+        self.topics = ()
+        self.reached: StreamOffset | None = None
+        """How far every table holds each broker's log."""
+        self.batches = 0
+
+    def start(self) -> StreamingQuery:
+        """Puts back what a power cut has torn, makes the tables where there are none, and starts to write
+        from what they hold.
+
+        Raises `LakeOutOfStep` when the log has lost what a table lacks, or ends before what a
+        table holds; `LakeDamaged` where it has lost what would have to be written again;
+        `BrokerUnavailable` when a broker does not answer; `OSError`.
+        """
+        lake = self._settings.lake.dir
+        self._clients = self._connect()
+        heal(lake, {APPLICATION + broker: client.end().begin_position for broker, client in self._clients.items()})
+        forget_cached_logs(self._session)
+        for table in TABLES:
+            table.create(self._session, lake)
+        self._logs = {broker: client.end().log_id for broker, client in self._clients.items()}
+        self._writers = {table.name: _writer(self._session, table, lake, self._logs) for table in TABLES}
+        self._interests = {table.name: self._interest(table) for table in TABLES}
+        self._held = {table.name: self._begin_of_table(table) for table in TABLES}
+        self._positions = {broker: min(held[broker] for held in self._held.values()) for broker in self._clients}
+        self.reached = StreamOffset(self._positions, 0)
+        if self._views is not None:
+            self._views.register()
+        self._put_compacted()
+        checkpoint = _new_checkpoint(lake)
+        query = self._stream(checkpoint)
+        self._query = query
+        return query
+
+    def failure(self) -> Exception | None:
+        """What a batch failed with, as it was raised; None when none did."""
+        return self._failure
+
+    def stop(self, grace_s: float = 20.0) -> None:
+        """Lets the batch that is under way finish, within `grace_s`, and stops."""
+        self._gate.close(grace_s)
+        if self._query is not None:
+            self._query.stop()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for client in self._clients.values():
+            client.close()
+
+    def _connect(self) -> dict[str, LogClient]:
+        clients = [LogClient(each, self._options.retry_s) for each in self._options.brokers]
+        return {client.end().broker: client for client in clients}
+
+    def _interest(self, table: LakeTable) -> Interest:
+        addresses = {broker: client.address for broker, client in self._clients.items()}
+        writer = self._writers[table.name]
+        if isinstance(writer, ScheduledWriter):
+            return ScheduledMessages(addresses, self._logs, writer)
+        return OpenTransactions(addresses, self._logs) if table is TRANSACTIONS else EveryMessage()
+
+    def _begin_of_table(self, table: LakeTable) -> dict[str, int]:
+        """Where the table goes on in each broker's log, checked against what the log holds."""
+        begins: dict[str, int] = {}
+        for broker, held in self._writers[table.name].held(self._clients).items():
+            client = self._clients[broker]
+            self._check_log(table, broker, self._logs[broker])
+            first, last = client.end().begin_position, client.end_of_log()
+            if held is None:
+                if first > 0:
+                    logger.warning(
+                        "the new table %s begins at position %d of %s: the log holds no more",
+                        table.name, first, broker,
+                    )  # fmt: skip
+                begins[broker] = first
+                continue
+            if held < first and covers(client.dropped(), held, first):
+                self._pass_over(table, broker, held, first)
+                begins[broker] = first
+                continue
+            if held < first:
+                raise LakeOutOfStep(
+                    f"table {table.name} holds {broker} up to position {held}, but the log begins "
+                    f"at {first}: messages between are lost to it. Put the table back from a copy, "
+                    "or move it away to begin a new one"
+                )
+            if held > last:
+                raise LakeOutOfStep(
+                    f"table {table.name} holds {broker} up to position {held}, but the log ends at "
+                    f"{last}: this is another log than the lake's. Give one of them another name"
+                )
+            begins[broker] = held
+        return begins
+
+    def _pass_over(self, table: LakeTable, broker: str, held: int, first: int) -> None:
+        """Let the table go on where the log begins, and write down what it lacks: that is gone for good."""
+        logger.error(
+            "table %s lacks positions %d to %d of %s for good: its log was full, and dropped them (storage.when_full)",
+            *(table.name, held, first - 1, broker),
+        )
+        append_holes(self._settings.lake.dir, broker, [Hole(held, first - 1)], DROPPED)
+        self._writers[table.name].append(None, {broker: first}, 0)
+        self.batches += 1  # it got on, though it has to begin anew with each drop
+
+    def _check_log(self, table: LakeTable, broker: str, log_id: str) -> None:
+        mark = self._writers[table.name].progress.logs.get(broker)
+        if mark is not None and mark.log_id != log_id:
+            raise LogReplaced(
+                f"table {table.name} holds the log {mark.log_id} of {broker}, whose log is {log_id} now: its positions "
+                "mean other messages. `lakemq lake adopt` keeps those of the old log under another broker's name "
+                "and goes on with this one; or give the jobs a new folder with --lake"
+            )
+
+    def _stream(self, checkpoint: Path) -> StreamingQuery:
+        lake = self._settings.lake
+        reader = self._session.readStream.format("lakemq").options(
+            broker=",".join(self._options.brokers),
+            startingOffsets=json.dumps({"positions": self._positions}),
+            columns=",".join(MESSAGES.log_columns),
+            partitions=str(lake.partitions),
+            maxMessagesPerTrigger=str(lake.messages_per_trigger_max),
+        )
+
+        def write(frame: DataFrame, epoch: int) -> None:
+            self._gate.run(lambda: self._write_batch(frame, epoch, end_of_batch(checkpoint, epoch)))
+
+        writer = reader.load().writeStream.queryName("lake").foreachBatch(write)
+        writer = writer.trigger(processingTime=f"{lake.trigger_ms} milliseconds")
+        return writer.option("checkpointLocation", str(checkpoint)).start()
+
+    def _write_batch(self, frame: DataFrame, epoch: int, end: StreamOffset) -> None:
+        """Brings each table to `end`, all at once; then tells the brokers.
+
+        What was planned and read is of the logs that `end` names, or it could not be read; so what is committed is
+        of those too that the commits name.
+        """
+        for broker, log_id in self._logs.items():
+            check_same_log(self._clients[broker].address, log_id, end.logs.get(broker, log_id))
+        tasks = [self._threads.submit(self._write_table, table, frame, epoch, end) for table in TABLES]
+        failures = [failure for task in tasks if (failure := task.exception()) is not None]
+        if failures:
+            self._failure = failures[0] if isinstance(failures[0], Exception) else None
+            raise failures[0]
+        self._positions = dict(end.positions)
+        self.reached = end
+        self.batches += 1
+        self._refresh_views()  # before the broker may let go of what an older view reads from its log
+        try:
+            self._put_compacted()
+        except OSError as error:
+            self._failure = LakeNotOnDisk(f"the lake can't be brought to disk: {error}")
+            raise self._failure from None
+
+    def _refresh_views(self) -> None:
+        """The views of an older version have every message too, but read more of the log."""
+        if self._views is None:
+            return
+        try:
+            self._views.refresh({table.name: self._writers[table.name].progress for table in LIVE_TABLES})
+        except BrokerUnavailable as error:
+            logger.warning("%s", error.detail)
+
+    def _write_table(self, table: LakeTable, frame: DataFrame, epoch: int, end: StreamOffset) -> None:
+        held = self._held[table.name]
+        ends = {broker: position for broker, position in end.positions.items() if position > held[broker]}
+        if not ends:
+            return
+        begins = {broker: max(held[broker], self._positions[broker]) for broker in ends}
+        if begins != {broker: held[broker] for broker in ends}:
+            raise LakeOutOfStep(f"table {table.name} holds {held}, and the batch begins at {begins}")
+        if not self._interests[table.name].concerns(begins, end.clock_ms):
+            self._writers[table.name].append(None, ends, epoch)
+            held.update(ends)
+            return
+        if table is MESSAGES:
+            log = _from_positions(frame, begins) if begins != self._positions else frame
+        else:
+            log = self._read(table, begins, ends, end.clock_ms)
+        self._writers[table.name].append(table.rows(log), ends, epoch)
+        held.update(ends)
+        self._interests[table.name].written()
+
+    def _read(self, table: LakeTable, begins: Mapping[str, int], ends: Mapping[str, int], clock_ms: int) -> DataFrame:
+        """The same range of the log again, with just the columns that the table needs."""
+        partitions = [
+            LogPartition(broker, self._clients[broker].address, low, high, clock_ms, {}, {}, log_id=self._logs[broker])
+            for broker in ends
+            for low, high in split(begins[broker], ends[broker], 1)
+        ]
+        return read_range(self._session, partitions, table.log_columns, self._options)
+
+    def _put_compacted(self) -> None:
+        """Brings the tables to disk, then tells each broker what all of them hold. A broker that is away is
+        told next time. Raises `OSError`: then a new run writes again what could not be brought to disk."""
+        prove(self._settings.lake.dir)
+        for broker, client in self._clients.items():
+            quick = LogClient(client.address, _COMPACTED_RETRY_S)
+            try:
+                quick.put_compacted(self._positions[broker])
+            except BrokerUnavailable as error:
+                logger.warning("%s", error.detail)
+            finally:
+                quick.close()
+
+
+def _writer(session: SparkSession, table: LakeTable, lake: Path, logs: Mapping[str, str]) -> DeltaWriter:
+    kind = ScheduledWriter if table is SCHEDULED else DeltaWriter
+    return kind(session, table.path(lake), logs)
+
+
+def _from_positions(frame: DataFrame, begins: Mapping[str, int]) -> DataFrame:
+    lacking = F.lit(False)
+    for broker, begin in begins.items():
+        lacking = lacking | ((F.col("broker") == broker) & (F.col("position") >= begin))
+    return frame.where(lacking)
+
+
+def _new_checkpoint(lake: Path) -> Path:
+    """An empty folder for a run's checkpoint; those of earlier runs are removed."""
+    folder = lake.absolute() / CHECKPOINTS / "lake"
+    shutil.rmtree(folder, ignore_errors=True)
+    checkpoint = folder / uuid.uuid4().hex
+    checkpoint.mkdir(parents=True)
+    return checkpoint
+
+
+def end_of_batch(checkpoint: Path, epoch: int) -> StreamOffset:
+    """The offset that Spark planned the batch to; its begin is the end of the batch before."""
+    lines = (checkpoint / "offsets" / str(epoch)).read_text(encoding="utf-8").splitlines()
+    content: dict[str, Any] = json.loads(lines[-1])
+    return StreamOffset.from_json(content)

@@ -1,0 +1,1 @@
+"""`lakemq jobs`: one process with all queries of some brokers."""

@@ -1,0 +1,157 @@
+"""Which brokers answer, and telling them which jobs are alive: one small request to each, every 2 s."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from threading import Event, Lock, Thread
+from typing import Any, Protocol
+
+from lakemq.jobs.errors import BrokerUnavailable
+from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.source.plan import StreamOffset
+from lakemq.model.errors import LakemqError
+
+BEAT_S = 2.0
+DEAD_S = 10.0
+"""A broker that hasn't answered for so long is left out while others answer."""
+BACK_S = 5.0
+"""One that was away is taken in again when it has answered for so long."""
+_ANSWER_S = 5.0
+
+logger = logging.getLogger(__name__)
+
+
+class Told(Protocol):
+    """A job, as brokers are told of it."""
+
+    @property
+    def reached(self) -> StreamOffset | None:
+        """How far it has read each broker's log; None: it reads none."""
+        ...
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Of which topics; none: of all."""
+        ...
+
+
+class _Broker:
+    """What is known of one: since when it answers, and when it did last; None: it doesn't."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.name: str | None = None
+        self.was_asked = False
+        self.since_s: float | None = None
+        self.last_s: float | None = None
+
+    def answers(self) -> bool:
+        return self.since_s is not None
+
+
+class BrokerWatch:
+    """The brokers of a process with jobs. `start` before anything else; `stop` ends it."""
+
+    def __init__(self, broker_url: str, stop: Event) -> None:
+        self._brokers = {address: _Broker(address) for address in broker_url.split(",")}
+        self._stop = stop
+        self._jobs: dict[str, Told | None] = {}
+        self._lock = Lock()
+        self._began_s = time.monotonic()
+
+    def start(self) -> None:
+        """Begin to ask and to tell."""
+        for broker in self._brokers.values():
+            Thread(target=self._run, args=(broker,), name=f"watch {broker.address}", daemon=True).start()
+
+    @contextmanager
+    def telling(self, name: str, job: Told | None = None) -> Generator[None]:
+        """Meanwhile the brokers are told that the job is alive."""
+        with self._lock:
+            self._jobs[name] = job
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._jobs.pop(name, None)
+
+    @property
+    def answering(self) -> tuple[str, ...]:
+        """The brokers that have answered when they were asked last."""
+        with self._lock:
+            return tuple(each.address for each in self._brokers.values() if each.answers())
+
+    def wait(self) -> tuple[str, ...]:
+        """The brokers that answer, once one does; at first all are waited for a while. None when asked to stop."""
+        while not self._stop.is_set():
+            found = self.answering
+            is_all = len(found) == len(self._brokers)
+            if found and (is_all or time.monotonic() - self._began_s > DEAD_S):
+                return found
+            self._stop.wait(0.1)
+        return ()
+
+    def has_changed(self, addresses: Sequence[str]) -> bool:
+        """Whether a run with these brokers should end, for one with others: one of them is dead while another
+        isn't, or one that was left out is back."""
+        now = time.monotonic()
+        with self._lock:
+            brokers = list(self._brokers.values())
+            away = {each.address for each in brokers if _is_dead(each, now)}
+            back = any(each.address not in addresses and _is_back(each, now) for each in brokers)
+        return back or (bool(away.intersection(addresses)) and len(away) < len(brokers))
+
+    def _run(self, broker: _Broker) -> None:
+        client = LogClient(broker.address, 0, _ANSWER_S)
+        while not self._stop.is_set():
+            try:
+                name = client.put_jobs(self._beats(broker.name))
+            except BrokerUnavailable as error:
+                self._note_silence(broker, error)
+            except (LakemqError, ValueError, KeyError, TypeError) as error:  # it is there, but doesn't understand
+                logger.debug("%s: %s", broker.address, error)
+                self._note_answer(broker, broker.name)
+            else:
+                self._note_answer(broker, name)
+            self._stop.wait(BEAT_S if broker.answers() else BEAT_S / 4)
+        client.close()
+
+    def _beats(self, broker: str | None) -> list[dict[str, Any]]:
+        with self._lock:
+            return [_beat(name, job, broker) for name, job in self._jobs.items()]
+
+    def _note_answer(self, broker: _Broker, name: str | None) -> None:
+        now = time.monotonic()
+        with self._lock:
+            is_back = broker.was_asked and not broker.answers()
+            broker.was_asked, broker.name, broker.last_s = True, name, now
+            broker.since_s = now if broker.since_s is None else broker.since_s
+        if is_back:
+            logger.info("the broker at %s answers", broker.address)
+
+    def _note_silence(self, broker: _Broker, error: LakemqError) -> None:
+        with self._lock:
+            is_news = not broker.was_asked or broker.answers()
+            broker.was_asked, broker.since_s = True, None
+        if is_news:
+            logger.warning("%s; waiting for it", error.detail)
+
+
+def _is_dead(broker: _Broker, now_s: float) -> bool:
+    return not broker.answers() and (broker.last_s is None or now_s - broker.last_s > DEAD_S)
+
+
+def _is_back(broker: _Broker, now_s: float) -> bool:
+    return broker.since_s is not None and now_s - broker.since_s > BACK_S
+
+
+def _beat(name: str, job: Told | None, broker: str | None) -> dict[str, Any]:
+    reached = None if job is None else job.reached
+    position = None if reached is None or broker is None else reached.positions.get(broker)
+    if reached is None or position is None or job is None:
+        return {"name": name}
+    beat: dict[str, Any] = {"name": name, "position": position, "clock_ms": reached.clock_ms}
+    return beat | {"topics": list(job.topics)} if job.topics else beat

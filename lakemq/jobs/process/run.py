@@ -1,0 +1,188 @@
+"""`lakemq jobs`: starts the session, runs the jobs until a signal, and stops them cleanly."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from threading import Event, Lock, Thread
+
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.lake.lock import LakeLock
+from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.maintenance.catalogue import schedules
+from lakemq.jobs.maintenance.meanwhile import lake_query_meanwhile
+from lakemq.jobs.maintenance.runner import Runner
+from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
+from lakemq.jobs.process.broker_watch import BrokerWatch
+from lakemq.jobs.process.keep_running import keep_running, say
+from lakemq.jobs.routing.delay_query import DelayRule
+from lakemq.jobs.routing.query import RoutingQuery, Rule
+from lakemq.jobs.routing.receive_query import ReceiveRule
+from lakemq.jobs.routing.retry_query import RetryRule
+from lakemq.jobs.routing.stream import routing_session
+from lakemq.jobs.routing.transaction_query import CheckRule, TransactionRule
+from lakemq.jobs.session.connect import server_of
+from lakemq.jobs.session.discovery import withdraw
+from lakemq.jobs.session.java import check_java
+from lakemq.jobs.session.session import start_session
+from lakemq.jobs.sql.live import LiveViews
+from lakemq.model.errors import SettingsError
+from lakemq.settings import Settings
+from lakemq.storage.lake.heal import heal
+
+LAKE = "lake"
+MAINTENANCE = "maintenance"
+ROUTING: dict[str, tuple[Rule, ...]] = {
+    "delay": (DelayRule(),),
+    "transaction": (TransactionRule(), CheckRule()),
+    "retry": (RetryRule(), ReceiveRule()),
+}
+JOBS = (LAKE, MAINTENANCE, *ROUTING)
+
+logger = logging.getLogger(__name__)
+
+
+def run_jobs(settings: Settings, broker_url: str, names: list[str]) -> None:
+    """Runs the named jobs, or all, until SIGINT or SIGTERM; `broker_url` may be a list of them.
+
+    A broker that is away is left out until it answers; one at least is waited for. Raises `LakemqError` for
+    an unknown name, for a lake and a log that do not fit together, and when a query keeps failing. To be
+    called once, in the main thread of a process of its own.
+    """
+    unknown = sorted(set(names) - set(JOBS))
+    if unknown:
+        raise SettingsError(f"no job {unknown[0]!r}; there are {', '.join(JOBS)}")
+    chosen = set(names or JOBS)
+    schedules(settings.maintenance)  # what is wrong there is said before anything starts
+    check_java()
+    os.nice(settings.spark.niceness)  # the JVM and its workers inherit it
+    stop = Event()
+    session = _start(settings, chosen, stop)
+    if session is None:
+        return
+    try:
+        turn = Lock()
+        watch = BrokerWatch(broker_url, stop)
+        watch.start()
+        jobs = _routing_jobs(session, settings, watch, chosen, stop, turn)
+        if chosen & {LAKE, MAINTENANCE}:
+            work = partial(_write_lake, session, settings, broker_url, watch, chosen, stop, turn)
+            jobs.append(_Job(LAKE, work, stop))
+        _run_to_end(jobs, stop)
+    finally:
+        session.stop()
+
+
+class _Job:
+    """A thread whose failure stops all jobs."""
+
+    def __init__(self, name: str, work: Callable[[], None], stop: Event) -> None:
+        self._work = work
+        self._stop = stop
+        self.failure: BaseException | None = None
+        self.thread = Thread(target=self._run, name=name, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # noqa: BLE001 (raised again by the main thread)
+            self.failure = error
+        finally:
+            self._stop.set()
+
+
+def _run_to_end(jobs: list[_Job], stop: Event) -> None:
+    for job in jobs:
+        job.thread.start()
+    stop.wait()
+    for job in jobs:
+        job.thread.join()
+    for job in jobs:
+        if job.failure is not None:
+            raise job.failure
+
+
+def _routing_jobs(
+    session: SparkSession, settings: Settings, watch: BrokerWatch, chosen: set[str], stop: Event, turn: Lock
+) -> list[_Job]:
+    rules = [rule for name, rules in ROUTING.items() if name in chosen for rule in rules]
+    if not rules:
+        return []
+    own = routing_session(session)
+
+    def keep(rule: Rule) -> None:
+        # The first batch is one without messages: its code is warm then.
+        new_run = partial(RoutingQuery, own, settings, rule)
+        keep_running(rule.name, new_run, watch, stop, turn, batches_until_ready=1)
+
+    return [_Job(rule.name, partial(keep, rule), stop) for rule in rules]
+
+
+def _write_lake(
+    session: SparkSession,
+    settings: Settings,
+    broker_url: str,
+    watch: BrokerWatch,
+    chosen: set[str],
+    stop: Event,
+    turn: Lock,
+) -> None:
+    """The jobs that write the lake: one process at a time runs them."""
+    lock = LakeLock(session, settings.lake.dir)
+    views = LiveViews(session, settings.lake.dir, broker_url, server_of(session, settings))
+    triggers = schedules(settings.maintenance) if MAINTENANCE in chosen else {}
+    alone = partial(lake_query_meanwhile, session, settings, broker_url)
+    runner = Runner(session, settings, broker_url, views.renew, nullcontext if LAKE in chosen else alone)
+    maintenance = MaintenanceScheduler(runner, settings, triggers)
+    try:
+        if not _locked(lock, settings.lake.dir, stop):
+            return
+        if LAKE not in chosen:
+            heal(settings.lake.dir)
+        maintenance.start()  # who holds the lock also does what other processes ask for
+        with watch.telling(MAINTENANCE) if MAINTENANCE in chosen else nullcontext():
+            if LAKE in chosen:
+                keep_running(LAKE, partial(LakeQuery, session, settings, views=views), watch, stop, turn)
+            else:
+                say("maintenance: ready")
+                stop.wait()
+    finally:
+        maintenance.stop()
+        withdraw(settings.lake.dir)
+        lock.release()
+
+
+def _locked(lock: LakeLock, lake: Path, stop: Event) -> bool:
+    """Waits until no other process writes the lake; False when asked to stop before."""
+    said = False
+    while not lock.acquire():
+        if not said:
+            logger.warning("another process writes the lake in %s; waiting for its end", lake)
+            said = True
+        if stop.wait(1.0):
+            return False
+    return True
+
+
+def _start(settings: Settings, chosen: set[str], stop: Event) -> SparkSession | None:
+    """A session, with signals that set `stop`; None when one came before. A Java that never comes up is not
+    waited for."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        session = start_session(settings, "lakemq jobs", server=bool(chosen & {LAKE, MAINTENANCE}))
+    except KeyboardInterrupt:
+        return None
+    _on_signals(stop)  # Spark has put its own handler for SIGINT there
+    return session
+
+
+def _on_signals(stop: Event) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())

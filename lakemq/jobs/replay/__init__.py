@@ -1,0 +1,1 @@
+"""`lakemq replay`: history is sent again."""

@@ -1,0 +1,177 @@
+"""What a replay sends: the positions of its messages, in batches, written down before the first goes.
+
+So a replay that is killed goes on with the same messages, whatever its condition would find by then:
+`{lake}/_replays/{id}/plan.json`, and the positions beside it as Parquet. What is asked of Spark is text, as
+that means the same in a session of its own and in one over Spark Connect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from lakemq.jobs.errors import InvalidStatement
+from lakemq.jobs.sql.connect_client import complaint
+from lakemq.jobs.tables.tables import MESSAGES
+from lakemq.model.names import SCHEDULE_TOPIC
+
+FOLDER = "_replays"
+BATCH_MESSAGES_MAX = 20_000
+_PLAN = "plan.json"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for: the messages for which `where` is true go to `topic`, for all its groups, or for
+    `group` alone, as retries of messages of `topic`."""
+
+    where: str
+    topic: str
+    group: str | None
+
+    @property
+    def id(self) -> str:
+        """The same for the same."""
+        return hashlib.blake2b(json.dumps(asdict(self)).encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`count` messages of a broker, between two positions, both included; `part` numbers them in the file."""
+
+    broker: str
+    part: int
+    low: int
+    high: int
+    count: int
+
+
+@dataclass
+class Plan:
+    """A replay. `sink`: under which it is committed. `found`: how many messages there are to send, and `sent` how
+    many were, once it is `finished`; what it was to send is forgotten then. The condition isn't kept: it may
+    name whom it is about."""
+
+    wanted: Wanted
+    sink: str
+    batches: list[Batch] = field(default_factory=list[Batch])
+    finished: bool = False
+    sent: int = 0
+    found: int = 0
+
+
+def read_plan(lake: Path, wanted: Wanted) -> Plan | None:
+    """The plan that was made for this, or None."""
+    try:
+        content: dict[str, Any] = json.loads((lake / FOLDER / wanted.id / _PLAN).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    batches = [Batch(**batch) for batch in content["batches"]]
+    return Plan(wanted, content["sink"], batches, content["finished"], content["sent"], content["found"])
+
+
+def write_plan(lake: Path, plan: Plan, *, new: bool = False) -> bool:
+    """Keep the plan, whole. `new`: only if there is none; whether it was kept."""
+    path = lake / FOLDER / plan.wanted.id / _PLAN
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f"{plan.sink}-{secrets.token_hex(4)}.tmp")
+    content: dict[str, Any] = {"sink": plan.sink, "finished": plan.finished, "sent": plan.sent, "found": plan.found}
+    content["batches"] = [asdict(batch) for batch in plan.batches]
+    with scratch.open("w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())  # a plan that a power cut leaves empty would be in the way of the next
+    if not new:
+        scratch.replace(path)
+        return True
+    try:
+        path.hardlink_to(scratch)
+    except FileExistsError:
+        return False
+    finally:
+        scratch.unlink()
+    return True
+
+
+def finish_plan(lake: Path, plan: Plan, sent: int) -> None:
+    """Keep that it was done, and let go of what it was to send."""
+    plan.finished, plan.sent, plan.batches = True, sent, []
+    write_plan(lake, plan)
+    shutil.rmtree(_positions(lake, plan), ignore_errors=True)
+
+
+def forget_plan(lake: Path, wanted: Wanted) -> None:
+    """Let the same be asked for anew."""
+    (lake / FOLDER / wanted.id / _PLAN).unlink(missing_ok=True)
+    shutil.rmtree(lake / FOLDER / wanted.id, ignore_errors=True)
+
+
+def messages_of(session: SparkSession, lake: Path) -> DataFrame:
+    """All messages of the lake, but for the broker's own records: these are no message of anybody's."""
+    messages = session.read.format("delta").load(str(MESSAGES.path(lake.absolute())))
+    return messages.where(f"NOT startswith(topic, 'RMQ_SYS_') AND topic <> '{SCHEDULE_TOPIC}'")
+
+
+def find(session: SparkSession, lake: Path, where: str) -> DataFrame:
+    """Topic, broker, position and store time of the messages for which `where` is true; in it `key` is each
+    of a message's keys. Raises `InvalidStatement`."""
+    keyed = messages_of(session, lake).selectExpr("*", "explode_outer(array_distinct(keys)) AS key")
+    try:
+        found = keyed.where(where).select("topic", "broker", "position", "store_time").distinct()
+        found.schema  # noqa: B018  a Connect session looks at the condition only now
+    except PySparkException as error:
+        raise InvalidStatement(complaint(str(error))) from None
+    return found
+
+
+def make_plan(session: SparkSession, lake: Path, wanted: Wanted, batch_messages: int) -> Plan:
+    """Find the messages, and write down which they are, in the order of their brokers' logs. Who asks for the
+    same at the same time gets the plan that was there first."""
+    plan = Plan(wanted, f"replay-{wanted.id}-{secrets.token_hex(4)}")
+    path = _positions(lake, plan)
+    number = "row_number() OVER (PARTITION BY broker ORDER BY position) - 1"
+    part = f"CAST(({number}) DIV {batch_messages} AS BIGINT) AS part"
+    found = find(session, lake, wanted.where).selectExpr("broker", "position", part)
+    found.write.mode("overwrite").parquet(path)
+    ranges = (
+        session.read.parquet(path)
+        .selectExpr("broker", "part", "position AS low", "position AS high", "1 AS one")
+        .groupBy("broker", "part")
+        .agg({"low": "min", "high": "max", "one": "count"})
+        .selectExpr("broker", "part", "`min(low)`", "`max(high)`", "`count(one)`")
+        .orderBy("broker", "part")
+        .collect()
+    )
+    plan.batches = [Batch(*row) for row in ranges]
+    plan.found = sum(batch.count for batch in plan.batches)
+    while not write_plan(lake, plan, new=True):
+        first = read_plan(lake, wanted)
+        if first is not None:
+            return first
+    return plan
+
+
+def _positions(lake: Path, plan: Plan) -> str:
+    return str((lake / FOLDER / plan.wanted.id / plan.sink).absolute())
+
+
+def rows_of(session: SparkSession, lake: Path, plan: Plan, batch: Batch) -> DataFrame:
+    """A batch's messages as they are sent, in the order of their positions. Those that have been erased, or
+    were let go of since, are lacking."""
+    path = _positions(lake, plan)
+    of_broker = f"broker = '{batch.broker}'"  # a broker's name has letters, digits, _ and - only
+    positions = session.read.parquet(path).where(f"{of_broker} AND part = {batch.part}").select("position")
+    in_range = f"{of_broker} AND position BETWEEN {batch.low} AND {batch.high}"
+    rows = messages_of(session, lake).where(in_range).join(positions.hint("broadcast"), "position", "left_semi")
+    origin = "coalesce(origin_message_id, message_id) AS origin_message_id"
+    columns = ("body", "tag", "keys", "properties", "ordering_key", "born_time")
+    return rows.orderBy("position").selectExpr(*columns, origin)

@@ -1,0 +1,165 @@
+"""The SparkSession of the jobs and of `lakemq sql`: a local Spark with Delta that idles cheaply."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.errors import SparkNotStarted
+from lakemq.jobs.session import class_archive, connect, jars
+from lakemq.jobs.session.java import QUICK, check_java
+from lakemq.jobs.source.data_source import LakemqDataSource
+from lakemq.settings import Settings
+
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_LOG_CONF = Path(__file__).with_name("log4j2.properties").absolute()
+_POOLS = Path(__file__).with_name("fairscheduler.xml").absolute()
+_CUBE_BYTES = str(1024**3)
+_ROW_GROUP_BYTES = str(16 * 1024**2)
+_ROW_GROUP_ROWS = str(128 * 1024)
+_FILE_BYTES = str(256 * 1024**2)
+
+SOCKET_S_MAX = 120
+
+_REMOTE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+"""A process that has a session at a server leaves these to its children, and then Spark wants no other."""
+
+CONF: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.catalogImplementation": "in-memory",
+    # Nothing is kept there, but Spark makes the folder: not in whatever the working folder is.
+    "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "lakemq-warehouse"),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Two cores: a shuffle of more tasks than that is paid for in every small batch.
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # What it compiled for an expression Spark keeps for the next batch, but by default a hundred of these: the queries
+    # of all the tables and their maintenance are more, and compiled the same anew, batch by batch.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    # VACUUM lists a table's folders in so many tasks: by default 10,000, which took minutes a table.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+    # A body is hardly ever there twice: building a dictionary of bodies is work for nothing.
+    "spark.hadoop.parquet.enable.dictionary#body": "false",
+    # The gateway reads what has left the log by row groups, and one after the other: they are small, those
+    # of the narrow tables too, and neighbours in time stay neighbours when a file is made of others.
+    "spark.hadoop.parquet.block.size": _ROW_GROUP_BYTES,
+    "spark.hadoop.parquet.block.row.count.limit": _ROW_GROUP_ROWS,
+    "spark.databricks.io.skipping.mdc.sortWithinFiles": "true",
+    # As numbers: in Spark's own older form they have no statistics, by which to pass over row groups.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Hadoop's own local file system forks a `chmod` for each file that it makes.
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.stateStore.providerClass": (f"{_STREAMING}.state.RocksDBStateStoreProvider"),
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.cleaner.periodicGC.interval": "24h",
+    # Spark searches long texts by regular expressions that go deep: as a query stops, it has
+    # overflowed a thread's stack of the usual megabyte.
+    _JAVA_OPTIONS: f"-Xss4m -Dlog4j2.configurationFile={_LOG_CONF.as_uri()}",
+    # By default 15 s: so long JVM and Python wait for each other when a worker begins or a result is fetched, and on a
+    # machine that is busy enough a query died of it (CANNOT_OPEN_SOCKET).
+    "spark.python.authenticate.socketTimeout": f"{SOCKET_S_MAX}s",
+    # OPTIMIZE must not keep the query that appends from the cores, nor that one the routing.
+    "spark.scheduler.mode": "FAIR",
+    "spark.scheduler.allocation.file": _POOLS.as_uri(),
+    "spark.databricks.delta.optimize.maxThreads": "1",
+    "spark.databricks.delta.optimize.maxFileSize": _FILE_BYTES,
+    # Files in a cluster of that size are not touched again: a pass rewrites a bounded amount.
+    "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold": _CUBE_BYTES,
+    "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize": (_CUBE_BYTES),
+}
+
+LOCAL_CONF: dict[str, str] = {
+    # Driver and executor are one process: a late heartbeat says only that it was held up (a laptop asleep, a busy
+    # machine, SIGSTOP). By default Spark takes its executor for dead after two minutes, drops its blocks, and
+    # queries fail or hang ("Block broadcast_1 does not exist").
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "365d",
+}
+
+
+def start_session(
+    settings: Settings, name: str = "lakemq", *, short_lived: bool = False, server: bool = False
+) -> SparkSession:
+    """A session as `settings.spark` says, with `format("lakemq")` registered.
+
+    `server`: its JVM is a Spark Connect server too, as `settings.sql` says (`connect`).
+    `short_lived`: for a few statements, so compiled once and quickly: the first answer costs half
+    the CPU, long work some more. In one process there is one session: the second call gets the
+    first one's. Raises `JavaNotFound`, `JarsUnavailable`, `SparkNotStarted`.
+    """
+    java = check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for variable in _REMOTE:
+        os.environ.pop(variable, None)
+    builder = SparkSession.Builder().appName(name).master(settings.spark.master)
+    builder = builder.config("spark.driver.memory", settings.spark.driver_memory)
+    conf = CONF | connect.CONF
+    if settings.spark.master.startswith("local"):
+        conf |= LOCAL_CONF
+    if server:
+        conf |= connect.server_conf(settings.sql)
+    conf |= settings.spark.conf
+    if short_lived:
+        conf[_JAVA_OPTIONS] += f" {QUICK}"
+    conf[_JAVA_OPTIONS] += class_archive.java_options(java)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    # PySpark logs each error of a statement too, with the JVM's stack; it is raised all the same.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    with connect.token_in_environment(settings.sql.token if server else ""):
+        session = _start(_with_jars(builder, settings.spark.master))
+    _build_catalog(session)
+    register_source(session)
+    return session
+
+
+def _start(builder: SparkSession.Builder) -> SparkSession:
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise SparkNotStarted("Spark's Java ended before it was up; what it said stands above") from None
+
+
+def _build_catalog(session: SparkSession) -> None:
+    """Spark makes a session's catalog when it is first used, and notes then under which name it finds
+    global temporary views (`connect.LIVE`): by the conf of the active session, and this thread has one.
+    """
+    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    java_session.sessionState().catalog()
+
+
+def register_source(session: SparkSession) -> None:
+    """Makes `format("lakemq")` known to that session, which must be the active one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session.dataSource.register(LakemqDataSource)
+
+
+def _with_jars(builder: SparkSession.Builder, master: str) -> SparkSession.Builder:
+    """The jars of the environment on the class path; they are got where there are none yet."""
+    found = jars.installed() or jars.install(attempts_max=1)
+    if not master.startswith("local"):
+        builder = builder.config("spark.jars", ",".join(map(str, found)))
+    return builder.config("spark.driver.extraClassPath", f"{jars.folder()}/*")

@@ -1,0 +1,1 @@
+"""`writeStream.format("lakemq")`: each batch of a stream is stored once."""

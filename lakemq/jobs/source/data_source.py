@@ -1,0 +1,267 @@
+"""`format("lakemq")`: the log as a stream and as a table, for jobs and users alike.
+
+Every message of the subscription comes exactly once and in the order of its log position (within
+a partition). What the log has lost is an error, and passed over only where `failOnDataLoss` is
+false. docs/lake.md has the options.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from lakemq.jobs.errors import InvalidOption
+from lakemq.jobs.log_client import LogClient, LogEnd
+from lakemq.jobs.sink.options import check_columns, parse_sink_options
+from lakemq.jobs.sink.writer import BatchSink, StreamSink
+from lakemq.jobs.source.bounds import Brokers, begin_of, check_begin, check_log, end_of
+from lakemq.jobs.source.columns import arrow_schema_of, log_columns, schema_of, tick_batch, to_batch
+from lakemq.jobs.source.options import SourceOptions, parse_options
+from lakemq.jobs.source.plan import LogPartition, QueueBounds, StreamOffset, share, split
+from lakemq.jobs.source.wait import EndWatch
+from lakemq.model.errors import PositionGone
+
+logger = logging.getLogger(__name__)
+pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
+_QUEUE_COLUMNS = ("topic", "queue_id", "queue_offset")
+
+
+class LakemqDataSource(DataSource):
+    """The entry point that Spark makes of the options; register it once a session."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "lakemq"
+
+    def schema(self) -> StructType:
+        return schema_of(list(parse_options(self.options).columns))
+
+    def reader(self, schema: StructType) -> LogReader:
+        return LogReader(parse_options(self.options), schema.fieldNames())
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 (Spark's name)
+        return LogStreamReader(parse_options(self.options), schema.fieldNames())
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
+        if overwrite:
+            raise InvalidOption("a topic can't be overwritten: write with mode('append')")
+        check_columns(schema)
+        return BatchSink(parse_sink_options(self.options, streaming=False))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802 (Spark's name)
+        # `overwrite` is outputMode("complete"): each batch has all rows, and each is sent, as to any log.
+        # (Spark itself refuses "update" for every sink in Python.)
+        check_columns(schema)
+        return StreamSink(parse_sink_options(self.options, streaming=True))
+
+
+class LogReader(DataSourceReader):
+    """A batch read: from `startingOffsets` (default earliest) to `endingOffsets` (latest)."""
+
+    def __init__(self, options: SourceOptions, columns: list[str]) -> None:
+        self._options = options
+        self._columns = columns
+
+    def partitions(self) -> list[LogPartition]:
+        brokers = Brokers(self._options)
+        begin = begin_of(self._options, brokers, "earliest")
+        end, ends = end_of(self._options, brokers)
+        planned = plan(brokers, begin, end, self._options.partitions, ends)
+        brokers.close()
+        return planned
+
+    def read(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        return read_partition(partition, self._options, self._columns)
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream: from `startingOffsets` (default latest) on.
+
+    Its offset holds a position by broker and the batch's clock, which is later from batch to batch.
+    While nothing new is in the subscription, the latest offset is the start offset, text for text,
+    and Spark plans no batch. A stream with ticks begins with a batch at once, and plans one with the
+    same positions and a later clock every `tick_ms` while its timer is over.
+    """
+
+    def __init__(self, options: SourceOptions, columns: list[str]) -> None:
+        self._options = options
+        self._columns = columns
+        self._brokers = Brokers(options)
+        self._watch: EndWatch | None = None
+        self._targets: dict[str, int] | None = None
+        self._checked = False
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+        begin = begin_of(self._options, self._brokers, "latest")
+        begin = replace(begin, logs={name: client.end().log_id for name, client in self._brokers.by_name().items()})
+        return (begin if self._options.tick_ms is None else replace(begin, clock_ms=0)).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
+        limit = self._options.messages_per_trigger_max
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
+        self._targets = {name: end.end_position for name, end in self._brokers.ends().items()}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        begin = StreamOffset.from_json(start)
+        self._check_not_ahead(begin)
+        limit_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        rows = share(limit_rows, len(self._brokers.by_name()))
+        found = self._latest(begin, rows)
+        return start if found is None else found.to_json()
+
+    def _latest(self, begin: StreamOffset, rows: int | None) -> StreamOffset | None:
+        """Where the next batch ends; None when there shall be none yet."""
+        options, watch = self._options, self._watching()
+        first = options.tick_ms is not None and begin.clock_ms == 0
+        held = self._targets is None and not first
+        ends = watch.ends(begin.positions, rows, options.wait_ms if held else 0)
+        found = self._advanced(begin, ends)
+        if first or found.positions != begin.positions:
+            return found
+        if options.tick_ms is None or not held or not watch.is_over(found.clock_ms):
+            return None
+        pause_ms = begin.clock_ms + options.tick_ms - found.clock_ms
+        if pause_ms > 0:
+            found = self._advanced(begin, watch.ends_without_timer(begin.positions, rows, pause_ms))
+        ticked = found.clock_ms >= begin.clock_ms + options.tick_ms
+        return found if ticked or found.positions != begin.positions else None
+
+    def _advanced(self, begin: StreamOffset, ends: dict[str, LogEnd]) -> StreamOffset:
+        """`begin` with what these brokers have said; its clock is later in any case."""
+        positions, clock_ms = dict(begin.positions), begin.clock_ms + 1
+        logs = dict(begin.logs)
+        for name, end in ends.items():
+            check_log(name, logs.setdefault(name, end.log_id), end.log_id)
+            position = positions.get(name, end.begin_position)
+            check_begin(end, position, self._options)
+            positions[name] = max(position, self._up_to_target(name, end.end_position))
+            clock_ms = max(clock_ms, end.clock_ms)
+        return StreamOffset(positions, clock_ms, begin.begins, logs)
+
+    def _watching(self) -> EndWatch:
+        if self._watch is None:
+            addresses = {name: client.address for name, client in self._brokers.by_name().items()}
+            self._watch = EndWatch(self._options, addresses)
+        return self._watch
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LogPartition]:
+        begin, until = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        planned = plan(self._brokers, begin, until, self._options.partitions, {})
+        return planned if self._options.tick_ms is None else self._with_tick(planned, begin, until)
+
+    def read(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        return read_partition(partition, self._options, self._columns)
+
+    def stop(self) -> None:
+        self._brokers.close()
+        if self._watch is not None:
+            self._watch.close()
+
+    def _with_tick(self, planned: list[LogPartition], begin: StreamOffset, until: StreamOffset) -> list[LogPartition]:
+        """The same tasks, of which the first also gives the tick: a task of its own would cost."""
+        if not planned:
+            name, client = next(iter(self._brokers.by_name().items()))
+            planned = [LogPartition(name, client.address, 0, 0, until.clock_ms, {}, {}, begin.clock_ms)]
+        return [replace(planned[0], tick=True), *planned[1:]]
+
+    def _up_to_target(self, name: str, position: int) -> int:
+        return position if self._targets is None else min(position, self._targets.get(name, 0))
+
+    def _check_not_ahead(self, begin: StreamOffset) -> None:
+        """Once a run: a log that ends before what was read of it is not the log that was read."""
+        if self._checked:
+            return
+        for name, client in self._brokers.by_name().items():
+            check_log(name, begin.logs.get(name), client.end().log_id)
+            last = client.end_of_log()
+            position = begin.positions.get(name, 0)
+            if position > last:
+                raise PositionGone(f"the stream has read {name} up to {position}, but its log ends at {last}")
+        self._checked = True
+
+
+def plan(
+    brokers: Brokers, begin: StreamOffset, end: StreamOffset, partitions: int, ends: QueueBounds
+) -> list[LogPartition]:
+    """The tasks that read from `begin` to `end`: all brokers, each range in even parts.
+
+    A broker that `begin` does not name is read from its log's begin.
+    """
+    tasks: list[LogPartition] = []
+    for name, client in brokers.by_name().items():
+        if name not in end.positions:
+            continue
+        first = begin.positions.get(name)
+        if first is None:
+            first = client.end().begin_position
+        for low, high in split(first, end.positions[name], partitions):
+            part = LogPartition(name, client.address, low, high, end.clock_ms, begin.begins, ends, begin.clock_ms)
+            tasks.append(replace(part, log_id=end.logs.get(name, "")))
+    return tasks
+
+
+def read_partition(partition: LogPartition, options: SourceOptions, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """The partition's rows, a batch a page; runs in a worker of Spark."""
+    schema = arrow_schema_of(columns)
+    wanted = log_columns(columns)
+    bounded = bool(partition.begins or partition.ends)
+    asked = list(dict.fromkeys([*wanted, *_QUEUE_COLUMNS])) if bounded else wanted
+    position = partition.begin
+    with closing(LogClient(partition.address, options.retry_s)) as client:
+        while position < partition.end:
+            try:
+                page = client.messages(position, partition.end, options.subscription, asked, partition.log_id)
+            except PositionGone:
+                if options.fail_on_data_loss:
+                    raise
+                position = _pass_over(client, position, partition.end)
+                continue
+            table, position = page
+            if bounded:
+                table = _within(table, partition.begins, partition.ends)
+            if table.num_rows:
+                yield to_batch(table, schema, partition.broker, partition.clock_ms, partition.previous_ms)
+    if partition.tick:
+        yield tick_batch(schema, partition.broker, partition.clock_ms)
+
+
+def _pass_over(client: LogClient, position: int, end: int) -> int:
+    """Where to go on: the log begins there by now."""
+    begin = max(min(client.end().begin_position, end), position)
+    logger.warning("%s no longer has positions %d to %d: they are passed over", client.address, position, begin - 1)
+    return begin
+
+
+def _within(table: pa.Table, begins: QueueBounds, ends: QueueBounds) -> pa.Table:
+    """Without the rows of a queue below its begin, and from its end on."""
+    out = [_beyond(table, topic, queue, pc.less, at) for topic, queue, at in _flat(begins)]
+    out += [_beyond(table, topic, queue, pc.greater_equal, at) for topic, queue, at in _flat(ends)]
+    return table.filter(pc.invert(reduce(pc.or_, out))) if out else table
+
+
+def _beyond(table: pa.Table, topic: str, queue: int, compare: Any, at: int) -> Any:
+    of_queue = pc.and_(pc.equal(table["topic"], topic), pc.equal(table["queue_id"], queue))
+    return pc.and_(of_queue, compare(table["queue_offset"], at))
+
+
+def _flat(bounds: QueueBounds) -> Iterator[tuple[str, int, int]]:
+    for topic, queues in bounds.items():
+        for queue, at in queues.items():
+            yield topic, queue, at

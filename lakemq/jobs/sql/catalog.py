@@ -1,0 +1,180 @@
+"""What SQL finds by name: the lake's tables, views over them, and functions.
+
+The catalog is in the JVM's memory and the same in all its sessions. Nothing of it is kept: it is
+made anew from the lake's folder at each start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from lakemq.jobs.session.connect import LIVE
+from lakemq.jobs.tables.schemas import SCHEMAS
+from lakemq.jobs.tables.tables import TABLES
+from lakemq.model.ids import MESSAGE_ID_PATTERN, NONCE_PATTERN
+from lakemq.model.names import DEAD_LETTER_PREFIX, GROUP_TOPIC
+
+TOPICS_TOPIC = "RMQ_SYS_TOPICS"
+
+logger = logging.getLogger(__name__)
+
+_IS_SYSTEM = "({0} = 'SCHEDULE_TOPIC_XXXX' OR startswith({0}, 'RMQ_SYS_') OR startswith({0}, '%'))"
+
+_FUNCTIONS = {
+    "body_text(body BINARY)": ("STRING", "try_validate_utf8(CAST(body AS STRING))"),
+    "body_json(body BINARY)": ("VARIANT", "try_parse_json(try_validate_utf8(CAST(body AS STRING)))"),
+    "has_tag(tag STRING, tags STRING)": (
+        "BOOLEAN",
+        "trim(tags) IN ('', '*') OR (tag IS NOT NULL AND exists(split(tags, '[|][|]'), part -> trim(part) = tag))",
+    ),
+    "is_system(topic STRING)": ("BOOLEAN", _IS_SYSTEM.format("topic")),
+    "position_of(message_id STRING)": (
+        "BIGINT",
+        f"try_cast(regexp_extract(message_id, '^{MESSAGE_ID_PATTERN}$', 3) AS BIGINT)",
+    ),
+    "broker_of(message_id STRING)": (
+        "STRING",
+        f"nullif(regexp_extract(message_id, '^{MESSAGE_ID_PATTERN}$', 1), '')",
+    ),
+    "half_of(transaction_id STRING)": ("STRING", f"regexp_replace(transaction_id, '{NONCE_PATTERN}$', '')"),
+}
+"""Bytes that are no UTF-8, and text that is no JSON or message id, are NULL."""
+
+_TOPICS = f"""
+SELECT broker, change.topic AS topic, max_by(change.queues, position) AS queues,
+  max_by(change.permission, position) AS permission, max_by(change.op, position) = 'delete' AS deleted,
+  {_IS_SYSTEM.format("change.topic")} AS system,
+  min(store_time) AS created_at, max(store_time) AS changed_at
+FROM (SELECT broker, position, store_time,
+    from_json(CAST(body AS STRING), 'op STRING, topic STRING, queues INT, permission STRING') AS change
+  FROM {{messages}} WHERE topic = '{TOPICS_TOPIC}')
+GROUP BY broker, change.topic
+"""  # noqa: S608 (names of our own)
+
+_OFFSETS = f"""
+SELECT group, topic, queue_id, offset, kind, committed_at, broker, position
+FROM (SELECT *, row_number() OVER (PARTITION BY broker, group, topic, queue_id ORDER BY position) AS nth
+  FROM (SELECT *, greatest(greatest_known, 0) > known AS stale, max(life) OVER (PARTITION BY broker, group) AS last_life
+    FROM (SELECT *, max(known) OVER (PARTITION BY broker, group ORDER BY position
+        RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS greatest_known
+      FROM (SELECT *, change.resets - count_if(tag = 'reset') OVER (PARTITION BY broker, group ORDER BY position
+          RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS known
+        FROM (SELECT broker, position, group, tag, tag AS kind, store_time AS committed_at,
+            count_if(tag = 'delete') OVER (PARTITION BY broker, group ORDER BY position
+              RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS life,
+            from_json(CAST(body AS STRING),
+              'offsets MAP<STRING, ARRAY<ARRAY<BIGINT>>>, if_absent BOOLEAN, resets BIGINT') AS change
+          FROM {{messages}} WHERE topic = '{GROUP_TOPIC}' AND tag IN ('offsets', 'reset', 'delete')))))
+  LATERAL VIEW explode(change.offsets) AS topic, pairs
+  LATERAL VIEW explode(pairs) AS pair
+  LATERAL VIEW inline(array(struct(CAST(pair[0] AS INT), pair[1]))) AS queue_id, offset
+  WHERE NOT coalesce(stale, false) AND life = last_life)
+WHERE nth = 1 OR NOT coalesce(change.if_absent, false)
+"""  # noqa: S608
+"""Every commit that counted (docs/groups.md). A commit that knew of fewer resets than one before it,
+resets since then added, is stale; `if_absent` counts where it is the first of its queue. A group that is deleted begins
+anew."""
+
+_DEAD_LETTERS = f"""
+SELECT * FROM {{messages}} WHERE startswith(topic, '{DEAD_LETTER_PREFIX}')
+"""  # noqa: S608
+
+_COLUMNS = {table.name: table.columns for table in TABLES} | {
+    name: {field.name: field.dataType.simpleString() for field in from_arrow_schema(schema)}
+    for name, schema in SCHEMAS.items()
+}
+"""Of each table that a lake has sooner or later."""
+
+VIEWS = {"topics": _TOPICS, "consumer_offsets": _OFFSETS, "dead_letters": _DEAD_LETTERS}
+"""By name; made over `messages`, and over `live.messages` too."""
+
+
+def register_catalog(session: SparkSession, lake: Path) -> None:
+    """Makes the lake's tables known by their folders' names, with the views and functions. A table that the lake will
+    have, and has not yet, is there and empty.
+
+    May be called again, when there are new tables. A table or a view of that name elsewhere is forgotten.
+    All sessions share the catalog, so a client may have put something in the way: what can't be made is
+    a warning.
+    """
+    names = _table_names(lake)
+    for name in names:
+        with _warned(name):
+            _register_table(session, name, lake.absolute() / name)
+    for signature, (kind, expression) in _FUNCTIONS.items():
+        with _warned(signature):
+            session.sql(f"CREATE OR REPLACE FUNCTION {signature} RETURNS {kind} RETURN {expression}")
+    for name in _COLUMNS.keys() - set(names):
+        with _warned(name):
+            _register_empty(session, name)
+    for name, query in VIEWS.items():
+        with _warned(name):
+            session.sql(f"CREATE OR REPLACE VIEW {name} AS {query.format(messages='messages')}")
+
+
+def lacks_tables(session: SparkSession, lake: Path) -> bool:
+    """Whether a table of the lake is not known by its name: it is new, or a client has dropped it."""
+    found = (_find(session, name) for name in _table_names(lake))
+    return any(each is None or each.tableType().name() == "VIEW" for each in found)
+
+
+def _table_names(lake: Path) -> list[str]:
+    return [path.parent.name for path in sorted(lake.absolute().glob("*/_delta_log"))]
+
+
+@contextlib.contextmanager
+def _warned(name: str) -> Generator[None]:
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        logger.warning("can't make %s in Spark's catalog: %s", name, (str(error).splitlines() or ["?"])[0])
+
+
+def register_live_views(session: SparkSession) -> None:
+    """Makes the views over `live.messages`, which must be there; they follow it as it is replaced."""
+    for name, query in VIEWS.items():
+        source = query.format(messages=f"{LIVE}.messages")
+        with _warned(f"{LIVE}.{name}"):
+            session.sql(f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW {name} AS {source}")
+
+
+def _register_table(session: SparkSession, name: str, path: Path) -> None:
+    found = _find(session, name)
+    if found is not None:
+        if found.tableType().name() == "VIEW":
+            session.sql(f"DROP VIEW `{name}`")
+        elif Path(found.location().getPath()) == path:
+            return
+        else:
+            session.sql(f"DROP TABLE `{name}`")
+    session.sql(f"CREATE TABLE `{name}` USING delta LOCATION '{_quoted(path)}'")
+
+
+def _register_empty(session: SparkSession, name: str) -> None:
+    found = _find(session, name)
+    if found is not None and found.tableType().name() == "EXTERNAL":  # of a lake that had it
+        session.sql(f"DROP TABLE `{name}`")
+    nulls = ", ".join(f"CAST(NULL AS {kind}) AS `{column}`" for column, kind in _COLUMNS[name].items())
+    session.sql(f"CREATE OR REPLACE VIEW `{name}` AS SELECT {nulls} WHERE false")
+
+
+def _find(session: SparkSession, name: str) -> Any:
+    """What the catalog has by this name, as it says itself; None for nothing."""
+    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    catalog = java_session.sessionState().catalog()
+    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name)
+    return catalog.getTableMetadata(identifier) if catalog.tableExists(identifier) else None
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("\\", "\\\\").replace("'", "\\'")

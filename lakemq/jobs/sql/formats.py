@@ -1,0 +1,211 @@
+"""How a statement's rows are written for people and for programs."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import islice
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakemq.jobs.sql.connect_client import Result
+
+CELL_CHARACTERS_MAX = 60
+TABLE_ROWS_MAX = 10_000
+"""A table is for people, and its columns are as wide as all rows need: no more are shown."""
+
+_ROW_GROUP_ROWS = 100_000
+_ROW_GROUP_BYTES = 64 * 1024 * 1024
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: bytes are text when they are UTF-8, else base64; times ISO 8601."""
+    if isinstance(value, bytes | bytearray):
+        try:
+            return bytes(value).decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, datetime):
+        return _in_utc(value).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, date | Decimal | timedelta):
+        return str(value)
+    if isinstance(value, dict):
+        pairs = cast("dict[Any, Any]", value).items()
+        return {str(plain(name)): plain(each) for name, each in pairs}
+    if hasattr(value, "asDict"):  # a Row of Spark's, which is a tuple too
+        return {name: plain(each) for name, each in value.asDict().items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in cast("list[Any]", value)]
+    return value
+
+
+def _in_utc(value: datetime) -> datetime:
+    """Spark gives times as local ones, without a zone; Arrow gives them with one."""
+    return value.astimezone(UTC)
+
+
+def rows_of(result: Result) -> Iterator[tuple[Any, ...]]:
+    """The rows, each value as JSON has it; a batch is held at a time."""
+    readers = [_reader(field.type) for field in result.schema]
+    for batch in result.batches:
+        columns = [[read(value) for value in batch.column(at).to_pylist()] for at, read in enumerate(readers)]
+        yield from zip(*columns, strict=True) if columns else ()
+
+
+def _reader(kind: pa.DataType) -> Callable[[Any], Any]:
+    """From what Arrow gives for a value of that type to what JSON has."""
+    read: Callable[[Any], Any] = plain
+    if pa.types.is_map(kind):
+        key, item = _reader(kind.key_type), _reader(kind.item_type)
+        read = lambda pairs: {str(key(name)): item(value) for name, value in pairs}  # noqa: E731
+    elif pa.types.is_list(kind):
+        element = _reader(kind.value_type)
+        read = lambda values: [element(value) for value in values]  # noqa: E731
+    elif pa.types.is_struct(kind) and _is_variant(kind):
+        read = _read_variant
+    elif pa.types.is_struct(kind):
+        fields = {field.name: _reader(field.type) for field in kind}
+        read = lambda row: {name: each(row[name]) for name, each in fields.items()}  # noqa: E731
+    elif pa.types.is_timestamp(kind) and kind.tz is None:
+        read = lambda value: value.isoformat(timespec="milliseconds")  # noqa: E731
+    return lambda value: None if value is None else read(value)
+
+
+def _is_variant(kind: pa.DataType) -> bool:
+    names = [field.name for field in kind]
+    return names == ["value", "metadata"] and bool((kind.field(1).metadata or {}).get(b"variant"))
+
+
+def _read_variant(value: dict[str, bytes]) -> Any:
+    from pyspark.sql.types import VariantVal  # takes half a second: only who asks for a VARIANT waits
+
+    return plain(VariantVal(value["value"], value["metadata"]).toPython())
+
+
+def write_json(result: Result, out: BinaryIO) -> None:
+    """An object a line."""
+    names = _distinct(result.schema.names)
+    for row in rows_of(result):
+        content = dict(zip(names, row, strict=True))
+        out.write(json.dumps(content, ensure_ascii=False).encode() + b"\n")
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The second `a` is `a_2`: an object has each name once."""
+    found: list[str] = []
+    for name in names:
+        nth, distinct = 1, name
+        while distinct in found or (nth > 1 and distinct in names):
+            nth += 1
+            distinct = f"{name}_{nth}"
+        found.append(distinct)
+    return found
+
+
+def write_csv(result: Result, out: BinaryIO) -> None:
+    """A header and a line for each row; lists and maps as JSON, null as nothing."""
+    text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)
+    writer = csv.writer(text)
+    writer.writerow(result.schema.names)
+    for row in rows_of(result):
+        writer.writerow(_cell(value) for value in row)
+    text.detach()
+
+
+def write_table(result: Result, out: BinaryIO) -> None:
+    """Columns under their names; numbers to the right, long cells cut; a bounded number of rows."""
+    names = result.schema.names
+    rows = list(islice(rows_of(result), TABLE_ROWS_MAX + 1))
+    more = len(rows) > TABLE_ROWS_MAX
+    rows = rows[:TABLE_ROWS_MAX]
+    cells = [[_cut(_cell(value)) for value in row] for row in rows]
+    widths = [max([len(name), *(len(row[at]) for row in cells)]) for at, name in enumerate(names)]
+    right = [
+        any(_is_number(row[at]) for row in rows) and all(_is_number(row[at]) or row[at] is None for row in rows)
+        for at in range(len(names))
+    ]
+    lines = [_line(names, widths, right), "  ".join("-" * width for width in widths)]
+    lines += [_line(row, widths, right) for row in cells]
+    end = "row" if len(rows) == 1 else "rows"
+    lines.append(f"(the first {len(rows)} {end}; --format csv has all)" if more else f"({len(rows)} {end})")
+    out.write(("\n".join(lines) + "\n").encode())
+
+
+def write_arrow(result: Result, out: BinaryIO) -> None:
+    """An Arrow IPC stream; times in UTC."""
+    with pa.ipc.new_stream(out, result.schema) as writer:
+        for batch in result.batches:
+            writer.write_batch(batch)
+
+
+def write_parquet(result: Result, out: BinaryIO) -> None:
+    """A Parquet file; a row group is held at a time."""
+    with pq.ParquetWriter(_Forward(out), result.schema, compression="zstd") as writer:
+        held: list[pa.RecordBatch] = []
+        for batch in result.batches:
+            held.append(batch)
+            full = sum(each.num_rows for each in held) >= _ROW_GROUP_ROWS
+            if full or sum(each.nbytes for each in held) >= _ROW_GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(held))
+                held = []
+        if held:
+            writer.write_table(pa.Table.from_batches(held))
+
+
+class _Forward(io.RawIOBase):
+    """Counts what it passes on: a pipe does not say how far it is, and Parquet asks."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out, self._count = out, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._out.write(data)
+        self._count += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._count
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+
+
+def _cut(text: str) -> str:
+    line = text.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    return line if len(line) <= CELL_CHARACTERS_MAX else line[: CELL_CHARACTERS_MAX - 1] + "…"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _line(cells: list[str], widths: list[int], right: list[bool]) -> str:
+    padded = [
+        cell.rjust(width) if to_right else cell.ljust(width)
+        for cell, width, to_right in zip(cells, widths, right, strict=True)
+    ]
+    return "  ".join(padded).rstrip()
+
+
+WRITERS: dict[str, Callable[[Result, BinaryIO], None]] = {
+    "table": write_table,
+    "json": write_json,
+    "csv": write_csv,
+    "arrow": write_arrow,
+    "parquet": write_parquet,
+}

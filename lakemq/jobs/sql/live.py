@@ -1,0 +1,178 @@
+"""The views `live.…`: a table's history and the log's tail in one, without a gap or a duplicate.
+
+A version of a Delta table holds just the log below certain positions, for ever. So a plan of that
+version and of the log from these positions on has each message once, whatever is compacted,
+clustered or committed meanwhile; only how much is read from the log changes, until the plan is
+replaced by one of a newer version. Where the log ends is asked when a query runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lakemq.jobs.errors import BrokerUnavailable
+from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.session.discovery import Server, announce
+from lakemq.jobs.source.columns import schema_of
+from lakemq.jobs.source.data_source import read_partition
+from lakemq.jobs.source.options import SourceOptions
+from lakemq.jobs.source.plan import LogPartition, split
+from lakemq.jobs.sql.catalog import lacks_tables, register_catalog, register_live_views
+from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
+from lakemq.storage.lake.progress import Progress, read_progress
+from lakemq.storage.log.dropped import covers
+
+LIVE_TABLES = (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX)
+
+_PARTITIONS = 4
+_RETRY_S = 5
+_LOOK_RETRY_S = 1.0
+_TO_THE_END = 2**62
+_UNKNOWN = ""
+"""The name of a broker that has not answered yet, so that nothing is known of its log."""
+
+
+class LiveViews:
+    """The catalog and the live views of a session's JVM.
+
+    `brokers`: addresses of gateways, with commas, as jobs are given them. `server`: is announced in
+    the lake's folder once the views are there.
+    """
+
+    def __init__(self, session: SparkSession, lake: Path, brokers: str, server: Server | None = None) -> None:
+        self._server = server
+        self._session = session
+        self._lake = lake
+        self._options = SourceOptions(brokers=tuple(brokers.split(",")), retry_s=_RETRY_S)
+        self._addresses: dict[str, str] = {}
+        self._known: dict[str, tuple[int, int]] = {}
+        self._unreached: list[str] = []
+        self._versions: dict[str, int] = {}
+        self._lock = Lock()
+
+    def register(self) -> None:
+        """Makes the catalog anew, and all views over what the tables hold now.
+
+        Raises `BrokerUnavailable` when no broker answers. While one does not, a query of the views fails: what
+        it has and the tables lack can't be read.
+        """
+        register_catalog(self._session, self._lake)
+        with self._lock:
+            self._versions.clear()
+        self.refresh()
+        self._register_views()
+        if self._server is not None:
+            announce(self._lake, self._server)
+
+    def renew(self) -> None:
+        """Takes in tables that are new, such as those of maintenance, and replaces the views."""
+        register_catalog(self._session, self._lake)
+        self.refresh()
+        self._register_views()
+
+    def refresh(self, progress: Mapping[str, Progress] | None = None) -> None:
+        """Replaces the views of the tables by ones of their present versions.
+
+        `progress`: what a version of each table, by name, holds; None: of all, as the tables say.
+        To be called after each commit, and before files of an older version are deleted. Threads take
+        turns, and a view never goes back to an older version.
+        """
+        with self._lock:
+            if progress is None:
+                there = [table for table in LIVE_TABLES if (table.path(self._lake) / "_delta_log").is_dir()]
+                progress = {table.name: read_progress(table.path(self._lake)) for table in there}
+            ends = self._ends() if progress else {}
+            for table in LIVE_TABLES:
+                found = progress.get(table.name)
+                if found is not None and found.version > self._versions.get(table.name, -1):
+                    self._replace(table, found, ends)
+                    self._versions[table.name] = found.version
+            if lacks_tables(self._session, self._lake):
+                register_catalog(self._session, self._lake)
+            # A client's `.cache()` of a table is every session's, and would stay as it was for ever.
+            self._session.catalog.clearCache()
+
+    def _register_views(self) -> None:
+        if (MESSAGES.path(self._lake) / "_delta_log").is_dir():
+            register_live_views(self._session)
+
+    def _ends(self) -> dict[str, tuple[int, int]]:
+        """Where each broker's log begins and ends now; of one that is away, as it was when it last answered."""
+        away: dict[str, BrokerUnavailable] = {}
+        for address in self._options.brokers:
+            client = LogClient(address, _LOOK_RETRY_S)
+            try:
+                end = client.end()
+            except BrokerUnavailable as error:
+                away[address] = error
+                continue
+            finally:
+                client.close()
+            self._addresses[end.broker] = address
+            self._known[end.broker] = end.begin_position, end.end_position
+        if len(away) == len(self._options.brokers):
+            raise next(iter(away.values()))
+        self._unreached = [address for address in away if address not in self._addresses.values()]
+        return dict(self._known)
+
+    def _replace(self, table: LakeTable, progress: Progress, ends: Mapping[str, tuple[int, int]]) -> None:
+        reader = self._session.read.format("delta").option("versionAsOf", progress.version)
+        history = reader.load(str(table.path(self._lake)))
+        partitions = [
+            LogPartition(broker, self._addresses[broker], low, high, 0, {}, {}, log_id=progress.log_id(broker))
+            for broker, (begin, end) in ends.items()
+            for low, high in _parts(self._tail_begin(broker, progress.held.get(broker, begin), begin), end)
+        ]
+        partitions += [LogPartition(_UNKNOWN, address, 0, 0, 0, {}, {}) for address in self._unreached]
+        tail = table.rows(read_tail(self._session, partitions, table.log_columns, self._options))
+        names = list(table.columns)
+        history.select(*names).unionAll(tail.select(*names)).createOrReplaceGlobalTempView(table.name)
+
+    def _tail_begin(self, broker: str, held: int, begin: int) -> int:
+        """Where the table's rows end, or where the log begins if what is between was dropped. Else it can't be read."""
+        if held >= begin:
+            return held
+        with closing(LogClient(self._addresses[broker], _LOOK_RETRY_S)) as client:
+            return begin if covers(client.dropped(), held, begin) else held
+
+
+def _parts(begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """What is in the log now, in parts, and one for what comes after it."""
+    yield from split(begin, end, _PARTITIONS)[:-1]
+    last = split(begin, end, _PARTITIONS)[-1:] or [(begin, begin)]
+    yield last[0][0], _TO_THE_END
+
+
+def read_tail(
+    session: SparkSession, partitions: Sequence[LogPartition], columns: Sequence[str], options: SourceOptions
+) -> DataFrame:
+    """The rows of `partitions`, each read by a task of its own, as far as the log goes by then.
+
+    Not `format("lakemq")`, whose planning starts a process of Python for each query.
+    """
+    names, tasks = list(columns), list(partitions)
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield from _read_to_end(tasks[index], options, names)
+
+    indexes = session.range(0, len(tasks), 1, len(tasks))
+    return indexes.mapInArrow(read, schema_of(names))
+
+
+def _read_to_end(partition: LogPartition, options: SourceOptions, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    if partition.broker == _UNKNOWN:
+        raise BrokerUnavailable(f"the broker at {partition.address} has not answered since the views were made")
+    client = LogClient(partition.address, options.retry_s)
+    end = client.end().end_position
+    client.close()
+    yield from read_partition(replace(partition, end=min(partition.end, end)), options, columns)

@@ -1,0 +1,97 @@
+"""The table `log_holes`: positions that hold no message any more, erased, lost or dropped, as ranges.
+
+Who was erased is not in it, only where. Written and read without Spark.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from lakemq.jobs.log_client import LogClient, Subscription
+from lakemq.jobs.tables.schemas import HOLES, SCHEMAS
+from lakemq.jobs.tables.table_files import is_table
+from lakemq.storage.disk.clock import SystemClock
+
+ERASED, LOST, DROPPED = "erased", "lost", "dropped"
+
+
+class Hole(NamedTuple):
+    """Positions `first` to `last`, both inclusive."""
+
+    first: int
+    last: int
+
+
+class Holes:
+    """The holes of one broker's log, merged and in order."""
+
+    def __init__(self, holes: Iterable[Hole] = ()) -> None:
+        self._holes: list[Hole] = []
+        for hole in sorted(holes):
+            if self._holes and hole.first <= self._holes[-1].last + 1:
+                last = self._holes.pop()
+                hole = Hole(last.first, max(last.last, hole.last))
+            self._holes.append(hole)
+        self._ends = [hole.last for hole in self._holes]
+
+    def __iter__(self) -> Any:
+        return iter(self._holes)
+
+    def count_between(self, after: int, before: int) -> int:
+        """How many positions p with after < p < before are in a hole."""
+        count, at = 0, bisect_right(self._ends, after)
+        while at < len(self._holes) and self._holes[at].first < before:
+            hole = self._holes[at]
+            count += max(0, min(hole.last, before - 1) - max(hole.first, after + 1) + 1)
+            at += 1
+        return count
+
+
+def ranges_of(positions: Iterable[int]) -> list[Hole]:
+    """Single positions as ranges."""
+    return list(Holes(Hole(position, position) for position in positions))
+
+
+def read_holes(lake: Path, broker: str) -> list[Hole]:
+    """All that is known of this broker's log."""
+    if not is_table(lake / HOLES):
+        return []
+    rows = DeltaTable(str(lake / HOLES)).to_pyarrow_table(filters=[("broker", "=", broker)])
+    return [Hole(row["first_position"], row["last_position"]) for row in rows.to_pylist()]
+
+
+def append_holes(lake: Path, broker: str, holes: Sequence[Hole], kind: str) -> None:
+    """Adds what is not known yet; makes the table where there is none."""
+    known = Holes(read_holes(lake, broker))
+    new = [hole for hole in holes if known.count_between(hole.first - 1, hole.last + 1) <= hole.last - hole.first]
+    if not new:
+        return
+    now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+    rows = [
+        {"broker": broker, "first_position": hole.first, "last_position": hole.last, "kind": kind, "seen_at": now}
+        for hole in new
+    ]
+    write_deltalake(str(lake / HOLES), pa.Table.from_pylist(rows, SCHEMAS[HOLES]), mode="append")
+
+
+def holes_of_log(client: LogClient, begin: int, end: int, log_id: str) -> list[Hole]:
+    """The positions from `begin` on, below `end`, at which the log has no message. Raises `LogReplaced` when it is
+    another log than that one, unless that is empty."""
+    holes: list[Hole] = []
+    due, at = begin, begin
+    while at < end:
+        page, at = client.messages(at, end, Subscription(), ["position"], log_id)
+        for position in page["position"].to_pylist():
+            if position > due:
+                holes.append(Hole(due, position - 1))
+            due = position + 1
+    if due < end:
+        holes.append(Hole(due, end - 1))
+    return holes
