@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.errors import LakemqError
 
 if TYPE_CHECKING:
     import httpx
@@ -44,13 +44,6 @@ class SendFailed(LakemqError):
     def __init__(self, detail: str, failures: Sequence[tuple[Message, LakemqError]] = ()) -> None:
         super().__init__(detail)
         self.failures = tuple(failures)
-
-
-class WrongType(InvalidRequest, TypeError):
-    """What was given is of a type that can't be sent. The detail says what was expected."""
-
-    def __init__(self, expected: str, given: object) -> None:
-        super().__init__(f"{expected}, not {repr(given)[:100]} ({type(given).__name__})")
 
 
 def error_of(response: httpx.Response) -> LakemqError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict, cast
 
-from lakemq.client.errors import WrongType
+from lakemq.client.wrong_type import WrongType
 from lakemq.model import names
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_readable

@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
-from lakemq.client.errors import Closed, Unreachable, WrongType
+from lakemq.client.errors import Closed, Unreachable
 from lakemq.client.transport import Transport, segment
+from lakemq.client.wrong_type import WrongType
 from lakemq.model.environment import BROKER
 from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
 from lakemq.model.message_queue import MessageQueue as MessageQueue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, cast
 
-from lakemq.client.errors import WrongType
+from lakemq.client.wrong_type import WrongType
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_readable
 

@@ -6,15 +6,12 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from lakemq.client.errors import Closed
 from lakemq.client.loop import FORKED
 from lakemq.client.outgoing import Message, MessageFields, SendReceipt
 from lakemq.model.errors import LakemqError
-
-if TYPE_CHECKING:
-    from lakemq.client.produce.untold import Untold
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +34,18 @@ class Batch:
     `columns`: each field that a message of it has, with its values by the message's number.
     """
 
-    __slots__ = ("_callbacks", "_ended", "_forks", "begun_s", "bodies", "columns", "outcome", "size", "topic", "untold")
+    __slots__ = (
+        "_callbacks",
+        "_ended",
+        "_forks",
+        "begun_s",
+        "bodies",
+        "columns",
+        "outcome",
+        "size",
+        "topic",
+        "when_asked",
+    )
 
     def __init__(self, topic: str, begun_s: float) -> None:
         self.topic = topic
@@ -46,7 +54,8 @@ class Batch:
         self.columns: dict[str, dict[int, Any]] = {}
         self.size = 0
         self.outcome: Outcome | None = None
-        self.untold: Untold | None = None
+        self.when_asked: Callable[[int], None] | None = None
+        """Told the number of a message that failed, as its sender asks."""
         self._forks = _forks
         self._ended: threading.Event | None = None
         self._callbacks: list[tuple[Callable[[Any], object], Any]] = []
@@ -103,8 +112,8 @@ class Batch:
         """What became of a message of a batch that has ended, as its sender is told it."""
         assert self.outcome is not None
         result = self.outcome(number)
-        if self.untold is not None and isinstance(result, LakemqError):
-            self.untold.forget(self, number)
+        if self.when_asked is not None and isinstance(result, LakemqError):
+            self.when_asked(number)
         return result
 
     def when_ended(self, callback: Callable[[Any], object], argument: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partial
 
 from lakemq.client.outgoing import Message
 from lakemq.client.produce.batch import MESSAGE_OVERHEAD_BYTES, Batch, Outcome
@@ -28,7 +29,7 @@ class Untold:
     def keep(self, batch: Batch, outcome: Outcome) -> None:
         """Remember what of a batch failed; before the batch ends, as that lets its messages go."""
         with self._lock:
-            batch.untold = self
+            batch.when_asked = partial(self._forget, id(batch))
             for number, body in enumerate(batch.bodies):
                 error = outcome(number)
                 if not isinstance(error, LakemqError):
@@ -43,10 +44,10 @@ class Untold:
                 self._failures[id(batch), number] = batch, message, error
                 self._bytes += size
 
-    def forget(self, batch: Batch, number: int) -> None:
-        """Somebody has asked."""
+    def _forget(self, batch_id: int, number: int) -> None:
+        """Somebody has asked. A batch that has failures here lives, so no other has its id."""
         with self._lock:
-            found = self._failures.pop((id(batch), number), None)
+            found = self._failures.pop((batch_id, number), None)
             if found is not None:
                 self._bytes -= len(found[1].body) + MESSAGE_OVERHEAD_BYTES
 
