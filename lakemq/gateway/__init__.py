@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakemq.gateway.without_pandas import keep_pandas_out
+from lakemq.gateway.process.without_pandas import keep_pandas_out
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 
@@ -15,7 +15,7 @@ def serve(settings: Settings, clock: Clock | None = None) -> None:
     """
     keep_pandas_out()
     # Only now: what the server imports would bring pandas and numpy along.
-    from lakemq.gateway.server import run
+    from lakemq.gateway.process.server import run
 
     run(settings, clock=clock)
 

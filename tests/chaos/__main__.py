@@ -73,7 +73,7 @@ def main() -> int:
         kinds.remove("disk")
     seed: int = random.SystemRandom().randrange(2**31) if arguments.seed is None else arguments.seed
     arguments.keep.mkdir(parents=True, exist_ok=True)
-    with ForkServer("lakemq.gateway.server", "lakemq.testing.clocks") as forks:
+    with ForkServer("lakemq.gateway.process.server", "lakemq.testing.clocks") as forks:
         return _runs(arguments, kinds, seed, forks)
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from lakemq import settings
 from lakemq.gateway import serve
-from lakemq.gateway.receive.acknowledger import EXPIRED, OK, Acknowledger
+from lakemq.gateway.effects.executor import Executor
+from lakemq.gateway.receipts.acknowledger import EXPIRED, OK, Acknowledger
 from lakemq.gateway.routing import deliveries
-from lakemq.gateway.routing.executor import Executor
 from lakemq.gateway.routing.inner_wheel import InnerWheel
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.model.errors import LakemqError

@@ -23,7 +23,7 @@ SEEDS_MAX = 6
 @pytest.fixture(scope="module")
 def forks() -> Iterator[ForkServer]:
     on_fuse = () if why_not() else ("tests.power.file_system",)
-    with ForkServer(MODULE, "lakemq.gateway.server", *on_fuse, **FUSE) as forks:
+    with ForkServer(MODULE, "lakemq.gateway.process.server", *on_fuse, **FUSE) as forks:
         yield forks
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lakemq.gateway.protocol import HEAD_BYTES_MAX
+from lakemq.gateway.process.protocol import HEAD_BYTES_MAX
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http import WAIT_S, Connection, check_problem, connect, is_problem, pull, pull_all, put_topic
 from tests.gateway.routing import wait_until

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from lakemq.gateway.gate import Gate
-from lakemq.gateway.workshop import SMALL_BYTES, Workshop
+from lakemq.gateway.work.gate import Gate
+from lakemq.gateway.work.workshop import SMALL_BYTES, Workshop
 from lakemq.model.errors import Busy
 from lakemq.settings import MIB
 

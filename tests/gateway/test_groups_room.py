@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from lakemq.gateway.broker import Broker
+from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.groups.offsets import QueueOffset
 from lakemq.model.errors import FlowControl
 from lakemq.settings import Groups, Settings, Storage

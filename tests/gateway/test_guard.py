@@ -5,8 +5,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lakemq.gateway.guard import Guard
-from lakemq.gateway.problems import Answer, Headers
+from lakemq.gateway.http.guard import Guard
+from lakemq.gateway.http.problems import Answer, Headers
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Gateway, load
 from lakemq.testing import GatewayProcess

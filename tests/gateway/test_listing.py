@@ -12,10 +12,10 @@ import httpx
 import orjson
 import pytest
 
-from lakemq.gateway import in_slices
-from lakemq.gateway.app import make_app
-from lakemq.gateway.broker import Broker
-from lakemq.gateway.in_slices import all_of, in_order, write
+from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.http import in_slices
+from lakemq.gateway.http.in_slices import all_of, in_order, write
+from lakemq.gateway.process.app import make_app
 from lakemq.settings import Settings, Storage
 
 COUNT = 60

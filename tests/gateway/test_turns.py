@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import httpx
 
-from lakemq.gateway.turns import BEGUN_MAX, TURN_S, Ahead, Turns, Unread
+from lakemq.gateway.http.turns import BEGUN_MAX, TURN_S, Ahead, Turns, Unread
 from lakemq.testing import GatewayProcess
 from tests.gateway.http import Connection, pull_all, put_topic
 

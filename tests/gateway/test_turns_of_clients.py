@@ -13,13 +13,13 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from lakemq.gateway import workshop
-from lakemq.gateway.app import make_app
-from lakemq.gateway.broker import Broker
-from lakemq.gateway.bulk import LARGE_BYTES
+from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.cold.reader import THREADS, ColdReader
-from lakemq.gateway.front import Front
-from lakemq.gateway.workshop import Workshop
+from lakemq.gateway.placement.bulk import LARGE_BYTES
+from lakemq.gateway.process.app import make_app
+from lakemq.gateway.routes.front import Front
+from lakemq.gateway.work import workshop
+from lakemq.gateway.work.workshop import Workshop
 from lakemq.settings import Settings, Storage
 from lakemq.storage.state.topics import Queue
 

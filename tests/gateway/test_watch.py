@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lakemq.gateway.watch import SMALL_BYTES, STALE_S, Phase, Unsent, Uploads, Watch
+from lakemq.gateway.http.watch import SMALL_BYTES, STALE_S, Phase, Unsent, Uploads, Watch
 from lakemq.settings import Gateway
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http import Answer, Connection, check_problem, connect, pull_all, put_topic

@@ -38,7 +38,9 @@ def cut(make: MakeRun, seed: int, cuts: int) -> tuple[Counter[str], list[Finding
     with (
         tempfile.TemporaryDirectory(prefix="lakemq-power-") as folder,
         Recorder() as recorder,
-        ForkServer("lakemq.gateway.server", "lakemq.testing.clocks", "tests.power.file_system", **FUSE) as forks,
+        ForkServer(
+            "lakemq.gateway.process.server", "lakemq.testing.clocks", "tests.power.file_system", **FUSE
+        ) as forks,
     ):
         run = make(Path(folder), recorder, seed, forks)
         findings = run.run(cuts)

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
-from lakemq.gateway.without_pandas import keep_pandas_out
+from lakemq.gateway.process.without_pandas import keep_pandas_out
 
 REQUEST_BYTES_MAX = 65_536
 
@@ -126,7 +126,7 @@ class LazyForks:
     def popen(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
         """Start `[python, "-m", module, …]`."""
         with self._lock:
-            self._server = self._server or ForkServer("lakemq.gateway.server")
+            self._server = self._server or ForkServer("lakemq.gateway.process.server")
         return self._server.popen(command, environment)
 
     def close(self) -> None:

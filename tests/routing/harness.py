@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from lakemq.gateway.asides import Asides, Rows
-from lakemq.gateway.broker import Broker
+from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.produce.asides import Asides, Rows
+from lakemq.gateway.receipts.wanted import Wanted
 from lakemq.gateway.receive.receiver import Given, Receiver
-from lakemq.gateway.receive.wanted import Wanted
 from lakemq.gateway.routing.decisions import Posted
-from lakemq.gateway.run import at_once
+from lakemq.gateway.work.run import at_once
 from lakemq.model import transaction
 from lakemq.model.decide import of_half, of_nack, of_receipt
 from lakemq.model.message import Draft

@@ -14,7 +14,7 @@ from tests.routing.harness import TOPIC, RoutingHarness
 def test_what_was_answered_as_delivered_is_in_the_log_however_large_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakemq.gateway.routing.executor.READ_BYTES_MAX", 10_000)
+    monkeypatch.setattr("lakemq.gateway.effects.executor.READ_BYTES_MAX", 10_000)
     harness = RoutingHarness(tmp_path)
     harness.open(0)
     try:

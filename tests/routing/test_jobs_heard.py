@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lakemq.gateway.jobs import ALIVE_MS, NAMES_MAX, Heartbeat
+from lakemq.gateway.routing.jobs import ALIVE_MS, NAMES_MAX, Heartbeat
 from tests.routing.harness import RoutingHarness
 
 
 def test_who_goes_silent_is_said_once_and_so_is_who_is_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "lakemq.gateway.jobs")
+    caplog.set_level(logging.INFO, "lakemq.gateway.routing.jobs")
     harness = RoutingHarness(tmp_path)
     harness.open(0)
     try:
@@ -31,7 +31,7 @@ def test_who_goes_silent_is_said_once_and_so_is_who_is_back(tmp_path: Path, capl
         harness.clock.jumped_ms = 10 * ALIVE_MS
         harness.decide_overdue()
         assert harness.broker.degraded() == []
-        assert [record.getMessage() for record in caplog.records if record.name == "lakemq.gateway.jobs"] == [
+        assert [record.getMessage() for record in caplog.records if record.name == "lakemq.gateway.routing.jobs"] == [
             "the job delay has not been heard of for 10 s",
             "the job delay is back",
         ]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakemq.gateway.jobs import Heartbeat
 from lakemq.gateway.routing.decisions import Posted
+from lakemq.gateway.routing.jobs import Heartbeat
 from lakemq.gateway.routing.nacks import Nack
 from lakemq.model.decide import Kind
 from lakemq.model.errors import TransactionResolved

@@ -305,7 +305,7 @@ class KillRun:
 
 def run(data_dir: Path, seconds: float, seed: int, rounds_min: int = 3) -> KillRun:
     """Kill and check for about that long, at least so many times."""
-    with ForkServer("lakemq.gateway.server") as forks:
+    with ForkServer("lakemq.gateway.process.server") as forks:
         kill_run = KillRun(data_dir, seed, forks)
         end = time.monotonic() + seconds
         while kill_run.rounds < rounds_min or time.monotonic() < end:

@@ -25,7 +25,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from lakemq.gateway.broker import Broker
+from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.groups.offsets import QueueOffset
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Broker as Name

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lakemq.gateway.bulk import make_bulk
+from lakemq.gateway.placement.bulk import make_bulk
 from lakemq.model.errors import StoreUnwritable
 from lakemq.model.message import Placed
 from lakemq.storage.log.apart import APART_BYTES, Spread

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lakemq.gateway.quarantine import Quarantine
+from lakemq.gateway.upkeep.quarantine import Quarantine
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.settings import Broker as Name
 from lakemq.settings import Idempotency, Lake, Settings, Storage

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute
 
-from lakemq.gateway.answers import to_dicts
 from lakemq.gateway.cold.reader import ColdReader
+from lakemq.gateway.http.answers import to_dicts
 from lakemq.model.errors import Busy, LogDamaged
 from lakemq.storage.lake.cold_rows import ColdSlice, as_slice
 from lakemq.storage.log.commit_log import CommitLog

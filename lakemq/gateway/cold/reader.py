@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from lakemq.gateway.gate import Client, Gate
+from lakemq.gateway.work.gate import Client, Gate
 from lakemq.model.errors import LakeUnreadable
 from lakemq.settings import Settings
 from lakemq.storage.lake.bounds import Between

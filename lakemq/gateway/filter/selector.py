@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakemq.gateway.filter.sql92 import PropertyFilter
 from lakemq.gateway.filter.values import pc
-from lakemq.gateway.slices import Part, stretches
+from lakemq.gateway.work.slices import Part, stretches
 from lakemq.model.errors import InvalidFilter
 
 TAGS_CHARACTERS_MAX = 4_096

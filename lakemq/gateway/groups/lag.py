@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from lakemq.gateway.cold import ColdReader
-from lakemq.gateway.in_slices import in_order
+from lakemq.gateway.http.in_slices import in_order
 from lakemq.model.names import RETRY_PREFIX, is_system, retry_topic
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.reader import Reader

@@ -6,14 +6,14 @@ import asyncio
 from typing import Any
 
 from lakemq.gateway.cold import ColdReader
-from lakemq.gateway.gaps import Gaps
+from lakemq.gateway.gaps.gaps import Gaps
 from lakemq.gateway.groups.differences import differences, subscriptions_of
 from lakemq.gateway.groups.lag import Lags, total
 from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.members import Members, Wait
 from lakemq.gateway.groups.offsets import Offsets
 from lakemq.gateway.groups.records import EnsureTopic, Records
-from lakemq.gateway.in_slices import all_of, in_order
+from lakemq.gateway.http.in_slices import all_of, in_order
 from lakemq.model.errors import GroupInUse, GroupNotFound
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
 from lakemq.settings import Groups as Limits

@@ -8,12 +8,12 @@ from functools import partial
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from lakemq.gateway.broker import Broker
+from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.receipts.records import receipts_batch
+from lakemq.gateway.receipts.wanted import Chosen, Wanted
 from lakemq.gateway.receive.bells import Bell
 from lakemq.gateway.receive.places import Places
-from lakemq.gateway.receive.records import receipts_batch
 from lakemq.gateway.receive.selection import Budget, Selection
-from lakemq.gateway.receive.wanted import Chosen, Wanted
 from lakemq.model.errors import FlowControl, Forbidden, PositionGone
 from lakemq.model.names import RECEIVE_TOPIC
 from lakemq.storage.log.appends import Stored

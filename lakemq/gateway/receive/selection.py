@@ -9,13 +9,13 @@ from typing import NamedTuple
 from pyroaring import BitMap64
 
 from lakemq.gateway.cold import ColdReader
-from lakemq.gateway.gaps import Gap, Gaps
-from lakemq.gateway.holes import offsets_without
+from lakemq.gateway.filter.scan import SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
+from lakemq.gateway.gaps.gaps import Gap, Gaps
+from lakemq.gateway.gaps.holes import offsets_without
+from lakemq.gateway.receipts.wanted import Chosen, Wanted, values
 from lakemq.gateway.receive.backlog import Backlog, Backlogs, Key
-from lakemq.gateway.receive.wanted import Chosen, Wanted, values
-from lakemq.gateway.scan import SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
-from lakemq.gateway.slices import first_of, stretches
-from lakemq.gateway.workshop import Workshop
+from lakemq.gateway.work.slices import first_of, stretches
+from lakemq.gateway.work.workshop import Workshop
 from lakemq.storage.read.reader import Reader, Slice
 from lakemq.storage.state.subscription import NO_QUEUE, Cursor, Order, Subscription
 from lakemq.storage.state.topics import Queue

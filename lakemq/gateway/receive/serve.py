@@ -8,8 +8,11 @@ from typing import Any
 
 import orjson
 
-from lakemq.gateway.answers import to_dicts
-from lakemq.gateway.asgi import (
+from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.filter.scan import LIGHT_BYTES, LIGHT_ROWS, rows_and_bytes
+from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.http.answers import to_dicts
+from lakemq.gateway.http.asgi import (
     Disconnected,
     Receive,
     Scope,
@@ -21,17 +24,14 @@ from lakemq.gateway.asgi import (
     read_body,
     send_answer,
 )
-from lakemq.gateway.asgi import until_gone as until_client_is_gone
-from lakemq.gateway.broker import Broker
-from lakemq.gateway.filter.selector import Selector
-from lakemq.gateway.gate import Client
-from lakemq.gateway.problems import Answer
-from lakemq.gateway.produce import JSON_HEADER
+from lakemq.gateway.http.asgi import until_gone as until_client_is_gone
+from lakemq.gateway.http.problems import Answer
+from lakemq.gateway.produce.produce import JSON_HEADER
+from lakemq.gateway.receipts.wanted import Wanted
 from lakemq.gateway.receive.bodies import AcksBody, InvisibilityBody, ReceiveBody, parse
 from lakemq.gateway.receive.receiver import Given, Receiver
-from lakemq.gateway.receive.wanted import Wanted
-from lakemq.gateway.run import Run, at_once
-from lakemq.gateway.scan import LIGHT_BYTES, LIGHT_ROWS, rows_and_bytes
+from lakemq.gateway.work.gate import Client
+from lakemq.gateway.work.run import Run, at_once
 from lakemq.model.errors import InvalidRequest, InvalidTopic
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, check_group, check_readable, is_system, retry_topic
 from lakemq.storage.read.reader import Slice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakemq.gateway.answers import to_batch
+from lakemq.gateway.http.answers import to_batch
 from lakemq.model.columns import COMPUTED, STORED
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.state.message_ids import MessageIds

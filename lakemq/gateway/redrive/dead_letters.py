@@ -12,9 +12,9 @@ import pyarrow.compute
 from pyroaring import BitMap64
 
 from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.effects.executor import Executor
 from lakemq.gateway.filter import Filter
 from lakemq.gateway.redrive.columns import to_rows
-from lakemq.gateway.routing.executor import Executor
 from lakemq.model.errors import PositionGone
 from lakemq.model.names import dead_letter_topic, retry_topic
 from lakemq.storage.read.reader import QueuePlan, Slice

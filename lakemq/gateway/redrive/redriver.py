@@ -7,13 +7,13 @@ import logging
 from typing import Any
 
 from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.effects.executor import Executor
 from lakemq.gateway.filter import Filter, compile_filter
 from lakemq.gateway.redrive.columns import COLUMNS
 from lakemq.gateway.redrive.dead_letters import find_dead_letters, find_record
 from lakemq.gateway.redrive.progress import Progress
 from lakemq.gateway.redrive.records import Redrive, copies_of, redrive_of
 from lakemq.gateway.redrive.run import Run
-from lakemq.gateway.routing.executor import Executor
 from lakemq.model.errors import (
     Busy,
     FlowControl,

@@ -12,11 +12,11 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.effects.copies import body_bytes, gather, to_batch
+from lakemq.gateway.effects.executor import Executor
 from lakemq.gateway.redrive.dead_letters import find_copies
 from lakemq.gateway.redrive.progress import Progress
 from lakemq.gateway.redrive.records import FAILED, done_row
-from lakemq.gateway.routing.copies import body_bytes, gather, to_batch
-from lakemq.gateway.routing.executor import Executor
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.model.names import REDRIVE_TOPIC, retry_topic
 from lakemq.storage.read.row_reader import FrameRows

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from lakemq.gateway.answers import to_dicts
-from lakemq.gateway.routing.executor import Executor
+from lakemq.gateway.effects.executor import Executor
+from lakemq.gateway.http.answers import to_dicts
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.read.row_reader import FrameRows

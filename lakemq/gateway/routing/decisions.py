@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from lakemq.gateway.receive.run_out import RunOut
+from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor
+from lakemq.gateway.receipts.run_out import RunOut
 from lakemq.gateway.routing.deliveries import Deliveries
-from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor
 from lakemq.gateway.routing.nacks import Nacks
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.model.errors import InvalidRequest, LogReplaced

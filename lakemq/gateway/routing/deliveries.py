@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from pyroaring import BitMap64
 
-from lakemq.gateway.routing.copies import Scheduled, as_delivered, as_moved, body_bytes, gather, to_batch
-from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor
+from lakemq.gateway.effects.copies import Scheduled, as_delivered, as_moved, body_bytes, gather, to_batch
+from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor
 from lakemq.gateway.routing.inner_wheel import InnerWheel
 from lakemq.model.errors import LakemqError
 from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC

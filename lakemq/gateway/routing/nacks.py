@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lakemq.gateway.receive.acknowledger import EXPIRED, OK, Acknowledger
-from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor, origin_of
+from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
+from lakemq.gateway.receipts.acknowledger import EXPIRED, OK, Acknowledger
 from lakemq.model.decide import of_nack
 from lakemq.model.errors import FlowControl, InvalidRequest, LogDamaged, MessageNotFound
 from lakemq.model.names import (

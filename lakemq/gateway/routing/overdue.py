@@ -12,8 +12,8 @@ from collections.abc import Callable
 from itertools import islice, takewhile
 from typing import Any
 
+from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor
 from lakemq.gateway.routing.deliveries import Deliveries
-from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor
 from lakemq.gateway.routing.nacks import Nacks
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.model.decide import Kind, of_half

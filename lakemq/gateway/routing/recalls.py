@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakemq.gateway.routing.executor import Executor
+from lakemq.gateway.effects.executor import Executor
 from lakemq.model.errors import AlreadyDelivered, InvalidRequest, MessageNotFound
 from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC
 from lakemq.storage.segment.rows import make_row, value_of

@@ -8,13 +8,13 @@ from typing import Any
 
 from pyroaring import BitMap64
 
-from lakemq.gateway.jobs import Jobs
-from lakemq.gateway.receive.acknowledger import Acknowledger
-from lakemq.gateway.receive.run_out import RunOut
+from lakemq.gateway.effects.executor import AT_ONCE_MAX, EnsureTopic, Executor
+from lakemq.gateway.receipts.acknowledger import Acknowledger
+from lakemq.gateway.receipts.run_out import RunOut
 from lakemq.gateway.routing.checks import Checks, Wait
 from lakemq.gateway.routing.decisions import Decisions
 from lakemq.gateway.routing.deliveries import Deliveries
-from lakemq.gateway.routing.executor import AT_ONCE_MAX, EnsureTopic, Executor
+from lakemq.gateway.routing.jobs import Jobs
 from lakemq.gateway.routing.nacks import Nacks
 from lakemq.gateway.routing.overdue import Overdue
 from lakemq.gateway.routing.recalls import Recalls

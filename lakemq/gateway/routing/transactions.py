@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from lakemq.gateway.routing.executor import AT_ONCE_MAX, Executor, origin_of
+from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
 from lakemq.model.errors import (
     FlowControl,
     InvalidRequest,

@@ -15,9 +15,9 @@ from crc32c import crc32c
 
 from lakemq.gateway.decode import Limits
 from lakemq.gateway.decode.arrow_form import decode_arrow
-from lakemq.gateway.run import Run, at_once
 from lakemq.gateway.sinks.placing import Target, check_part, check_queues, done_body, place_part, with_record
 from lakemq.gateway.sinks.staging import BadPart, Part, Staging, pack
+from lakemq.gateway.work.run import Run, at_once
 from lakemq.model.columns import SINK
 from lakemq.model.errors import (
     FlowControl,

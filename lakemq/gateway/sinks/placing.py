@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.gateway.decode import ArrowRows
-from lakemq.gateway.placement import Batch, later_rows, place_aside, place_batch
+from lakemq.gateway.placement.placement import Batch, later_rows, place_aside, place_batch
 from lakemq.gateway.sinks.staging import Part
 from lakemq.model.columns import STORED_NAMES, stored_schema
 from lakemq.model.errors import InvalidArrow, InvalidRequest, QueueNotFound

@@ -320,5 +320,5 @@ def test_an_empty_batch_has_no_matches() -> None:
 
 
 def test_the_parser_is_imported_with_the_first_filter_and_not_before() -> None:
-    script = "import sys, lakemq.gateway.app; assert 'sqlglot' not in sys.modules"
+    script = "import sys, lakemq.gateway.process.app; assert 'sqlglot' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

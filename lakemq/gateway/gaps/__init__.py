@@ -1,0 +1,1 @@
+"""What is gone for good: it is counted, and readers are told."""

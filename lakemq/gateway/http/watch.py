@@ -1,0 +1,235 @@
+"""What connections may hold, and for how long: looked at for all of them together, now and then.
+
+A client that is slow, stalled or silent costs memory, a descriptor and a place. Its connection is closed when it
+takes too long, and earlier when what such clients hold together is too much: the slowest goes first, so that
+they never take the room of those who are not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import Protocol
+
+from lakemq.gateway.work.gate import Client
+from lakemq.settings import Gateway
+
+STEP = 500
+"""Connections that are looked at in one turn of the loop."""
+SMALL_BYTES = 64 * 1024
+"""A body that has brought no more finds room when larger ones don't any more."""
+STALE_S = 1.0
+"""A body that hasn't gone on for so long gives way to others."""
+
+
+class Phase(IntEnum):
+    """What a connection is at: between requests, within a head, within a body, or with a whole request that is
+    being answered."""
+
+    IDLE = 0
+    HEAD = 1
+    BODY = 2
+    SERVED = 3
+
+
+class Watched(Protocol):
+    """A connection, as far as it is watched. The fields `seen_…` are the watch's own."""
+
+    seen: tuple[int, Phase]
+    seen_s: float
+    seen_bytes: int
+    unsent_s: float
+    unsent_bytes: int
+
+    @property
+    def client_address(self) -> Client:
+        """Whose it is."""
+        ...
+
+    @property
+    def at(self) -> tuple[int, Phase]:
+        """Which request it is at, and what of it."""
+        ...
+
+    @property
+    def received_bytes(self) -> int:
+        """All that has come in."""
+        ...
+
+    @property
+    def held_up(self) -> bool:
+        """Whether it is us who don't read on."""
+        ...
+
+    def unsent(self) -> int:
+        """Bytes of answers that the client has not taken yet."""
+        ...
+
+    def close_idle(self) -> None:
+        """Close it, as nothing is asked on it."""
+        ...
+
+    def time_out(self, detail: str) -> None:
+        """Refuse the request that doesn't come, and close it."""
+        ...
+
+    def cut(self) -> None:
+        """Close it at once, with what is unsent."""
+        ...
+
+
+class Unsent:
+    """Answers that clients have not taken yet. When they are too many bytes, the one that was begun first is cut:
+    who reads what he asked for has done so long before."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = 0
+        self._of: OrderedDict[Watched, int] = OrderedDict()
+
+    def add(self, connection: Watched, size: int) -> None:
+        """So many bytes of this connection's are unsent now."""
+        self.remove(connection)
+        self._of[connection] = size
+        self.bytes += size
+        while self.bytes > self.bytes_max and len(self._of) > 1:
+            slowest = next(iter(self._of))
+            self.remove(slowest)
+            slowest.cut()
+
+    def remove(self, connection: Watched) -> None:
+        """None of this connection's are, any more."""
+        self.bytes -= self._of.pop(connection, 0)
+
+
+class _OfClient:
+    """The bodies of one client that are on their way: how many bytes of each, and when it went on last, the one
+    that hasn't for longest first."""
+
+    __slots__ = ("bodies", "bytes")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.bodies: OrderedDict[Watched, tuple[int, float]] = OrderedDict()
+
+
+class Uploads:
+    """Bodies that have begun to come and are not whole yet. When they are too many bytes, one that doesn't go on
+    is given up for the others; when all do, the newcomer is. So it is among those of one client, who has his share."""
+
+    def __init__(self, bytes_max: int, each_bytes_max: int, share: float, clock: Callable[[], float]) -> None:
+        """`each_bytes_max`: more of one body is never kept. `share`: of all the bytes, for one client."""
+        self.bytes_max = bytes_max
+        self._each_bytes_max = each_bytes_max
+        self._share = share
+        self.bytes = 0
+        self._clock = clock
+        self._clients: dict[Client, _OfClient] = {}
+        self._stalest: OrderedDict[Watched, None] = OrderedDict()
+
+    def add(self, connection: Watched, size: int) -> bool:
+        """So many bytes more have come; False when there is no room for them."""
+        now, client = self._clock(), connection.client_address
+        of_client = self._clients.get(client)
+        if of_client is None:
+            of_client = self._clients[client] = _OfClient()
+        held, _ = of_client.bodies.pop(connection, (0, 0.0))
+        size = min(size, self._each_bytes_max - held)
+        of_client.bodies[connection] = (held + size, now)
+        of_client.bytes += size
+        self.bytes += size
+        self._stalest[connection] = None
+        self._stalest.move_to_end(connection)
+        most = self.bytes_max if held + size > SMALL_BYTES else self.bytes_max * 5 // 4
+        each_most = int(most * self._share)
+        while of_client.bytes > each_most and len(of_client.bodies) > 1:
+            if not self._give_way(next(iter(of_client.bodies)), connection, now):
+                return False
+        while self.bytes > most:
+            if not self._give_way(next(iter(self._stalest)), connection, now):
+                return False
+        return True
+
+    def _give_way(self, stalest: Watched, connection: Watched, now: float) -> bool:
+        """Make room: by giving up the one that hasn't gone on for longest, or else, and then False, the newcomer."""
+        if stalest is connection or now - self._clients[stalest.client_address].bodies[stalest][1] < STALE_S:
+            self.remove(connection)
+            return False
+        self.remove(stalest)
+        stalest.time_out("the body did not go on, and others need the room")
+        return True
+
+    def remove(self, connection: Watched) -> None:
+        """It is whole, or will never be."""
+        client = connection.client_address
+        of_client = self._clients.get(client)
+        if of_client is None or connection not in of_client.bodies:
+            return
+        size, _ = of_client.bodies.pop(connection)
+        del self._stalest[connection]
+        of_client.bytes -= size
+        self.bytes -= size
+        if not of_client.bodies:
+            del self._clients[client]
+
+
+class Watch:
+    """The limits of time, held for the connections of one gateway."""
+
+    def __init__(self, limits: Gateway, connections: Iterable[Watched]) -> None:
+        """`connections`: those that there are, whenever it is asked."""
+        self._connections = connections
+        self._head_s = limits.head_ms_max / 1000
+        self._idle_s = limits.idle_ms_max / 1000
+        self._stall_s = limits.stall_ms_max / 1000
+        self._bytes_min = limits.stall_bytes_min
+        shortest = min(self._head_s, self._idle_s, self._stall_s)
+        self._pause_s = min(max(shortest / 4, 0.02), 1.0)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Watch, until `stop`."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        """Watch no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._pause_s)
+            connections = list(self._connections)
+            for begin in range(0, len(connections), STEP):
+                for connection in connections[begin : begin + STEP]:
+                    self.look(connection, loop.time())
+                await asyncio.sleep(0)
+
+    def look(self, connection: Watched, now_s: float) -> None:
+        """Close the connection if it has taken too long."""
+        self._look_at_answer(connection, now_s)
+        at = connection.at
+        if at != connection.seen:
+            connection.seen, connection.seen_s, connection.seen_bytes = at, now_s, connection.received_bytes
+            return
+        phase, taken_s = at[1], now_s - connection.seen_s
+        if phase is Phase.IDLE and taken_s >= self._idle_s:
+            connection.close_idle()
+        elif phase is Phase.HEAD and taken_s >= self._head_s:
+            connection.time_out(f"the request's head took more than {self._head_s:g} s")
+        elif phase is Phase.BODY and taken_s >= self._stall_s:
+            if not connection.held_up and connection.received_bytes - connection.seen_bytes < self._bytes_min:
+                connection.time_out(f"less than {self._bytes_min} bytes of the body came in {self._stall_s:g} s")
+            connection.seen_s, connection.seen_bytes = now_s, connection.received_bytes
+
+    def _look_at_answer(self, connection: Watched, now_s: float) -> None:
+        left = connection.unsent()
+        if not left or not connection.unsent_bytes or left > connection.unsent_bytes:
+            connection.unsent_s, connection.unsent_bytes = now_s, left
+        elif now_s - connection.unsent_s >= self._stall_s:
+            if connection.unsent_bytes - left < self._bytes_min:
+                connection.cut()
+            connection.unsent_s, connection.unsent_bytes = now_s, left

@@ -1,0 +1,1 @@
+"""Into which queue a message goes."""

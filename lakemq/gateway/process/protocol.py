@@ -1,0 +1,451 @@
+"""The HTTP connection: uvicorn's protocol, with everything it reads bounded and every error a problem."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from lakemq.gateway.broker.counters import Counters
+from lakemq.gateway.http.asgi import App, Receive, Scope, Send, send_answer
+from lakemq.gateway.http.guard import Guard
+from lakemq.gateway.http.problems import Answer, make_problem, to_bytes
+from lakemq.gateway.http.turns import Ahead, Turns, Unread
+from lakemq.gateway.http.watch import Phase, Unsent, Uploads
+from lakemq.gateway.process.quick import Quick, Wanted
+from lakemq.gateway.process.quick_cycle import QuickCycle, Repeated
+from lakemq.settings import Gateway
+
+_IDLE, _HEAD, _BODY, _SERVED = Phase  # a member of an enum is looked up slowly, and each request needs three
+HEAD_BYTES_MAX = 64 * 1024
+"""Of a request line and its headers, of a chunk's extensions, of trailers: what is no body."""
+PIECE_BYTES = 2 * 1024
+"""So much that comes at once is parsed as it is. More is parsed request by request, since it may be many."""
+_NEARLY_ALL = HEAD_BYTES_MAX - PIECE_BYTES
+AHEAD_BYTES_MAX = 64 * 1024 * 1024
+"""Of requests that were sent ahead, all together."""
+PARSED_BYTES = 4 * 1024
+"""About what a request takes that was parsed and waits for its turn."""
+_TOO_MANY_BYTES = "the bodies on their way, or this client's of them (gateway.client_share), are too many bytes"
+_TOO_LONG = f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes"
+
+
+def _refuse(answer: Answer) -> App:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send_answer(send, answer)
+
+    return app
+
+
+def _too_many(whose: str) -> Answer:
+    return make_problem("busy", f"{whose} as many connections as it may", [(b"connection", b"close")])
+
+
+class _Flow(FlowControl):
+    """Doesn't read on while there is something to do that came ahead of its turn."""
+
+    full = False
+
+    def resume_reading(self) -> None:
+        if not self.full:
+            super().resume_reading()
+
+
+class Connection(HttpToolsProtocol):
+    """One connection. `make_connection_class` says how many there may be."""
+
+    rules: ConnectionRules
+    quick: Quick
+    guard: Guard
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._bytes_since_body = 0
+        self._begun = False
+        self._upgrading = False
+        self._running: Any = None
+        self._held: list[bytes] | None = None
+        self._came: bytes | None = None
+        self._whole = False
+        self._repeated: Repeated | None = None
+        self._refused = False
+        self._number = 0
+        self._phase = _IDLE
+        self._uploading = False
+        self._unread = Unread()
+        self._body_bytes = 0
+        self.received_bytes = 0
+        self.seen: tuple[int, Phase] = (0, _IDLE)
+        self.seen_s = self.unsent_s = self.loop.time()
+        self.seen_bytes = self.unsent_bytes = 0
+
+    # Life ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.flow = self._flow = _Flow(transport)
+        rules, peer = self.rules, self.client_address
+        rules.of_client[peer] = count = rules.of_client.get(peer, 0) + 1
+        if len(self.connections) > rules.connections_max:
+            self._refuse_all(_too_many("the gateway has"))
+        elif count > rules.connections_per_client_max:
+            self._refuse_all(_too_many("this client has"))
+
+    @property
+    def client_address(self) -> str | None:
+        return self.client[0] if self.client else None
+
+    def _refuse_all(self, answer: Answer) -> None:
+        self._refused = True
+        self.app = _refuse(answer)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def data_received(self, data: bytes) -> None:
+        self.received_bytes += len(data)
+        if len(data) > PIECE_BYTES or self._unread or self._bytes_since_body > _NEARLY_ALL:
+            self._unread.add(data)
+            self._read_on()
+            return
+        repeated = self._repeated
+        if repeated is not None and len(data) == repeated.bytes and self._serve_again(data, repeated):
+            return
+        self._came = data if self._is_between else None
+        self._parse(data)
+        self._came = None
+        if self._held is not None:  # the rest of the body is still to come
+            self._go_the_long_way()
+        if self.pipeline:
+            self._wait_for_turn()
+
+    @property
+    def _is_between(self) -> bool:
+        """Whether what comes next begins a request, after others, and none is being served."""
+        cycle = self.cycle
+        return self._whole and bool(cycle) and cycle.response_complete and not self.pipeline
+
+    def _serve_again(self, data: bytes, repeated: Repeated) -> bool:
+        """Serve the request when its head is that of the last quick one; False when it has to be parsed."""
+        head, _, wanted = repeated
+        if not data.startswith(head) or not self._is_between or self.flow.write_paused:
+            return False
+        if not self._serve_quickly(wanted, data[len(head) :]):
+            return False
+        self._number += 1
+        return True
+
+    def _serve_quickly(self, wanted: Wanted, body: bytes) -> bool:
+        """Serve the request without ASGI; False when it has to go the long way."""
+        cycle = QuickCycle(self)
+        if not self.quick.serve(cycle, wanted, body):
+            return False
+        self._begun = True
+        self.cycle = cycle  # pyright: ignore[reportAttributeAccessIssue]  pipelined requests wait for it
+        self._running = cycle
+        return True
+
+    def _remember(self, wanted: Wanted, body: bytes) -> None:
+        """The quick request that was just served came as `_came`. Its head is remembered if nothing else did."""
+        came = self._came
+        if came is None:
+            return
+        size = came.find(b"\r\n\r\n") + 4
+        self._repeated = Repeated(came[:size], len(came), wanted) if size + len(body) == len(came) else None
+
+    def _read_on(self) -> None:
+        """Take in what has come, up to the first whole request: what follows is ahead of its turn."""
+        if self._flow.full:
+            self._flow.full = False
+            self.flow.resume_reading()
+        while self._unread and not self.transport.is_closing():
+            within = self._phase is _BODY or self._phase is _HEAD
+            if not within and self.cycle and not self.cycle.response_complete:
+                break
+            self._parse(self._unread.take(self._next_piece()))
+        if self._held is not None and not self._unread:
+            self._go_the_long_way()
+        self._wait_for_turn()
+
+    def _next_piece(self) -> int:
+        """How much of what came is a head, or is left of a body: more may be any number of requests."""
+        if self._phase is not _BODY:
+            room = HEAD_BYTES_MAX - self._bytes_since_body if self._phase is _HEAD else HEAD_BYTES_MAX
+            # A head that may be taken ends where a piece does: so what is counted is the head, and nothing after it.
+            return self._unread.head_bytes(room) or (min(room, PIECE_BYTES) if room > 0 else PIECE_BYTES)
+        for name, value in self.headers:
+            if name == b"content-length":  # the parser has found it to be a number
+                return max(int(value) - self._body_bytes, 1)
+        return PIECE_BYTES
+
+    def _wait_for_turn(self) -> None:
+        """Read no more while there are requests that wait for others' answers."""
+        if self.transport.is_closing():
+            return
+        size = len(self._unread) + len(self.pipeline) * PARSED_BYTES
+        self._flow.full = size > 0
+        if size:
+            self.flow.pause_reading()
+        self.rules.ahead.set(self, size)
+
+    def go_on(self) -> None:
+        """Begin the next request that was sent ahead, or take it in."""
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            self._wait_for_turn()
+        else:
+            self._read_on()
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        self._bytes_since_body += len(data)
+        if self._phase is not _BODY:
+            self._phase = _HEAD
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            self.send_400_response("this is no HTTP/1.1 request")
+            return
+        if self._bytes_since_body > HEAD_BYTES_MAX and not self.transport.is_closing():
+            self.send_400_response(_TOO_LONG)
+
+    def _feed(self, data: bytes | memoryview) -> None:
+        while data:  # an empty feed would mean the end of the stream
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # The parser would take nothing any more, and it has passed over the request's body.
+                head = self._head_without_upgrade() if self._upgrading else b""
+                data = head + data[upgrade.args[0] :]
+                self._upgrading = False
+                self.parser = httptools.HttpRequestParser(self)
+            else:
+                return
+
+    def _head_without_upgrade(self) -> bytes:
+        """The request as it would be without its wish for another protocol: none is spoken here."""
+        version = self.parser.get_http_version().encode()
+        lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + version]
+        lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
+    def on_message_begin(self) -> None:
+        self._whole = False
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+
+    def on_headers_complete(self) -> None:
+        is_too_long = self._bytes_since_body > HEAD_BYTES_MAX
+        self._bytes_since_body = self._body_bytes = 0
+        self._number += 1
+        self._phase = _BODY
+        parser = self.parser
+        if parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
+            self._upgrading = True
+            return
+        method, version = parser.get_method(), parser.get_http_version()
+        problem = self.guard.problem(method, self.url, self.headers, version != "1.0", self.server)
+        if problem is not None:
+            self._refuse_one(problem)
+        elif is_too_long:
+            self._refuse_one(make_problem("invalid_request", _TOO_LONG, [(b"connection", b"close")]))
+        elif method == b"POST" and version == "1.1" and self._may_be_quick():
+            self._held = []
+        else:
+            self._begin_asgi()
+
+    def _begin_asgi(self) -> None:
+        """Give the request to the application. Only now is there a scope: making one takes as long as half of
+        what a quick request needs."""
+        head = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.headers, self.expect_100_continue = head
+        self.scope["headers"] = self.headers
+        super().on_headers_complete()
+        self._begun = True
+
+    def _refuse_one(self, problem: Answer) -> None:
+        """Answer this request with a problem, whatever its body is, when it is its turn."""
+        app, self.app = self.app, _refuse(problem)  # pyright: ignore[reportAttributeAccessIssue]
+        try:
+            self._begin_asgi()
+        finally:
+            self.app = app
+
+    def _may_be_quick(self) -> bool:
+        cycle = self.cycle
+        return (
+            (not cycle or cycle.response_complete)
+            and self.parser.should_keep_alive()
+            and not self.flow.write_paused
+            and not self.expect_100_continue
+            and not self._refused
+        )
+
+    def _go_the_long_way(self) -> None:
+        """Give the request that was held back to the application."""
+        held, self._held = self._held, None
+        self._begin_asgi()
+        for piece in held or ():
+            self._take(piece)
+
+    def on_message_complete(self) -> None:
+        self._whole = True
+        self._phase = _SERVED
+        held = self._held
+        if held is not None:
+            body = held[0] if len(held) == 1 else b"".join(held)
+            wanted = self.quick.look(self.url, self.headers)
+            if wanted is not None and self._serve_quickly(wanted, body):
+                self._held = None
+                self._remember(wanted, body)
+                return
+            self._go_the_long_way()
+        if not self._upgrading:
+            self._end_upload()
+            super().on_message_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._bytes_since_body = 0
+        self._body_bytes += len(body)
+        if self._held is not None:
+            self._held.append(body)
+        else:
+            self._take(body)
+
+    def _take(self, body: bytes) -> None:
+        if self._whole or self._upgrading or self.cycle.response_complete:  # what is whole is not on its way any more
+            super().on_body(body)
+            return
+        self._uploading = True
+        if self.rules.uploads.add(self, len(body)):
+            super().on_body(body)
+        else:
+            self._give_up("busy", _TOO_MANY_BYTES)
+
+    def on_response_complete(self) -> None:
+        """Go on with what has come meanwhile. How long a connection may be idle is the watch's matter."""
+        self.server_state.total_requests += 1
+        self._end_upload()
+        if self.transport.is_closing():
+            return
+        if self.pipeline or self._unread:
+            self.rules.turns.add(self)
+        else:
+            self.flow.resume_reading()
+
+    def _end_upload(self) -> None:
+        if self._uploading:
+            self._uploading = False
+            self.rules.uploads.remove(self)
+
+    def send_400_response(self, msg: str) -> None:
+        cycle = self.cycle
+        if self._begun and not cycle.response_complete and (cycle.response_started or not cycle.more_body):
+            # The bad bytes follow a request that is still being answered: this answer is the last.
+            cycle.keep_alive = False
+            return
+        if not self.pipeline:
+            self.transport.write(to_bytes(make_problem("invalid_request", msg), close=True))
+        self.transport.close()
+        self._leave()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        rules, peer = self.rules, self.client_address
+        rules.unsent.remove(self)
+        self._end_upload()
+        rules.ahead.set(self, 0)
+        rules.turns.remove(self)
+        self._unread = Unread()
+        rules.of_client[peer] -= 1
+        if not rules.of_client[peer]:
+            del rules.of_client[peer]
+        self._leave()
+
+    # As it is watched ------------------------------------------------------------------------
+
+    @property
+    def at(self) -> tuple[int, Phase]:
+        phase = self._phase
+        if phase is _SERVED and not self.pipeline and (not self.cycle or self.cycle.response_complete):
+            phase = _IDLE
+        return self._number, phase
+
+    @property
+    def held_up(self) -> bool:
+        return self.flow.read_paused
+
+    def unsent(self) -> int:
+        return self.transport.get_write_buffer_size() if self.flow.write_paused else 0
+
+    def close_idle(self) -> None:
+        self.transport.close()
+
+    def time_out(self, detail: str) -> None:
+        self._give_up("request_too_slow", detail)
+
+    def cut(self) -> None:
+        self.rules.counters.cut += 1
+        self.rules.unsent.remove(self)
+        self.transport.abort()
+        self._leave()
+
+    def _give_up(self, code: str, detail: str) -> None:
+        """Answer the request that is still coming, if it is its turn, and close."""
+        cycle = self.cycle
+        within = self._phase is _BODY
+        unanswered = not cycle.response_started if within else not cycle or cycle.response_complete
+        if unanswered and not self.pipeline:
+            self.transport.write(to_bytes(make_problem(code, detail), close=True))
+        if cycle:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.rules.counters.problem(code)
+        self.rules.counters.cut += 1
+        self._end_upload()
+        self.transport.close()
+        self._leave()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.rules.unsent.add(self, self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.rules.unsent.remove(self)
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _leave(self) -> None:
+        """Let the request that is being served know that nobody reads its answer: uvicorn tells only
+        the newest one, which may still wait for its turn, and the other would write all the same."""
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
+
+
+class ConnectionRules:
+    """What the connections of one gateway may take, and what they have taken."""
+
+    def __init__(self, gateway: Gateway, counters: Counters) -> None:
+        self.counters = counters
+        self.connections_max = gateway.connections_max
+        self.connections_per_client_max = gateway.connections_per_client_max
+        self.of_client: dict[str | None, int] = {}
+        self.unsent = unsent = Unsent(gateway.answer_bytes_max)
+        counters.unsent_bytes = lambda: unsent.bytes
+        self.turns = Turns(time.monotonic)
+        self.ahead = ahead = Ahead(AHEAD_BYTES_MAX)
+        counters.ahead_bytes = lambda: ahead.bytes
+        # The other half is for those that are whole, and being worked on.
+        bytes_max = max(gateway.request_bytes_in_flight_max // 2, gateway.request_bytes_max)
+        self.uploads = Uploads(bytes_max, gateway.request_bytes_max, gateway.client_share, time.monotonic)
+
+
+def make_connection_class(rules: ConnectionRules, quick: Quick, guard: Guard) -> type[Connection]:
+    """The protocol of one gateway."""
+    return type("RuledConnection", (Connection,), {"rules": rules, "quick": quick, "guard": guard})

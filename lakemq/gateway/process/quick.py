@@ -1,0 +1,222 @@
+"""The hottest requests without ASGI: a raw message, a raw half, a commit.
+
+A request is taken here when it came whole in one piece and nothing about it is special; all that
+could wait, fail or needs a second look goes the long way. What is answered is the same. The answer
+is written by whoever writes the frame, or brings it to disk: no task, no future, no wake-up.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.http.problems import answer_to, to_bytes
+from lakemq.gateway.produce.produce import Producer, plain_properties
+from lakemq.gateway.produce.transact import parse_resolution
+from lakemq.model.errors import LakemqError
+from lakemq.model.names import HALF_TOPIC, check_group
+from lakemq.storage.log.appends import Stored, StoredOne
+from lakemq.storage.segment.rows import Row, body_row, change_row
+
+_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+_PRODUCE = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/messages(?:\?ack=(async|sync))?")
+_HALF = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/transactions\?producer_group=([A-Za-z0-9_-]{1,255})")
+_RESOLVE = b"/v1/transactions/"
+_RESOLUTION_BYTES_MAX = 512
+_DIGITS_MAX = 18
+
+
+class Wanted(NamedTuple):
+    """What a request's line and headers ask for: the same of each request whose head is the same.
+
+    A message of `topic`, a half of it where there is a `group`; or, with no topic, how to resolve what `url` names.
+    `sync`: to be on disk before the answer."""
+
+    url: bytes
+    topic: str | None
+    group: str | None = None
+    sync: bool = False
+    properties: dict[str, str] | None = None
+
+
+class Answering(Protocol):
+    """A connection that waits for one answer."""
+
+    response_complete: bool
+
+    def answer(self, data: bytes) -> None:
+        """Write the whole answer."""
+        ...
+
+
+class _Waiting:
+    """Takes the place of an append's future."""
+
+    __slots__ = ("_connection", "_quick")
+
+    def __init__(self, quick: Quick, connection: Answering) -> None:
+        self._quick = quick
+        self._connection = connection
+
+    def done(self) -> bool:
+        return self._connection.response_complete
+
+    def set_exception(self, error: Exception, /) -> None:
+        self._connection.answer(self._quick.problem(error))
+
+
+class _Message(_Waiting):
+    __slots__ = ("_size",)
+
+    def __init__(self, quick: Quick, connection: Answering, size: int) -> None:
+        super().__init__(quick, connection)
+        self._size = size
+
+    def set_result(self, result: StoredOne, /) -> None:
+        quick = self._quick
+        queue_id, queue_offset, position, time_ms = result
+        quick.counters.messages_in += 1
+        quick.counters.bytes_in += self._size
+        body = (
+            b'{"messages":[{"message_id":"%b%d","queue_id":%d,"queue_offset":%d,"position":%d,"store_time_ms":%d}]}'
+            % (quick.ids.prefix_bytes, position, queue_id, queue_offset, position, time_ms)
+        )
+        self._connection.answer(_HEAD % (len(body), body))
+
+
+class _Half(_Waiting):
+    __slots__ = ("_row",)
+
+    def __init__(self, quick: Quick, connection: Answering, row: Row) -> None:
+        super().__init__(quick, connection)
+        self._row = row
+
+    def set_result(self, result: StoredOne, /) -> None:
+        quick = self._quick
+        _, _, position, time_ms = result
+        quick.counters.messages_in += 1
+        quick.counters.bytes_in += len(self._row[1])
+        quick.transactions.keep(position, change_row(self._row, born_time_ms=time_ms))
+        half_id = quick.ids.prefix_bytes + b"%d" % position
+        nonce = quick.secret_ids.nonce(position).encode()
+        body = b'{"transactions":[{"transaction_id":"%b-%b","message_id":"%b"}]}' % (half_id, nonce, half_id)
+        self._connection.answer(_HEAD % (len(body), body))
+
+
+class _Commit(_Waiting):
+    __slots__ = ("_id",)
+
+    def __init__(self, quick: Quick, connection: Answering, transaction_id: bytes) -> None:
+        super().__init__(quick, connection)
+        self._id = transaction_id
+
+    def set_result(self, result: Stored, /) -> None:
+        body = b'{"transaction_id":"%b","resolution":"commit"}' % self._id
+        self._connection.answer(_HEAD % (len(body), body))
+
+
+class Quick:
+    """Serves such requests of one broker."""
+
+    def __init__(self, broker: Broker, producer: Producer) -> None:
+        self._log = broker.log
+        self._open_topics = producer.open_topics
+        self._bytes_max = producer.small_bytes
+        self._sync = broker.settings.storage.flush == "sync"
+        self.ids = broker.ids
+        self.secret_ids = broker.secret_ids
+        self.counters = broker.counters
+        self.transactions = broker.router.transactions
+
+    def look(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> Wanted | None:
+        """What a POST asks for; None when it has to go the long way."""
+        if url.startswith(_RESOLVE):
+            return Wanted(url, None) if _is_plain_json(headers) else None
+        place = _place(url)
+        if place is None or (properties := plain_properties(headers)) is None:
+            return None
+        return Wanted(url, *place, properties)
+
+    def serve(self, connection: Answering, wanted: Wanted, body: bytes) -> bool:
+        """Do what is asked for; False when it has to go the long way, and nothing has happened."""
+        log = self._log
+        if log.backlogged:
+            return False
+        size = len(body)
+        if size > self._bytes_max:
+            return False
+        url, name, group, sync, properties = wanted
+        if self._sync and (name is None or group is not None):
+            return False
+        if name is None:
+            return self._resolve(connection, url, body)
+        topic = self._open_topics.get(name)
+        if topic is None or not topic.open or properties is None:
+            return False
+        if group is None:
+            append = log.sync_one_for if sync or self._sync else log.append_one_for
+            append(body_row(body, properties), topic.next_queue(), _Message(self, connection, size))
+            return True
+        halves = log.topics.find(HALF_TOPIC)
+        if halves is None or not self.transactions.has_room():
+            return False
+        queue_id = topic.next_queue().queue_id
+        row = change_row(body_row(body, properties), real_topic=name, real_queue_id=queue_id, group=group)
+        log.append_one_for(row, halves.queues[0], _Half(self, connection, row))
+        return True
+
+    def _resolve(self, connection: Answering, url: bytes, body: bytes) -> bool:
+        transaction_id = url[len(_RESOLVE) :]
+        prefix = self.ids.prefix_bytes
+        number, _, nonce = transaction_id[len(prefix) :].partition(b"-")
+        if not transaction_id.startswith(prefix) or not number.isdigit() or len(body) > _RESOLUTION_BYTES_MAX:
+            return False
+        resolution = _resolution(body)
+        if resolution is None or resolution[1] != "commit":
+            return False
+        if (number[0] == 48 and len(number) > 1) or len(number) > _DIGITS_MAX:  # a leading zero, or too many
+            return False
+        position = int(number)
+        if not self.secret_ids.is_nonce(position, nonce.decode("latin-1")):
+            return False
+        waiting = _Commit(self, connection, transaction_id)
+        return self.transactions.commit_now(position, resolution[0], waiting)
+
+    def problem(self, error: Exception) -> bytes:
+        """The answer to a request that failed."""
+        return to_bytes(answer_to(error, self.counters.problem))
+
+
+@lru_cache(maxsize=1024)
+def _place(url: bytes) -> tuple[str, str | None, bool] | None:
+    found = _PRODUCE.fullmatch(url)
+    if found is not None:
+        return found.group(1).decode(), None, found.group(2) == b"sync"
+    found = _HALF.fullmatch(url)
+    if found is None:
+        return None
+    try:
+        return found.group(1).decode(), check_group(found.group(2).decode()), False
+    except LakemqError:
+        return None
+
+
+def _is_plain_json(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether the body is called JSON, and no header is one of ours."""
+    json = False
+    for name, value in headers:
+        if name == b"content-type":
+            json = value == b"application/json"
+        elif name.startswith(b"lakemq-"):
+            return False
+    return json
+
+
+@lru_cache(maxsize=1024)
+def _resolution(body: bytes) -> tuple[str, str] | None:
+    try:
+        return parse_resolution(body)
+    except LakemqError:
+        return None

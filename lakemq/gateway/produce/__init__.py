@@ -1,0 +1,1 @@
+"""Storing what a request brings: messages, halves, parts of sinks."""

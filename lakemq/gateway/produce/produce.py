@@ -1,0 +1,333 @@
+"""`POST /v1/topics/{topic}/messages`: from a request's bytes to its place in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.decode import ArrowRows, Limits, decode, inflate
+from lakemq.gateway.decode.raw_form import CURLS_OWN
+from lakemq.gateway.http.asgi import Receive, Scope, Send, check_names, client_of, parse_query, read_body, send_answer
+from lakemq.gateway.http.problems import Answer
+from lakemq.gateway.placement.bulk import is_large, make_bulk, pack_batch
+from lakemq.gateway.placement.placement import Batch
+from lakemq.gateway.produce.asides import Asides
+from lakemq.gateway.work.run import Run, at_once
+from lakemq.model.errors import InvalidRequest
+from lakemq.model.message import Draft
+from lakemq.model.names import check_group
+from lakemq.storage.log.apart import Spread
+from lakemq.storage.log.appends import Key, Stored
+from lakemq.storage.read.idempotency import make_key, plan_result, read_result
+from lakemq.storage.segment.rows import Row, body_bytes_of, body_row, change_row, value_of
+from lakemq.storage.segment.segment_index import Note
+from lakemq.storage.state.topics import Topic
+
+JSON_HEADER = (b"content-type", b"application/json")
+SMALL_BYTES = 64 * 1024
+DELETED_MAX = 64
+"""So many topics are remembered that may be no more."""
+_ACKS = ("async", "sync", "none")
+_QUERY = frozenset({"ack"})
+_HALVES_QUERY = frozenset({"ack", "producer_group"})
+_OCTETS = b"application/octet-stream"
+_CURLS_OWN = CURLS_OWN.encode()
+# Headers that never change what a plain raw request means.
+_NEUTRAL = frozenset(
+    {b"host", b"user-agent", b"accept", b"accept-encoding", b"content-length", b"connection", b"transfer-encoding"}
+)
+_FORMS = (
+    b"application/json",
+    b"application/x-ndjson",
+    b"application/vnd.apache.arrow.stream",
+    b"application/cloudevents",
+)
+
+
+@lru_cache(maxsize=256)
+def _raw_properties(content_type: bytes) -> dict[str, str] | None:
+    """The properties of a raw message of this content type; None when it needs the full decoder."""
+    plain = content_type.strip().lower()
+    if len(content_type) > 128 or not content_type.isascii() or plain.startswith(_FORMS):
+        return None
+    return {} if plain == _CURLS_OWN else {"content_type": content_type.decode("ascii")}
+
+
+def plain_properties(headers: list[tuple[bytes, bytes]]) -> dict[str, str] | None:
+    """The properties when this is a raw message with nothing special about it, else None."""
+    content_type = _OCTETS
+    for name, value in headers:
+        if name == b"content-type":
+            content_type = value
+        elif name not in _NEUTRAL:
+            return None
+    return _raw_properties(content_type or _OCTETS)
+
+
+def _decode_whole(headers: dict[str, str], body: bytes, scope: str, limits: Limits) -> _Decoded:
+    """The messages of a request as it came, and its idempotency key if it has one."""
+    encoding = headers.get("content-encoding", "")
+    plain = inflate(encoding, body, limits.request_bytes_max) if encoding else body
+    rows = decode(headers.get("content-type", ""), headers, plain, limits)
+    text = headers.get("idempotency-key")
+    if text is None:
+        return _Decoded(rows, None)
+    if not 1 <= len(text) <= 256:
+        raise InvalidRequest("an Idempotency-Key has 1 to 256 characters")
+    return _Decoded(rows, make_key(scope, text, _payload_headers(headers), plain))
+
+
+class _Decoded(NamedTuple):
+    rows: list[Draft] | ArrowRows
+    key: Key | None
+
+
+class Producer:
+    """Serves produce requests of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._log = broker.log
+        self._ids = broker.ids
+        self._default_ack = "sync" if broker.settings.storage.flush == "sync" else "async"
+        self.small_bytes = min(SMALL_BYTES, broker.limits.message_bytes_max)
+        # A topic that isn't open any more is looked up again.
+        self.open_topics: dict[str, Topic] = {}
+        self._storing: dict[str, asyncio.Future[None]] = {}
+        self._asides = Asides(broker)
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        """Answer one request to topic `name`; raises `LakemqError` or `Disconnected`."""
+        broker = self._broker
+        query_string = scope["query_string"]
+        ack = self._ack(query_string) if query_string else self._default_ack
+        properties = plain_properties(scope["headers"])
+        body = await read_body(receive, broker.limits.request_bytes_max)
+        size = len(body)
+        if properties is not None and size <= self.small_bytes and ack != "none":
+            await self._store_raw(name, body, properties, ack, send)
+            return
+        await self._serve_decoded(scope, send, name, body, ack, None)
+
+    async def serve_halves(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        """Answer one request with halves of transactions; raises `LakemqError` or `Disconnected`."""
+        broker = self._broker
+        query = parse_query(scope["query_string"])
+        check_names(query, _HALVES_QUERY)
+        if "producer_group" not in query:
+            raise InvalidRequest("the query lacks 'producer_group'")
+        group = check_group(query["producer_group"])
+        ack = self._ack_of(query)
+        if ack == "none":
+            raise InvalidRequest("ack=none has no result, and a transaction needs its id")
+        body = await read_body(receive, broker.limits.request_bytes_max)
+        await self._serve_decoded(scope, send, name, body, ack, group)
+
+    async def _serve_decoded(
+        self, scope: Scope, send: Send, name: str, body: bytes, ack: str, group: str | None
+    ) -> None:
+        with self._broker.decoding.holding(len(body), client_of(scope)):
+            answer = await self._store_decoded(scope, name, body, ack, group)
+        await send_answer(send, answer)
+
+    async def _store_raw(self, name: str, body: bytes, properties: dict[str, str], ack: str, send: Send) -> None:
+        """The hot path: one small plain message. It calls nothing that it can do without."""
+        log, counters = self._log, self._broker.counters
+        topic = self.open_topics.get(name)
+        if topic is None or not topic.open:
+            topic = await self._open(name)
+        queue_id, queue_offset, position, time_ms = await log.append_one(body_row(body, properties), topic.next_queue())
+        if ack == "sync" or log.backlogged:
+            await log.flushed()
+        counters.messages_in += 1
+        counters.bytes_in += len(body)
+        answer = (
+            b'{"messages":[{"message_id":"%b%d","queue_id":%d,"queue_offset":%d,"position":%d,"store_time_ms":%d}]}'
+            % (self._ids.prefix_bytes, position, queue_id, queue_offset, position, time_ms)
+        )
+        headers = [JSON_HEADER, (b"content-length", b"%d" % len(answer))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": answer, "more_body": False})
+
+    async def _open(self, name: str) -> Topic:
+        """The topic to produce to, which is remembered. Raises what `Broker.writable_topic` does."""
+        topic = self.open_topics[name] = await self._broker.writable_topic(name)
+        if len(self.open_topics) > len(self._log.topics) + DELETED_MAX:
+            for gone in [each for each, held in self.open_topics.items() if not held.open]:
+                del self.open_topics[gone]
+        return topic
+
+    def _ack(self, query_string: bytes) -> str:
+        query = parse_query(query_string)
+        check_names(query, _QUERY)
+        return self._ack_of(query)
+
+    def _ack_of(self, query: dict[str, str]) -> str:
+        ack = query.get("ack", "async")
+        if ack not in _ACKS:
+            raise InvalidRequest(f"ack is one of {', '.join(_ACKS)}, not {ack[:100]!r}")
+        return self._default_ack if ack == "async" else ack
+
+    async def _keep_promise(self, ack: str) -> None:
+        """Wait for the disk: when the request asked for it, or when too much waits for it already."""
+        if ack == "sync" or self._log.backlogged:
+            await self._log.flushed()
+
+    async def _store_decoded(self, scope: Scope, name: str, body: bytes, ack: str, group: str | None) -> Answer:
+        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+        if "idempotency-key" in headers and ack == "none":
+            raise InvalidRequest("ack=none has no result to repeat: it takes no Idempotency-Key")
+        scope_of_key = name if group is None else f"{name}/{group}"  # a slash is in no name
+        if not is_large(headers, body):
+            answer = await self._store_in(scope_of_key, name, headers, body, ack, group, at_once)
+        else:
+            client = client_of(scope)
+            async with self._broker.decoding.room(client):
+                run = self._broker.decoding.run_for(client)
+                answer = await self._store_in(scope_of_key, name, headers, body, ack, group, run)
+        await self._keep_promise(ack)
+        return answer
+
+    async def _store_in(
+        self, scope_of_key: str, name: str, headers: dict[str, str], body: bytes, ack: str, group: str | None, run: Run
+    ) -> Answer:
+        """Decode and store a request; what takes the longer the larger it is, `run` carries out."""
+        rows, key = await run(_decode_whole, headers, body, scope_of_key, self._broker.limits)
+        del body
+        topic = await self._open(name)
+        if key is not None:
+            return await self._store_once(topic, rows, key, group, run)
+        storing, spread = await self._append(topic, rows, None, group, run)
+        if ack == "none":
+            storing.add_done_callback(_forget)
+            return Answer(202, [], b"")
+        return await run(self._answer, await storing, spread, rows, group)
+
+    async def _store_once(
+        self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key, group: str | None, run: Run
+    ) -> Answer:
+        """Store the request unless one with its key was stored in the window."""
+        while (other := self._storing.get(key.key)) is not None:
+            await asyncio.wait([other])
+        spread: Spread | None = None
+        note = self._broker.idempotency.known(key, self._log.retention.steady_ms)
+        done = asyncio.get_running_loop().create_future()
+        self._storing[key.key] = done
+        try:
+            stored = None if note is None else await self._first_result(note)
+            if stored is None:
+                storing, spread = await self._append(topic, rows, key, group, run)
+                stored = await storing
+        finally:
+            del self._storing[key.key]
+            done.set_result(None)
+        return await run(self._answer, stored, spread, rows, group)
+
+    async def _first_result(self, note: Note) -> Stored | None:
+        """What the request was answered that the note is of: its frame may have to be read, or the lake."""
+        reader = self._broker.reader
+        plan = plan_result(note, reader)
+        if plan is None or reader.cached(plan):
+            return None if plan is None else read_result(note, plan, reader)
+        return await asyncio.to_thread(read_result, note, plan, reader)
+
+    async def _append(
+        self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key | None, group: str | None, run: Run
+    ) -> tuple[asyncio.Future[Stored], Spread | None]:
+        """Where the messages go is known when the future is done: by the spread, when there is one."""
+        counters = self._broker.counters
+        placed = await self._asides.place(topic, rows, group, run)
+        if run is not at_once:
+            pack = self._log.pack
+            bulk = await (run(pack_batch, placed, pack) if isinstance(placed, Batch) else run(make_bulk, *placed, pack))
+            counters.messages_in += bulk.batch.num_rows
+            counters.bytes_in += bulk.body_bytes
+            return self._log.append_batch(bulk.batch, bulk.groups, bulk.body_bytes, key, *bulk[3:]), bulk.spread
+        if isinstance(placed, Batch):
+            batch, groups = placed
+            body_bytes = body_bytes_of(batch)
+            counters.messages_in += batch.num_rows
+            counters.bytes_in += body_bytes
+            return self._log.append_batch(batch, groups, body_bytes, key), None
+        body_bytes = sum([len(row[1]) for row in placed.rows])
+        counters.messages_in += len(placed.rows)
+        counters.bytes_in += body_bytes
+        storing = self._log.append(placed.rows, placed.queues, body_bytes, key)
+        if group is not None:
+            storing.add_done_callback(lambda done: self._keep_halves(done, placed.rows))
+        return storing, None
+
+    def _keep_halves(self, done: asyncio.Future[Stored], rows: list[Row]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            placed, store_time_ms = done.result()
+            for (_, _, position), row in zip(placed, rows, strict=True):
+                if value_of(row, "born_time_ms") is None:
+                    row = change_row(row, born_time_ms=store_time_ms)
+                self._broker.router.transactions.keep(position, row)
+
+    def _answer(
+        self, stored: Stored, spread: Spread | None, rows: list[Draft] | ArrowRows, group: str | None
+    ) -> Answer:
+        """Any thread may call it."""
+        if spread is not None:
+            stored = Stored(spread.each(stored.placed), stored.store_time_ms)
+        if group is not None:
+            return Answer(200, [JSON_HEADER], orjson.dumps({"transactions": self._transactions(stored, rows)}))
+        if isinstance(rows, ArrowRows):
+            return Answer(200, [JSON_HEADER], orjson.dumps(_ranges(stored, rows.batch.num_rows, self._ids.prefix)))
+        prefix = self._ids.prefix
+        messages = [
+            {
+                "message_id": f"{prefix}{position}",
+                "queue_id": queue_id,
+                "queue_offset": queue_offset,
+                "position": position,
+                "store_time_ms": stored.store_time_ms,
+            }
+            for queue_id, queue_offset, position in stored.placed
+        ]
+        return Answer(200, [JSON_HEADER], orjson.dumps({"messages": messages}))
+
+    def _transactions(self, stored: Stored, rows: list[Draft] | ArrowRows) -> list[dict[str, str]]:
+        """The transactions of a request's halves."""
+        positions = [placed.position for placed in stored.placed]
+        if isinstance(rows, ArrowRows):  # all in one run
+            positions = range(positions[0], positions[0] + rows.batch.num_rows)
+        message_id, secret_id = self._ids.of, self._broker.secret_ids.of
+        return [{"transaction_id": secret_id(each), "message_id": message_id(each)} for each in positions]
+
+
+def _ranges(stored: Stored, count: int, id_prefix: str) -> dict[str, Any]:
+    """The answer to an Arrow request: one range a queue. A message's id is the prefix and its position."""
+    first = stored.placed[0].position
+    ends = [placed.position for placed in stored.placed[1:]] + [first + count]
+    return {
+        "count": count,
+        "first_position": first,
+        "message_id_prefix": id_prefix,
+        "store_time_ms": stored.store_time_ms,
+        "ranges": [
+            {"queue_id": placed.queue_id, "first_queue_offset": placed.queue_offset, "count": end - placed.position}
+            for placed, end in zip(stored.placed, ends, strict=True)
+        ],
+    }
+
+
+def _payload_headers(headers: dict[str, str]) -> bytes:
+    """The headers that are part of what is stored."""
+    named = sorted(
+        (name, value)
+        for name, value in headers.items()
+        if name == "content-type" or name.startswith(("lakemq-", "ce-"))
+    )
+    return orjson.dumps(named)
+
+
+def _forget(future: asyncio.Future[Stored]) -> None:
+    """Take note of a one-way append's failure: nobody else does."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,1 @@
+"""Reading a queue, at once or when there is something."""

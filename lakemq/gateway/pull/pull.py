@@ -1,0 +1,299 @@
+"""`GET /v1/topics/{topic}/queues/{queue_id}/messages`: pull and long poll."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from lakemq.gateway.broker.broker import Broker, finish
+from lakemq.gateway.filter.scan import (
+    LIGHT_BYTES,
+    LIGHT_ROWS,
+    SCAN_S_MAX,
+    SCAN_STEP,
+    SCANNED_MAX,
+    is_light,
+    rows_and_bytes,
+)
+from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.gaps.gaps import Gap
+from lakemq.gateway.gaps.holes import Range, joined, offsets_without, to_header
+from lakemq.gateway.http.answers import ARROW, JSON, NDJSON, choose_media, to_arrow, to_json_list, to_ndjson
+from lakemq.gateway.http.asgi import (
+    Disconnected,
+    Receive,
+    Scope,
+    Send,
+    check_names,
+    client_of,
+    parse_int,
+    parse_query,
+    send_answer,
+    until_gone,
+)
+from lakemq.gateway.http.problems import Answer
+from lakemq.gateway.work.gate import Client
+from lakemq.gateway.work.slices import first_of
+from lakemq.model.errors import Forbidden, InvalidRequest, PositionGone
+from lakemq.model.names import check_readable
+from lakemq.storage.lake.cold_rows import ColdSlice
+from lakemq.storage.read.reader import Slice
+from lakemq.storage.state.topics import Queue
+
+OFFSET_MAX = 2**63 - 1
+GROUP_CHARACTERS_MAX = 255
+_QUERY = frozenset({"offset", "max", "wait_ms", "tags", "sql", "group"})
+
+
+class Pull(NamedTuple):
+    """One request: up to `messages_max` messages from `offset` on that are selected, waiting `wait_ms`
+    for the first, answered in the form `media`, for a group or for nobody; what takes long is done in the
+    `client`'s turn."""
+
+    offset: int
+    messages_max: int
+    wait_ms: int
+    selector: Selector
+    media: bytes
+    group: str | None
+    client: Client
+
+
+class Pulled(NamedTuple):
+    """What a pull found. `answer`: it is made already."""
+
+    status: str
+    next_offset: int
+    slices: list[Slice]
+    answer: tuple[Answer, int] | None = None
+    """The answer, and how many messages it has."""
+    gone: Sequence[Range] = ()
+    """Offsets that were passed and hold no message any more."""
+
+
+class Puller:
+    """Serves pulls of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._reader = broker.reader
+        self._cold = broker.cold
+        self._log = broker.log
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send, topic: str, queue_text: str) -> None:
+        """Answer one request; raises `LakemqError`, or `Disconnected` when nobody waits any more."""
+        query = parse_query(scope["query_string"])
+        check_names(query, _QUERY)
+        accept = next((value for name, value in scope["headers"] if name == b"accept"), None)
+        pull = await self._parse(query, choose_media(accept), client_of(scope))
+        queue = self._queue(topic, queue_text)
+        pulled = await self._pull(queue, pull, receive)
+        answer, count = pulled.answer or self._answer(
+            queue, self._cold.known_min_offset(queue), pulled, pull, pulled.slices
+        )
+        counters = self._broker.counters
+        counters.messages_out += count
+        counters.bytes_out += len(answer.body)
+        await send_answer(send, answer)
+
+    async def _parse(self, query: dict[str, str], media: bytes, client: Client) -> Pull:
+        limits = self._broker.settings.gateway
+        return Pull(
+            parse_int(query, "offset", None, 0, OFFSET_MAX),
+            parse_int(query, "max", 32, 1, limits.messages_per_pull_max),
+            parse_int(query, "wait_ms", 0, 0, limits.wait_ms_max),
+            await Selector.soon(query.get("tags"), query.get("sql") or None),
+            media,
+            query.get("group"),
+            client,
+        )
+
+    def _queue(self, topic: str, queue_text: str) -> Queue:
+        check_readable(topic)
+        if not queue_text.isascii() or not queue_text.isdigit():
+            raise InvalidRequest(f"{queue_text[:100]!r} is no queue id")
+        # So many digits are above any queue's id, and more could be above what int() takes.
+        queue = self._log.topics.queue(topic, int(queue_text[:9]))
+        if self._log.topics.get(topic).permission == "w":
+            raise Forbidden(f"topic {topic!r} is write-only")
+        return queue
+
+    async def _pull(self, queue: Queue, pull: Pull, receive: Receive) -> Pulled:
+        offset = pull.offset
+        begin = queue.min_offset if offset >= queue.min_offset else await self._cold.min_offset(queue)
+        if not begin <= offset <= queue.next_offset:
+            self._tell(queue, pull, begin)
+            return Pulled("offset_out_of_range", min(max(offset, begin), queue.next_offset), [])
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + pull.wait_ms / 1000
+        scanned, spent_s, gone = 0, 0.0, False
+        holes: list[Range] = []
+        while True:
+            arrival: asyncio.Future[None] = loop.create_future()
+            offset, holes = _step_over(queue, offset, holes)
+            if offset < queue.next_offset:
+                begun = loop.time()
+                try:
+                    found = await self._scan(queue, offset, pull, holes)
+                except PositionGone:
+                    # Retention was faster: what was planned is in the lake, if there is one.
+                    if not gone and offset < queue.min_offset and offset >= await self._cold.min_offset(queue):
+                        gone = True
+                        continue
+                    self._tell(queue, pull, queue.min_offset)
+                    return Pulled("offset_out_of_range", max(offset, queue.min_offset), [])
+                self._tell_gone(queue, pull, found)
+                holes = joined(holes, found.gone)
+                scanned += found.next_offset - offset
+                offset = found.next_offset
+                if found.slices or found.answer:
+                    return found._replace(gone=holes)
+                spent_s += loop.time() - begun
+                if scanned < SCANNED_MAX and spent_s < SCAN_S_MAX:
+                    continue
+                scanned = SCANNED_MAX
+            left = deadline - loop.time()
+            if left <= 0 or self._broker.stopping or scanned >= SCANNED_MAX:
+                return Pulled("no_matched_message" if scanned else "no_new_message", offset, [], gone=holes)
+            await self._wait(queue, arrival, left, receive)
+            if queue in self._log.topics.deleted:
+                return Pulled("no_new_message", offset, [], gone=holes)
+
+    def _tell(self, queue: Queue, pull: Pull, begin: int) -> None:
+        """The queue begins after what the pull, maybe a group's, asks for."""
+        if pull.group and len(pull.group) <= GROUP_CHARACTERS_MAX and pull.offset < begin:
+            self._broker.gaps.note(pull.group, Gap(*queue.key, pull.offset, begin), 0)
+
+    def _tell_gone(self, queue: Queue, pull: Pull, found: Pulled) -> None:
+        """What was looked at has holes, which the pull, maybe a group's, passes over."""
+        if found.gone and pull.group and len(pull.group) <= GROUP_CHARACTERS_MAX:
+            self._broker.gaps.note_all(pull.group, queue, found.gone, 0)
+
+    async def _wait(self, queue: Queue, arrival: asyncio.Future[None], seconds: float, receive: Receive) -> None:
+        """Return when something may have arrived or the time is over; raises `Disconnected`."""
+        client = asyncio.ensure_future(until_gone(receive))
+        client.add_done_callback(lambda _: finish(arrival))
+        queue.waiters.add(arrival)
+        try:
+            await self._broker.wait(arrival, seconds)
+            if client.done():
+                raise Disconnected
+        finally:
+            queue.waiters.discard(arrival)
+            client.cancel()
+
+    async def _scan(self, queue: Queue, offset: int, pull: Pull, holes: list[Range]) -> Pulled:
+        """The next matching messages, maybe none of those looked at, and the offset to go on with. `holes`: those
+        that the pull has passed before. Raises `PositionGone`, `LogDamaged`, `LakeUnreadable`."""
+        bytes_max = self._broker.settings.gateway.pull_bytes_max
+        wanted = pull.messages_max
+        step = wanted if pull.selector.everything else max(wanted, SCAN_STEP)
+        if offset < queue.min_offset:
+            return await self._scan_cold(queue, offset, pull, step, holes)
+        plan = self._reader.plan(queue, offset, step, bytes_max)
+        if self._reader.cached(plan):
+            slices, reached = self._reader.read_up_to(plan, bytes_max)
+            if self._is_light(slices, pull):
+                found, reached = _select(slices, pull, reached)
+                return Pulled("found", reached, found, gone=offsets_without(slices, offset, reached))
+
+        # What is read is answered in the same thread at once: else what all clients have read would be in memory
+        # before the first is answered.
+        begin = self._cold.known_min_offset(queue)
+
+        def carry_out() -> Pulled:
+            found, end = self._reader.read_up_to(plan, bytes_max)
+            slices, reached = _select(found, pull, end)
+            pulled = Pulled("found", reached, [], gone=offsets_without(found, offset, reached))
+            return self._answered(queue, begin, pulled, slices, pull, holes)
+
+        return await self._broker.answering.run_for(pull.client)(carry_out)
+
+    async def _scan_cold(self, queue: Queue, offset: int, pull: Pull, step: int, holes: list[Range]) -> Pulled:
+        """`_scan` of what has left the log. What is read is answered in the same thread at once: else what
+        all clients have read would be in memory before the first is answered."""
+        begin = self._cold.known_min_offset(queue)
+
+        def finish(parts: list[ColdSlice], reached: int) -> Pulled:
+            found: Sequence[ColdSlice] = parts
+            if not pull.selector.everything:
+                matches = [match for part in parts for match in pull.selector.matches(part)]
+                found, reached = first_of(matches, pull.messages_max, reached)
+            pulled = Pulled("found", reached, [], gone=offsets_without(parts, offset, reached))
+            return self._answered(queue, begin, pulled, found, pull, holes)
+
+        bytes_max = self._broker.settings.gateway.pull_bytes_max
+        found = await self._cold.pull(queue, offset, step, bytes_max, finish, pull.client)
+        if found is None:
+            raise PositionGone(f"the log begins with offset {queue.min_offset} of the queue, and there is no lake")
+        return found
+
+    def _is_light(self, slices: list[Slice], pull: Pull) -> bool:
+        """Whether nobody notices when the loop selects of the slices and writes the answer."""
+        rows, size = rows_and_bytes(slices)
+        if pull.selector.everything and (pull.media == ARROW or rows <= 1):
+            return True
+        if pull.media != ARROW and (rows > LIGHT_ROWS or size > LIGHT_BYTES):
+            return False
+        return is_light(pull.selector, rows, size)
+
+    def _answered(
+        self,
+        queue: Queue,
+        begin: int,
+        pulled: Pulled,
+        slices: Sequence[Slice | ColdSlice],
+        pull: Pull,
+        holes: list[Range],
+    ) -> Pulled:
+        """What was found, its answer made, if it is anything. For any thread."""
+        if not slices:
+            return pulled
+        answer = self._answer(queue, begin, pulled._replace(gone=joined(holes, pulled.gone)), pull, slices)
+        return pulled._replace(answer=answer)
+
+    def _answer(
+        self, queue: Queue, begin: int, pulled: Pulled, pull: Pull, slices: Sequence[Slice | ColdSlice]
+    ) -> tuple[Answer, int]:
+        """The answer, and how many messages it has. For any thread."""
+        ids, count = self._broker.ids, sum([part.count for part in slices])
+        media, holes, status, next_offset = pull.media, pulled.gone, pulled.status, pulled.next_offset
+        if media == JSON:
+            content: dict[str, Any] = {
+                "status": status,
+                "next_offset": next_offset,
+                "min_offset": begin,
+                "max_offset": queue.next_offset,
+                "messages": to_json_list(slices, ids),
+            }
+            if holes:
+                content["holes"] = holes
+            return Answer(200, [(b"content-type", JSON)], orjson.dumps(content)), count
+        body = to_arrow(slices, ids) if media == ARROW else to_ndjson(slices, ids)
+        headers = [
+            (b"content-type", ARROW if media == ARROW else NDJSON),
+            (b"lakemq-status", status.encode()),
+            (b"lakemq-next-offset", b"%d" % next_offset),
+            (b"lakemq-min-offset", b"%d" % begin),
+            (b"lakemq-max-offset", b"%d" % queue.next_offset),
+        ]
+        if holes:
+            headers.append((b"lakemq-holes", to_header(holes)))
+        return Answer(200, headers, body), count
+
+
+def _step_over(queue: Queue, offset: int, holes: list[Range]) -> tuple[int, list[Range]]:
+    """The offset, or the end of the gap that it is in, which is one of the holes then."""
+    after = queue.after_gap(offset)
+    return after, holes if after == offset else joined(holes, [(offset, after)])
+
+
+def _select(slices: list[Slice], pull: Pull, reached: int) -> tuple[list[Slice], int]:
+    """What is wanted of the slices, and the offset to go on with."""
+    if pull.selector.everything:
+        return slices, reached
+    matches = [match for part in slices for match in pull.selector.matches(part)]
+    return first_of(matches, pull.messages_max, reached)

@@ -1,0 +1,198 @@
+"""Messages that were handed out and not acknowledged in time: to the group's retries, or its dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+
+from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
+from lakemq.model.decide import of_receipt
+from lakemq.model.errors import Busy, InvalidRequest, LakemqError
+from lakemq.model.message import Placed
+from lakemq.model.names import DECISION_TOPIC, dead_letter_topic, retry_topic
+from lakemq.storage.disk.clock import Clock
+from lakemq.storage.segment.rows import Row, change_row, make_row, value_of
+from lakemq.storage.state.receipts import Out, Receipts
+from lakemq.storage.state.topics import Queue
+
+logger = logging.getLogger(__name__)
+
+SLEEP_S_MAX = 1.0
+RETRY_MS = 1_000
+DAMAGED_MS = 60_000
+"""What can't be read is tried again so much later."""
+EARLY_MS_MAX = 5_000
+"""A decision that comes so much too early waits for its time."""
+
+
+class RunOut:
+    """Carries out what becomes of a message that is out when its time is over. `anticipate`: then that
+    is certain, as every acknowledgement comes this way, so the wheel does it on the millisecond. Else a
+    query decides it, unless it hasn't for `grace_ms`; below 0: however long it takes."""
+
+    def __init__(self, executor: Executor, clock: Clock, anticipate: bool, grace_ms: int) -> None:
+        self._executor = executor
+        self._clock = clock
+        self._anticipate = anticipate
+        self._late_ms = 0 if anticipate else grace_ms
+        self.decided = 0
+        """How many ran out here that a query had not decided."""
+        self._sleeping: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look at the time."""
+        if self._late_ms >= 0:
+            self._executor.state.on_out = self.look_again
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """Carry out no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def look_again(self) -> None:
+        """Something may be due earlier than what was known."""
+        if self._sleeping is not None and not self._sleeping.done():
+            self._sleeping.set_result(None)
+
+    @property
+    def _receipts(self) -> Receipts:
+        return self._executor.state.receipts
+
+    @property
+    def next_due(self) -> int | None:
+        """When the first message that is out runs out, in ms; None when nothing is out."""
+        return self._receipts.dues.earliest()
+
+    async def _run(self) -> None:
+        while True:
+            due = self.next_due
+            now = self._clock.now_ms() - self._late_ms
+            if due is None or due > now:
+                await self._sleep(None if due is None else (due - now) / 1000)
+                continue
+            receipts = self._receipts.dues.take(now, AT_ONCE_MAX)
+            try:
+                done = await self._carry_out(dict.fromkeys(receipts))
+                self.decided += 0 if self._anticipate else done
+            except LakemqError as error:
+                logger.warning("%d messages could not be handed back, trying again: %s", len(receipts), error)
+                self._put_back(receipts, now + RETRY_MS)
+            except Exception:
+                logger.exception("%d messages could not be handed back, trying again", len(receipts))
+                self._put_back(receipts, now + RETRY_MS)
+
+    async def _sleep(self, seconds: float | None) -> None:
+        """Until the time is over or something earlier is due. Bounded: the clock may be moved."""
+        loop = asyncio.get_running_loop()
+        self._sleeping = loop.create_future()
+        timer = None if seconds is None else loop.call_later(min(seconds, SLEEP_S_MAX), self.look_again)
+        try:
+            await self._sleeping
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _put_back(self, receipts: Iterable[int], due_ms: int) -> None:
+        """Look at those that are out still once more then. (Without a lead and a grace only the query looks.)"""
+        if self._late_ms < 0:
+            return
+        still_out = [receipt for receipt in receipts if receipt in self._receipts.out]
+        if still_out:
+            self._receipts.dues.add(due_ms, still_out)
+
+    async def anticipate(self, receipts: Iterable[int]) -> None:
+        """Carry out at once what is due now, unless that is left to the query."""
+        if self._anticipate:
+            await self._carry_out(dict.fromkeys(receipts))
+
+    async def decide(self, actions: Mapping[int, str]) -> int:
+        """Carry out the query's decisions by receipt, where it is out; returns how many that were.
+
+        Raises `Busy` for what is far from due, `StoreUnwritable`.
+        """
+        out = self._receipts.out
+        due_ms = max((out[receipt].until_ms for receipt in actions if receipt in out), default=0)
+        early_ms = due_ms - self._clock.now_ms()
+        if early_ms > EARLY_MS_MAX:
+            raise Busy(f"a message is out for {early_ms} ms more")
+        if early_ms > 0:
+            await asyncio.sleep(early_ms / 1000)
+        return await self._carry_out(dict(actions))
+
+    # Carrying out ----------------------------------------------------------------------------
+
+    async def _carry_out(self, actions: dict[int, str | None]) -> int:
+        """Write the effects of the receipts that are out; returns how many that were. An action of None
+        is decided here."""
+        accepted = 0
+        left = actions
+        while left:
+            await self._executor.settled(left)
+            by_message: dict[int, list[int]] = {}
+            for receipt in left:
+                if receipt in self._receipts.out:
+                    by_message.setdefault(self._receipts.out[receipt].message, []).append(receipt)
+            placed = await self._write(by_message, actions)
+            accepted += sum(where is not None for where in placed.values())
+            # An acknowledgement may be under way; should its write fail, the message is out still.
+            left = {receipt: actions[receipt] for receipt, where in placed.items() if where is None}
+        return accepted
+
+    async def _write(
+        self, by_message: dict[int, list[int]], actions: Mapping[int, str | None]
+    ) -> dict[int, Placed | None]:
+        """Where the effects are of those that have one, as many at a time as there is room for."""
+        written: dict[int, Placed | None] = {}
+        left = sorted(by_message)
+        while left:
+            found = await self._executor.read_some(left[:AT_ONCE_MAX])
+            rows = {position: row for part in found.parts for position, row in part.rows().items()}
+            effects: list[tuple[int, Row, Queue]] = []
+            for message in [*rows, *found.lost]:
+                for receipt in by_message[message]:
+                    effect = await self._effect(receipt, rows.get(message), actions[receipt])
+                    if effect is not None:
+                        effects.append(effect)
+            damaged = [receipt for message in found.damaged for receipt in by_message[message]]
+            self._put_back(damaged, self._clock.now_ms() + DAMAGED_MS)
+            effects.sort(key=lambda effect: effect[0])  # in the order of the receipts
+            placed = await self._executor.execute(effects)
+            written |= {effect[0]: where for effect, where in zip(effects, placed, strict=True)}
+            left = found.left + left[AT_ONCE_MAX:]
+        return written
+
+    async def _effect(self, receipt: int, row: Row | None, action: str | None) -> tuple[int, Row, Queue] | None:
+        out = self._receipts.out.get(receipt)
+        if out is None:  # acknowledged meanwhile
+            return None
+        if row is None:
+            logger.error("the message of the receipt at %d is lost", receipt)
+            topic = await self._executor.ensure_topic(DECISION_TOPIC)
+            return receipt, make_row(body=b"", tag="drop", cause=receipt), topic.queues[0]
+        chosen = action or of_receipt(out.reconsume_times, out.max_reconsume_times).action
+        group = out.subscription.group
+        name = retry_topic(group) if chosen == "retry" else dead_letter_topic(group)
+        try:
+            topic = await self._executor.ensure_topic(name)
+        except InvalidRequest as error:  # no room for another topic: others shall not wait for that
+            logger.warning("a message can't be handed back: %s", error)
+            self._put_back([receipt], self._clock.now_ms() + RETRY_MS)
+            return None
+        return receipt, self._copy(receipt, out, row, chosen), topic.queues[0]
+
+    def _copy(self, receipt: int, out: Out, row: Row, action: str) -> Row:
+        columns: dict[str, object] = {
+            "cause": receipt,
+            "origin_message_id": origin_of(row, self._executor.message_id(out.message)),
+            "real_topic": out.subscription.topic,
+            "real_queue_id": None,
+            "deliver_at_ms": None,
+        }
+        if action == "dead_letter":
+            return change_row(row, **columns, group=out.subscription.group)
+        times = (value_of(row, "reconsume_times") or 0) + 1
+        return change_row(row, **columns, group=None, reconsume_times=times)

@@ -1,0 +1,58 @@
+"""What a receive asks for, and what it chose."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.gaps.gaps import Gap
+from lakemq.gateway.work.gate import Client
+from lakemq.model.names import retry_topic
+from lakemq.storage.read.reader import Slice
+from lakemq.storage.state.topics import Queue
+
+
+class Wanted(NamedTuple):
+    """Up to `messages_max` messages of `topic`, and of the group's retries of it, that are nobody
+    else's for `invisible_ms`."""
+
+    group: str
+    topic: str
+    messages_max: int
+    invisible_ms: int
+    max_reconsume_times: int
+    ordered: bool
+    selector: Selector
+    filter: str
+    """The selector's texts: the same for the same selector."""
+    client: Client = None
+    """In whose turn what takes long is done."""
+
+    @property
+    def retry_topic(self) -> str:
+        """Where the group's retries are."""
+        return retry_topic(self.group)
+
+
+class Chosen(NamedTuple):
+    """What was chosen of one queue; the group goes on at offset `low`, unless its place in the queue was
+    reset once more than `resets` times meanwhile. `gaps`: what was gone."""
+
+    queue: Queue
+    parts: list[Slice]
+    low: int
+    resets: int
+    gaps: list[Gap]
+
+    @property
+    def count_rows(self) -> int:
+        """How many messages these are."""
+        return sum([part.count for part in self.parts])
+
+
+def values(part: Slice, column: str) -> list[Any]:
+    """The slice's values in a stored column."""
+    batch = part.frame.batch
+    if column not in batch.schema.names:
+        return [None] * part.count
+    return batch.column(column).slice(part.row, part.count).to_pylist()

@@ -1,0 +1,1 @@
+"""A request and its reply over topics."""

@@ -1,0 +1,119 @@
+"""Request and reply: a message that waits for another as its answer.
+
+The request is a message in its topic with two properties: `correlation_id`, which whoever consumes it
+answers to, and `ttl_ms`, how long anybody waits. The reply is a message in `REPLY_TOPIC`. Who waits is
+known in memory only: a request from before a restart has no answer any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+from lakemq.gateway.broker.broker import Broker, finish
+from lakemq.gateway.http.answers import to_dicts
+from lakemq.gateway.placement.placement import place_draft, row_of
+from lakemq.model.errors import Busy, InvalidRequest, RequestNotFound, RequestTimeout
+from lakemq.model.message import Draft
+from lakemq.model.names import REPLY_TOPIC
+from lakemq.storage.state.topics import Queue
+
+CORRELATION_ID = "correlation_id"
+TTL_MS = "ttl_ms"
+
+
+class _Pending:
+    """A request that waits: until `woken`, for its `reply`. `storing`: that one is being stored."""
+
+    __slots__ = ("reply", "storing", "woken")
+
+    def __init__(self) -> None:
+        self.woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.storing: asyncio.Future[None] | None = None
+        self.reply: dict[str, Any] | None = None
+
+
+class Requests:
+    """The requests of one broker that wait for their replies."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._waiting_max = broker.settings.requests.waiting_max
+        self._pending: dict[str, _Pending] = {}
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    async def ask(self, topic_name: str, draft: Draft, timeout_ms: int) -> str:
+        """Store the request; returns its correlation id, to `wait` with at once.
+
+        Raises `Busy` with nothing stored, and what storing a message raises.
+        """
+        if len(self._pending) >= self._waiting_max:
+            raise Busy(f"{len(self._pending)} requests wait for replies already (requests.waiting_max)")
+        correlation_id = uuid.uuid4().hex
+        # Before it is stored: the reply may be as quick as the answer.
+        self._pending[correlation_id] = _Pending()
+        try:
+            topic = await self._broker.writable_topic(topic_name)
+            properties = {CORRELATION_ID: correlation_id, TTL_MS: str(timeout_ms)}
+            await self._store(draft, place_draft(draft, topic), properties)
+            await self._broker.keep_promise()
+        except BaseException:
+            del self._pending[correlation_id]
+            raise
+        return correlation_id
+
+    async def wait(self, correlation_id: str, timeout_ms: int, gone: asyncio.Future[Any]) -> dict[str, Any]:
+        """The reply's message, as the contract's JSON. Stops waiting when who asked is `gone`; raises
+        `RequestTimeout`, and `Busy` when the gateway stops."""
+        pending = self._pending[correlation_id]
+        gone.add_done_callback(lambda _: finish(pending.woken))
+        try:
+            await self._broker.wait(pending.woken, timeout_ms / 1000, bounded=False)
+            if pending.storing is not None:  # it came in time
+                await asyncio.wait([pending.storing])
+        finally:
+            del self._pending[correlation_id]
+        if pending.reply is None:
+            if self._broker.stopping:
+                raise Busy("the gateway stops")
+            raise RequestTimeout(f"no reply came within {timeout_ms} ms")
+        return pending.reply
+
+    async def reply(self, correlation_id: str, draft: Draft) -> dict[str, Any]:
+        """Answer a request; returns the reply's message. Raises `RequestNotFound` when nobody waits for
+        it any more, and what storing a message raises."""
+        pending = self._pending.get(correlation_id)
+        if pending is None or pending.storing is not None:
+            raise RequestNotFound(f"nobody waits for a reply to {correlation_id[:100]!r}")
+        storing = pending.storing = asyncio.get_running_loop().create_future()
+        try:
+            queue = (await self._broker.system_topic(REPLY_TOPIC)).queues[0]
+            position = await self._store(draft, queue, {CORRELATION_ID: correlation_id})
+            message = pending.reply = await self._read(position)
+        except BaseException:
+            pending.storing = None  # another may come
+            raise
+        finally:
+            storing.set_result(None)
+        finish(pending.woken)
+        await self._broker.keep_promise()
+        return message
+
+    async def _store(self, draft: Draft, queue: Queue, properties: dict[str, str]) -> int:
+        """Store the message with these properties beside its own; returns its position."""
+        if draft.delay_level or draft.delay_ms or draft.deliver_at_ms is not None:
+            raise InvalidRequest("a request and its reply can't be delayed")
+        marked = draft._replace(properties={**(draft.properties or {}), **properties})
+        _, _, position, _ = await self._broker.log.append_one(row_of(marked), queue)
+        self._broker.counters.messages_in += 1
+        self._broker.counters.bytes_in += len(draft.body)
+        return position
+
+    async def _read(self, position: int) -> dict[str, Any]:
+        reader = self._broker.reader
+        plan = reader.plan_message(position)
+        part = reader.read_message(plan) if reader.cached(plan) else await asyncio.to_thread(reader.read_message, plan)
+        return to_dicts(part, self._broker.ids)[0]

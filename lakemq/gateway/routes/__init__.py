@@ -1,0 +1,1 @@
+"""Which handler serves which path."""

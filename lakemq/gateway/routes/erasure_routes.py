@@ -1,0 +1,52 @@
+"""Erasing messages from the log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+from pyroaring import BitMap64
+
+from lakemq.gateway.broker.broker import Broker
+from lakemq.model.errors import InvalidRequest
+
+AT_ONCE_MAX = 200_000
+Position = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class ErasureBody(BaseModel):
+    """What is to be erased: positions, and ranges `[begin, end]` of them, without the end."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    positions: list[Position] = Field(default_factory=list[int], max_length=AT_ONCE_MAX)
+    ranges: list[Annotated[list[Position], Field(min_length=2, max_length=2)]] = Field(
+        default_factory=list[list[int]], max_length=AT_ONCE_MAX
+    )
+
+
+def make_router(broker: Broker) -> APIRouter:
+    """The route of one broker."""
+    router = APIRouter(prefix="/v1/log", tags=["log"])
+
+    @router.post("/erasures", summary="Erase messages: done when they are in no file of the log")
+    async def erase(body: ErasureBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        last = max([*body.positions, *(end - 1 for _, end in body.ranges)], default=0)
+        if last > 0 and last >= broker.log.next_position:
+            raise InvalidRequest(f"the log ends with position {broker.log.next_position}: {last} is not there")
+        wanted = BitMap64(body.positions)
+        for begin, end in body.ranges:
+            # What has left the log is not looked at, but counted: a range costs little for each 65,536.
+            wanted.add_range(begin, max(begin, end))
+        try:
+            # A transaction whose half is erased is over: its message is in no topic, and never will be.
+            halves = [*(broker.log.routing.halves & wanted)]
+            if halves:
+                await broker.router.transactions.drop(halves)
+            done = await broker.eraser.erase(wanted)
+            await broker.sinks.drop_copies()  # a replay may have read what is erased, and not committed it
+        finally:
+            broker.cold.forget()  # who erases from the log has done so in the lake, or will
+        return done._asdict()
+
+    return router

@@ -1,0 +1,240 @@
+"""Routes of consumer groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.groups.offsets import QueueOffset
+from lakemq.gateway.http.asgi import client_of, until_gone
+from lakemq.gateway.http.in_slices import respond
+from lakemq.model.errors import InvalidRequest
+from lakemq.model.names import check_group, check_readable
+from lakemq.storage.state.group_state import Member, Subscription
+
+QUEUES_MAX = 10_000
+SUBSCRIPTIONS_MAX = 1_000
+EXPRESSION_CHARACTERS_MAX = 4_096
+EXPRESSIONS_CHARACTERS_MAX = 64 * 1024
+"""Of one member's together: each is looked at with every heartbeat."""
+CLIENT_ID_CHARACTERS_MAX = 256
+TIMESTAMP_MAX = 2**53
+OFFSET_MAX = 2**63 - 1
+QUEUE_ID_MAX = 2**31
+Strict = ConfigDict(extra="forbid", strict=True)
+
+
+def check_text(text: str) -> str:
+    """The text, if it can be written as UTF-8: JSON may hold halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("the text has half a surrogate pair") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(check_text)]
+ClientId = Annotated[Text, Field(min_length=1, max_length=CLIENT_ID_CHARACTERS_MAX)]
+PathClientId = Annotated[str, Path(min_length=1, max_length=CLIENT_ID_CHARACTERS_MAX)]
+QueueId = Annotated[int, Field(ge=0, le=QUEUE_ID_MAX)]
+
+
+class SubscriptionBody(BaseModel):
+    """What a member wants of one topic."""
+
+    model_config = Strict
+    topic: Text
+    type: Literal["tag", "sql92"] = "tag"
+    expression: Text = Field("*", max_length=EXPRESSION_CHARACTERS_MAX)
+
+
+class HeartbeatBody(BaseModel):
+    """A member of a group, as it wants to be known."""
+
+    model_config = Strict
+    model: Literal["clustering", "broadcasting"] = "clustering"
+    consume_from: Literal["last", "first", "timestamp"] = "last"
+    consume_timestamp_ms: int | None = Field(None, ge=0, le=TIMESTAMP_MAX)
+    subscriptions: list[SubscriptionBody] = Field(default_factory=list[SubscriptionBody], max_length=SUBSCRIPTIONS_MAX)
+
+
+class OffsetBody(BaseModel):
+    """The next offset to consume of one queue."""
+
+    model_config = Strict
+    topic: Text
+    queue_id: QueueId
+    offset: int = Field(ge=0, le=OFFSET_MAX)
+
+
+class OffsetsBody(BaseModel):
+    """Offsets to commit. `if_absent`: only of queues that have none. `resets`: what the group's
+    members were told; after a later reset nothing is stored."""
+
+    model_config = Strict
+    offsets: list[OffsetBody] = Field(max_length=QUEUES_MAX)
+    if_absent: bool = False
+    resets: int | None = Field(None, ge=0, le=OFFSET_MAX)
+
+
+class ResetBody(BaseModel):
+    """Where a group is to go on with a topic."""
+
+    model_config = Strict
+    topic: Text
+    to: Literal["earliest", "latest", "timestamp"]
+    timestamp_ms: int | None = Field(None, ge=0, le=TIMESTAMP_MAX)
+
+
+class QueueBody(BaseModel):
+    """A queue."""
+
+    model_config = Strict
+    topic: Text
+    queue_id: QueueId
+
+
+class LocksBody(BaseModel):
+    """Queues that a client wants for itself, or no longer."""
+
+    model_config = Strict
+    client_id: ClientId
+    queues: list[QueueBody] = Field(max_length=QUEUES_MAX)
+
+    def keys(self) -> list[tuple[str, int]]:
+        """The queues, as the log names them."""
+        return [(each.topic, each.queue_id) for each in self.queues]
+
+
+async def to_member(body: HeartbeatBody) -> Member:
+    """Who is heard of. Raises `InvalidRequest`, `InvalidTopic`, `InvalidFilter`."""
+    if body.consume_from == "timestamp" and body.consume_timestamp_ms is None:
+        raise InvalidRequest("consume_from timestamp needs consume_timestamp_ms")
+    subscriptions = [Subscription(each.topic, each.type, each.expression) for each in body.subscriptions]
+    if sum(len(each.expression) for each in subscriptions) > EXPRESSIONS_CHARACTERS_MAX:
+        raise InvalidRequest(f"the expressions have more than {EXPRESSIONS_CHARACTERS_MAX} characters together")
+    if len({each.topic for each in subscriptions}) < len(subscriptions):
+        raise InvalidRequest("subscriptions has a topic twice")
+    for each in subscriptions:
+        check_readable(each.topic)
+        await (Selector.soon(None, each.expression) if each.type == "sql92" else Selector.soon(each.expression))
+    return Member(body.model, body.consume_from, body.consume_timestamp_ms, tuple(sorted(subscriptions)))
+
+
+def make_router(broker: Broker) -> APIRouter:
+    """The routes of one broker."""
+    router = APIRouter(prefix="/v1", tags=["groups"])
+    _add_members(router, broker)
+    _add_offsets(router, broker)
+    _add_locks(router, broker)
+    groups = broker.groups
+
+    @router.get("/groups", summary="All groups")
+    async def list_groups(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        async with broker.listing.place(client_of(request.scope)):
+            return await respond({"groups": iter(await groups.list())})
+
+    @router.get("/groups/{group}", summary="One group: members, subscriptions, lag by queue")
+    async def get_group(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]
+        async with broker.listing.place(client_of(request.scope)):
+            return await respond(await groups.describe(check_group(group)))
+
+    @router.delete("/groups/{group}", summary="Delete a group with all that it has")
+    async def delete_group(group: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        await groups.delete(check_group(group))
+        await broker.keep_promise()
+        return {"group": group, "deleted": True}
+
+    return router
+
+
+def _add_members(router: APIRouter, broker: Broker) -> None:
+    members = broker.groups.members
+
+    def answer(group: str) -> Response:
+        return Response(members.answer(broker.groups.find(group)), media_type="application/json")
+
+    @router.post("/groups/{group}/members/{client_id}/heartbeat", summary="Be a member")
+    async def heartbeat(group: str, client_id: PathClientId, body: HeartbeatBody) -> Response:  # pyright: ignore[reportUnusedFunction]
+        await members.heartbeat(check_group(group), client_id, await to_member(body))
+        await broker.keep_promise()
+        return answer(group)
+
+    @router.delete("/groups/{group}/members/{client_id}", summary="Be no member any more")
+    async def leave(group: str, client_id: PathClientId) -> Response:  # pyright: ignore[reportUnusedFunction]
+        await members.leave(check_group(group), client_id)
+        await broker.keep_promise()
+        return answer(group)
+
+    @router.get("/groups/{group}/members", summary="The members; held until the generation moves")
+    async def wait(  # pyright: ignore[reportUnusedFunction]
+        request: Request,
+        group: str,
+        generation: Annotated[int | None, Query(ge=0, le=OFFSET_MAX)] = None,
+        wait_ms: Annotated[int, Query(ge=0)] = 0,
+    ) -> Response:
+        if wait_ms > broker.settings.gateway.wait_ms_max:
+            raise InvalidRequest(f"wait_ms is at most {broker.settings.gateway.wait_ms_max}")
+        broker.groups.find(check_group(group))
+        if generation is not None and wait_ms:
+            gone = asyncio.ensure_future(until_gone(request.receive))
+            try:
+                await members.wait(group, generation, wait_ms, gone)
+            finally:
+                gone.cancel()
+        return answer(group)
+
+
+def _add_offsets(router: APIRouter, broker: Broker) -> None:
+    offsets = broker.groups.offsets
+
+    async def describe(found: Iterable[QueueOffset]) -> Response:
+        return await respond({"offsets": (each._asdict() for each in found)})
+
+    @router.get("/groups/{group}/offsets", summary="What a group has consumed")
+    async def get_offsets(request: Request, group: str, topic: str | None = None) -> Response:  # pyright: ignore[reportUnusedFunction]
+        wanted = topic if topic is None else check_readable(topic)
+        async with broker.listing.place(client_of(request.scope)):
+            return await describe(offsets.of(check_group(group), wanted))
+
+    @router.put("/groups/{group}/offsets", summary="Commit offsets")
+    async def commit(group: str, body: OffsetsBody) -> Response:  # pyright: ignore[reportUnusedFunction]
+        wanted = [QueueOffset(each.topic, each.queue_id, each.offset) for each in body.offsets]
+        found = await offsets.commit(check_group(group), wanted, body.if_absent, body.resets)
+        await broker.keep_promise()
+        return await describe(found)
+
+    @router.post("/groups/{group}/offsets/reset", summary="Consume a topic again, or from later on")
+    async def reset(group: str, body: ResetBody) -> Response:  # pyright: ignore[reportUnusedFunction]
+        if body.to == "timestamp" and body.timestamp_ms is None:
+            raise InvalidRequest("to timestamp needs timestamp_ms")
+        found = await offsets.reset(check_group(group), body.topic, body.to, body.timestamp_ms or 0)
+        await broker.keep_promise()
+        return await describe(found)
+
+
+def _add_locks(router: APIRouter, broker: Broker) -> None:
+    locks = broker.groups.locks
+    lock_ms = broker.settings.groups.lock_expiry_ms
+
+    async def describe(name: str, queues: list[tuple[str, int]]) -> Response:
+        described = ({"topic": topic, "queue_id": queue_id} for topic, queue_id in queues)
+        return await respond({name: described, "lock_ms": lock_ms})
+
+    @router.post("/groups/{group}/locks", summary="Lock queues, or renew locks")
+    async def lock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
+        found = await locks.acquire(check_group(group), body.client_id, body.keys(), broker.log.topics)
+        await broker.keep_promise()
+        return await describe("locked", found)
+
+    @router.delete("/groups/{group}/locks", summary="Release locks")
+    async def unlock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
+        found = await locks.release(check_group(group), body.client_id, body.keys())
+        await broker.keep_promise()
+        return await describe("unlocked", found)

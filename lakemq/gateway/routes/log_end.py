@@ -1,0 +1,73 @@
+"""How far a reader of the log may go, and waiting for it to be further."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from lakemq.gateway.broker.broker import Broker
+from lakemq.model.errors import StoreUnwritable
+from lakemq.storage.state.topics import TOPICS_TOPIC, Queue
+
+
+class LogEnd:
+    """The end of subscriptions of one broker's log. A subscription is a set of topics; None: all."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._log = broker.log
+
+    async def durable_position(self) -> int:
+        """How far the log is on disk, after a flush of what was written. A reader may keep what it
+        reads for good: it must not learn of what a power loss could undo."""
+        with suppress(StoreUnwritable):
+            await self._log.flushed()
+        return self._log.flushed_position
+
+    def queues_of(self, wanted: set[str] | None) -> list[Queue]:
+        """The subscription's queues."""
+        return [queue for queue in self._log.topics.all_queues() if wanted is None or queue.topic in wanted]
+
+    async def reached(self, start: int, wanted: set[str] | None, messages_max: int | None) -> int:
+        """How far the subscription goes from `start` on, with at most so many messages."""
+        reader = self._broker.reader
+        durable = max(start, await self.durable_position())
+        reached = durable if wanted is None else min(durable, reader.end_of(wanted, start))
+        if messages_max is None or reached - start <= messages_max:
+            return reached
+        if wanted is None:
+            return start + messages_max
+        return reader.limit(wanted, start, reached, messages_max)
+
+    def timer_ms(self, timer: str | None) -> int | None:
+        """When the timer of that name is due first."""
+        return None if timer is None else self._broker.router.timer_ms(timer)
+
+    async def wait(self, wanted: set[str] | None, timer_ms: int | None, seconds: float) -> bool:
+        """Until something may have arrived, the timer is due or the time is over; whether it is
+        worth looking again."""
+        if timer_ms is not None:
+            seconds = min(seconds, (timer_ms - self._log.now_ms()) / 1000)
+        if seconds <= 0 or self._broker.stopping:
+            return False
+        # A topic of the subscription may come to be: that is a record in the topics' topic.
+        queues = [*self.queues_of(wanted), self._log.topics.queue(TOPICS_TOPIC, 0)]
+        await self._broker.wait_for_any(queues, seconds)
+        return True
+
+    def describe(self, reached: int, timer_ms: int | None) -> dict[str, Any]:
+        """The answer to who asked."""
+        return {
+            "broker": self._broker.name,
+            "log_id": self._log.identity.log_id,
+            "begin_position": self._log.min_position,
+            "end_position": reached,
+            "clock_ms": self._log.now_ms(),
+            "timer_ms": timer_ms,
+        }
+
+
+def seconds_until(deadline: float) -> float:
+    """The seconds left until a time of the event loop's clock."""
+    return deadline - asyncio.get_running_loop().time()

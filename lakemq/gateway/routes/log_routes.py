@@ -1,0 +1,124 @@
+"""Routes that read the log by position: what the Spark source, and later a replica, lives on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute
+from fastapi import APIRouter, Query, Request, Response
+
+from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.gaps.holes import Range, positions_without, to_header
+from lakemq.gateway.http.answers import ARROW, to_arrow
+from lakemq.gateway.http.asgi import client_of
+from lakemq.gateway.pull.pull import OFFSET_MAX
+from lakemq.gateway.routes.log_end import LogEnd, seconds_until
+from lakemq.model.columns import MESSAGE, SIZE, STORED
+from lakemq.model.errors import InvalidRequest, PositionGone
+
+# Its functions are made as it is imported: no type checker sees them.
+pc: Any = pyarrow.compute
+
+MIB = 1024 * 1024
+Position = Annotated[int, Query(ge=0, le=OFFSET_MAX)]
+PATTERN_CHARACTERS_MAX = 1000
+WAIT_MS_MAX = 60_000
+
+
+def _subscription(broker: Broker, topics: str | None, pattern: str | None) -> set[str] | None:
+    """The topics that a reader wants; None for all. Raises `InvalidRequest`."""
+    if topics is not None and pattern is not None:
+        raise InvalidRequest("at most one of topics and pattern")
+    if topics is not None:
+        return {topic.strip() for topic in topics.split(",") if topic.strip()}
+    if pattern is None:
+        return None
+    if len(pattern) > PATTERN_CHARACTERS_MAX:
+        raise InvalidRequest(f"pattern has more than {PATTERN_CHARACTERS_MAX} characters")
+    return _matching([topic.name for topic in broker.log.topics], pattern)
+
+
+def _matching(names: list[str], pattern: str) -> set[str]:
+    """The names that match as a whole. Arrow's engine takes linear time, whatever the pattern is:
+    with Python's own one request could stop the gateway for years."""
+    column = pa.array(names, type=pa.string())
+    try:
+        pc.match_substring_regex(pa.array([""]), pattern)
+        matches = pc.match_substring_regex(column, rf"\A(?:{pattern})\z")
+    except pa.ArrowException as error:
+        raise InvalidRequest(f"pattern is no regular expression: {error}") from None
+    return set(column.filter(matches).to_pylist())
+
+
+def _schema(columns: str | None) -> pa.Schema:
+    if columns is None:
+        return MESSAGE
+    names = [name.strip() for name in columns.split(",")]
+    known = {field.name: field for field in [*MESSAGE, *STORED, SIZE]}
+    for name in names:
+        if name not in known:
+            raise InvalidRequest(f"unknown column {name[:100]!r}; there are {', '.join(known)}")
+    return pa.schema([known[name] for name in dict.fromkeys(names)])
+
+
+def make_router(broker: Broker) -> APIRouter:
+    """The routes of one broker."""
+    router = APIRouter(prefix="/v1/log", tags=["log"])
+    log, reader, ends = broker.log, broker.reader, LogEnd(broker)
+
+    @router.get("/end", summary="How far a subscription goes")
+    async def end(  # pyright: ignore[reportUnusedFunction]
+        begin: Annotated[int | None, Query(alias="from", ge=0, le=OFFSET_MAX)] = None,
+        messages_max: Annotated[int | None, Query(alias="max", ge=1, le=OFFSET_MAX)] = None,
+        topics: str | None = None,
+        pattern: str | None = None,
+        wait_ms: Annotated[int, Query(ge=0, le=WAIT_MS_MAX)] = 0,
+        timer: Literal["delay", "transaction", "receive"] | None = None,
+    ) -> dict[str, Any]:
+        deadline = asyncio.get_running_loop().time() + wait_ms / 1000
+        while True:
+            wanted = _subscription(broker, topics, pattern)
+            start = log.min_position if begin is None else begin
+            reached = await ends.reached(start, wanted, messages_max)
+            timer_ms = ends.timer_ms(timer)
+            if reached > start or not await ends.wait(wanted, timer_ms, seconds_until(deadline)):
+                return ends.describe(reached, timer_ms)
+
+    @router.get("/messages", summary="Messages by position, as an Arrow stream")
+    async def messages(  # pyright: ignore[reportUnusedFunction]
+        request: Request,
+        begin: Annotated[int, Query(alias="from", ge=0, le=OFFSET_MAX)],
+        to: Position,
+        topics: str | None = None,
+        pattern: str | None = None,
+        columns: str | None = None,
+        bytes_max: Annotated[int, Query(ge=1, le=32 * MIB)] = 16 * MIB,
+    ) -> Response:
+        if begin < log.min_position:
+            raise PositionGone(f"the log begins with position {log.min_position}; {begin} is gone")
+        wanted = _subscription(broker, topics, pattern)
+        schema = _schema(columns)
+        plan = reader.plan_positions(begin, min(to, log.next_position), wanted, bytes_max)
+
+        def carry_out() -> tuple[memoryview, int, list[Range]]:
+            slices, reached = reader.read_positions_up_to(plan, wanted, bytes_max)
+            holes = positions_without(slices, begin, reached) if wanted is None else []
+            return to_arrow(slices, broker.ids, schema), reached, holes
+
+        body, reached, holes = await broker.answering.run_for(client_of(request.scope))(carry_out)
+        headers = {
+            "lakemq-next-position": str(max(reached, begin)),
+            "lakemq-log-id": log.identity.log_id,
+            "lakemq-epoch": str(log.identity.now.epoch),
+        }
+        if holes:
+            headers["lakemq-holes"] = to_header(holes).decode()
+        return Response(body, headers=headers, media_type=ARROW.decode())
+
+    @router.get("/position", summary="The first position stored at or after a time")
+    async def position(timestamp_ms: Position) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
+        return {"position": reader.position_at_time(timestamp_ms)}
+
+    return router

@@ -1,0 +1,109 @@
+"""The broker's numbers for Prometheus, read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from lakemq.gateway.broker.broker import Broker
+
+
+class BrokerCollector(Collector):
+    """Collects from a broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics, with the values of now."""
+        broker, log, counters = self._broker, self._broker.log, self._broker.counters
+        yield CounterMetricFamily("lakemq_messages_in", "Messages accepted for storing.", counters.messages_in)
+        yield CounterMetricFamily("lakemq_bytes_in", "Bytes of their bodies.", counters.bytes_in)
+        yield CounterMetricFamily("lakemq_messages_out", "Messages answered to pulls.", counters.messages_out)
+        yield CounterMetricFamily("lakemq_bytes_out", "Bytes of those answers.", counters.bytes_out)
+        yield CounterMetricFamily("lakemq_frames_written", "Frames written to the log.", log.written[0])
+        yield CounterMetricFamily("lakemq_log_bytes_written", "Bytes written to the log.", log.written[1])
+        read = broker.cold.messages_read
+        yield CounterMetricFamily("lakemq_cold_messages", "Messages read from the lake, not the log.", read)
+        gone = broker.gaps.messages
+        yield CounterMetricFamily("lakemq_gap_messages", "Messages that groups passed over: they are gone.", gone)
+        problems = CounterMetricFamily("lakemq_problems", "Errors answered, by code.", labels=["code"])
+        for code, count in sorted(counters.problems.items()):
+            problems.add_metric([code], count)
+        yield problems
+        positions = GaugeMetricFamily("lakemq_position", "Positions of the log.", labels=["kind"])
+        for kind, position in broker.describe()["positions"].items():
+            positions.add_metric([kind.removesuffix("_position")], position)
+        yield positions
+        yield from self._room()
+        yield CounterMetricFamily("lakemq_connections_cut", "Closed on clients that were too slow.", counters.cut)
+        unsent = counters.unsent_bytes()
+        yield GaugeMetricFamily("lakemq_unsent_bytes", "Bytes of large answers that clients haven't taken.", unsent)
+        ahead = counters.ahead_bytes()
+        yield GaugeMetricFamily("lakemq_ahead_bytes", "Bytes of requests that wait for the answers to others.", ahead)
+        yield GaugeMetricFamily("lakemq_topics", "Topics.", len(log.topics))
+        yield GaugeMetricFamily("lakemq_segments", "Segments of the log.", len(log.segments))
+        broken, kept = self._broker.quarantine.damaged, self._broker.quarantine.kept
+        yield GaugeMetricFamily("lakemq_damaged_segments", "Damaged, and nothing stands in for them yet.", len(broken))
+        yield GaugeMetricFamily("lakemq_quarantined_segments", "Damaged files that others stand in for.", len(kept))
+        yield GaugeMetricFamily("lakemq_waiting_requests", "Requests that are held.", broker.waiting)
+        yield from self._routing()
+        yield GaugeMetricFamily("lakemq_groups", "Consumer groups.", broker.groups.count)
+        yield GaugeMetricFamily("lakemq_members", "Members of all groups.", log.state.groups.member_count)
+        yield GaugeMetricFamily("lakemq_locks", "Queues that are locked.", len(broker.groups.locks.renewals))
+        yield GaugeMetricFamily("lakemq_dirty_bytes", "Bytes written but not on disk yet.", log.flusher.dirty_bytes)
+        yield GaugeMetricFamily("lakemq_writable", "1 when the log takes writes.", int(log.unwritable is None))
+
+    def _room(self) -> Iterator[Metric]:
+        """Whether the log can let go of what is old, and what is to come if not."""
+        letting_go, retention = self._broker.letting_go, self._broker.log.retention
+        free, total = retention.room()
+        yield GaugeMetricFamily("lakemq_disk_free_bytes", "Free bytes of the log's disk.", free)
+        yield GaugeMetricFamily("lakemq_disk_bytes", "All bytes of it.", total)
+        full_in_s = letting_go.full_in_s
+        full = float("inf") if full_in_s is None else full_in_s
+        yield GaugeMetricFamily("lakemq_disk_full_in_seconds", "When it is full, at this pace.", full)
+        dropped = retention.dropped.positions
+        yield CounterMetricFamily("lakemq_dropped_messages", "Dropped, as the log was full, for good.", dropped)
+        uncertain = letting_go.uncertain_messages
+        yield GaugeMetricFamily("lakemq_uncompacted_messages", "Messages that are in the log alone.", uncertain)
+        jump = retention.jump
+        ahead_s = 0 if jump is None else jump.ahead_ms / 1000
+        yield GaugeMetricFamily("lakemq_clock_ahead_seconds", "How far a clock that jumped is not believed.", ahead_s)
+
+    def _routing(self) -> Iterator[Metric]:
+        routing = self._broker.router
+        waiting = GaugeMetricFamily("lakemq_waiting", "Messages that wait to be routed.", labels=["kind"])
+        state = routing.state
+        waiting.add_metric(["delay"], len(state.delays))
+        waiting.add_metric(["transaction"], len(state.transactions))
+        waiting.add_metric(["nack"], len(state.nacks))
+        waiting.add_metric(["receipt"], len(state.receipts))
+        waiting.add_metric(["dead_letter"], len(state.dead))
+        yield waiting
+        yield GaugeMetricFamily("lakemq_due_soon", "What is due within the lead.", len(routing.deliveries.wheel))
+        yield from self._late()
+        yield CounterMetricFamily("lakemq_delivered", "Scheduled messages delivered.", routing.deliveries.delivered)
+
+    def _late(self) -> Iterator[Metric]:
+        """Whether the jobs do what they are for, and what the gateway had to do in their place."""
+        routing = self._broker.router
+        overdue = GaugeMetricFamily("lakemq_overdue", "Overdue by the grace and not decided.", labels=["kind"])
+        for kind, count in routing.overdue.count().items():
+            overdue.add_metric([kind], count)
+        yield overdue
+        here = CounterMetricFamily("lakemq_decided_overdue", "Decided here, being overdue.", labels=["kind"])
+        for kind, count in [*routing.overdue.decided.items(), ("receipt", routing.run_out.decided)]:
+            here.add_metric([str(kind)], count)
+        yield here
+        alive = GaugeMetricFamily("lakemq_job_alive", "1 while the job is heard of.", labels=["job"])
+        lag = GaugeMetricFamily("lakemq_job_lag", "Positions of the log that the job has yet to read.", labels=["job"])
+        for name, job in routing.jobs.describe().items():
+            alive.add_metric([name], int(job["alive"]))
+            if job["lag"] is not None:
+                lag.add_metric([name], job["lag"])
+        yield alive
+        yield lag

@@ -1,0 +1,97 @@
+"""Routes of delays, of retries, and of the queries that decide them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.routing.decisions import Posted
+from lakemq.gateway.routing.nacks import Nack
+from lakemq.model.errors import InvalidRequest
+from lakemq.model.names import check_group
+
+BATCH_MAX = 50_000
+NACKS_MAX = 10_000
+NUMBER_MAX = 2**53
+Strict = ConfigDict(extra="forbid", strict=True)
+
+
+class NackBody(BaseModel):
+    """One message to be consumed later, named by its id or, while it is out, by its receipt."""
+
+    model_config = Strict
+    message_id: str | None = Field(None, max_length=200)
+    receipt: str | None = Field(None, max_length=200)
+    delay_level: int = Field(0, ge=-(2**31), le=2**31)
+    max_reconsume_times: int | None = Field(None, ge=0, le=10_000)
+
+    @model_validator(mode="after")
+    def names_one(self) -> Self:
+        """Raises `ValueError` unless just one of the two names the message."""
+        if (self.message_id is None) == (self.receipt is None):
+            raise ValueError("a message is named by message_id or by receipt")
+        return self
+
+    def name(self) -> dict[str, str | None]:
+        """What names the message."""
+        return {"receipt": self.receipt} if self.message_id is None else {"message_id": self.message_id}
+
+
+class NacksBody(BaseModel):
+    """Messages that a client of a group could not process."""
+
+    model_config = Strict
+    client_id: str | None = Field(None, max_length=256)
+    messages: list[NackBody] = Field(min_length=1, max_length=NACKS_MAX)
+
+
+class DecisionsBody(BaseModel):
+    """Decisions of the routing queries, as columns, and of which log and epoch they were made."""
+
+    model_config = Strict
+    log_id: str = Field(max_length=36)
+    epoch: int = Field(ge=0, le=NUMBER_MAX)
+    cause: list[Annotated[int, Field(ge=0, le=NUMBER_MAX)]] = Field(max_length=BATCH_MAX)
+    action: list[str]
+    due_ms: list[Annotated[int, Field(ge=0, le=NUMBER_MAX)] | None]
+
+
+def make_router(broker: Broker) -> APIRouter:
+    """The routes of one broker."""
+    router = APIRouter(prefix="/v1", tags=["routing"])
+    routing = broker.router
+
+    @router.delete("/messages/{message_id}", summary="Recall a scheduled message")
+    async def recall(message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        await routing.recalls.recall(message_id)
+        await broker.keep_promise()
+        return {"message_id": message_id, "recalled": True}
+
+    @router.post("/groups/{group}/nacks", summary="Consume messages later")
+    async def nack(group: str, body: NacksBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        nacks = [
+            Nack(each.message_id, each.delay_level, each.max_reconsume_times, each.receipt) for each in body.messages
+        ]
+        statuses = await routing.nacks.nack(check_group(group), nacks)
+        await broker.keep_promise()
+        results = [each.name() | {"status": status} for each, status in zip(body.messages, statuses, strict=True)]
+        return {"messages": results}
+
+    @router.get("/routing", summary="What waits, and the settings of the routing queries")
+    async def describe() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        return routing.describe()
+
+    @router.post("/log/decisions", summary="Decisions of the routing queries")
+    async def decide(body: DecisionsBody) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
+        count = len(body.cause)
+        if not len(body.action) == len(body.due_ms) == count:
+            raise InvalidRequest("cause, action and due_ms are columns of one length")
+        routing.decisions.check_log(body.log_id, body.epoch)
+        posted = [Posted(*each) for each in zip(body.cause, body.action, body.due_ms, strict=True)]
+        accepted = await routing.decisions.take(posted)
+        return {"accepted": accepted, "ignored": count - accepted}
+
+    return router

@@ -1,0 +1,89 @@
+"""Routes of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.http.asgi import client_of
+from lakemq.gateway.http.in_slices import in_order, respond
+from lakemq.model.names import check_readable, check_writable, is_system
+from lakemq.storage.state.topics import Queue, Topic
+
+TIMESTAMP_MAX = 2**53
+
+
+class TopicBody(BaseModel):
+    """What a topic should be like. What is left out stays as it is, or is the default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    queues: int | None = Field(None, ge=1)
+    permission: str | None = None
+
+
+def describe(topic: Topic, min_offset: Callable[[Queue], int]) -> dict[str, Any]:
+    """A topic as the contract shows it. `log_min_offset` is the first offset that is in the log still;
+    what comes before is in the lake."""
+    return {
+        "topic": topic.name,
+        "permission": topic.permission,
+        "queues": [
+            {
+                "queue_id": queue.queue_id,
+                "min_offset": min_offset(queue),
+                "max_offset": queue.next_offset,
+                "log_min_offset": queue.min_offset,
+            }
+            for queue in topic.queues
+        ],
+    }
+
+
+def make_router(broker: Broker) -> APIRouter:
+    """The routes of one broker."""
+    router = APIRouter(prefix="/v1/topics", tags=["topics"])
+    topics, cold = broker.log, broker.cold
+
+    @router.get("", summary="All topics")
+    async def list_topics(request: Request, system: bool = False) -> Response:  # pyright: ignore[reportUnusedFunction]
+        async with broker.listing.place(client_of(request.scope)):
+            names = await in_order([topic.name for topic in topics.topics if system or not is_system(topic.name)])
+            there = (topic for name in names if (topic := topics.topics.find(name)) is not None)
+            return await respond({"topics": (describe(topic, cold.known_min_offset) for topic in there)})
+
+    @router.get("/{topic}", summary="One topic and its queues' offsets")
+    async def get_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        found = topics.topics.get(check_readable(topic))
+        begins = {queue.queue_id: await cold.min_offset_or_logs(queue) for queue in list(found.queues)}
+        return describe(found, lambda queue: begins.get(queue.queue_id, queue.min_offset))
+
+    @router.put("/{topic}", summary="Make or change a topic", responses={201: {"description": "made"}})
+    async def put_topic(topic: str, response: Response, body: TopicBody | None = None) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        check_writable(topic)
+        body = body or TopicBody()  # pyright: ignore[reportCallIssue]
+        old = topics.topics.find(topic)
+        queues = len(old.queues) if old else broker.settings.topics.default_queues
+        permission = old.permission if old else "rw"
+        made = await broker.put_topic(topic, body.queues or queues, body.permission or permission)
+        await topics.flushed()
+        response.status_code = 200 if old else 201
+        return describe(made, cold.known_min_offset)
+
+    @router.delete("/{topic}", summary="Delete a topic")
+    async def delete_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        await broker.delete_topic(check_writable(topic))
+        await topics.flushed()
+        return {"topic": topic, "deleted": True}
+
+    @router.get("/{topic}/queues/{queue_id}/offset", summary="The first offset stored at or after a time")
+    async def offset_by_time(  # pyright: ignore[reportUnusedFunction]
+        topic: str, queue_id: int, timestamp_ms: int = Query(ge=0, le=TIMESTAMP_MAX)
+    ) -> dict[str, int]:
+        queue = topics.topics.queue(check_readable(topic), queue_id)
+        return {"offset": await cold.offset_at_time(queue, timestamp_ms)}
+
+    return router
