@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
+from lakemq.client.wrong_type import WrongType as WrongType
 from lakemq.model.errors import LakemqError
 
 if TYPE_CHECKING:

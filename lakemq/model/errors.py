@@ -7,7 +7,7 @@ class LakemqError(Exception):
     """An error that a user can understand and act on.
 
     `code` is stable across versions, `detail` is for people. `gateway/http/problems.py` maps codes to
-    HTTP, `cli.py` prints the detail in one line.
+    HTTP, `lakemq.cli` prints the detail in one line.
     """
 
     code = "internal"

@@ -9,13 +9,14 @@ import json
 import re
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from lakemq.testing import GatewayProcess
-from tests.gateway.http import pull_all, put_topic
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.gateway.http import connect, pull_all, put_topic
 from tests.gateway.routing import begin
 
 Answer = tuple[int, dict[str, str], Any]
@@ -109,6 +110,35 @@ def test_sync_is_on_disk_before_its_answer(gateway: GatewayProcess, http: httpx.
             assert status == 200
             flushed = http.get("/v1/broker").json()["flushed_position"]
             assert flushed > content["messages"][0]["position"]
+
+
+def test_a_broker_set_to_sync_flush_is_so_for_quick_ones_too(tmp_path: Path) -> None:
+    options = {"storage__flush": "sync", "storage__flush_interval_ms": 60_000}
+    with start_gateway(tmp_path, **options) as gateway, connect(gateway) as http, Client(gateway) as client:
+        put_topic(http, "t")
+        for query in ("", "?ack=async", "?ack=sync") * 2:
+            client.quick(build(f"/v1/topics/t/messages{query}", b"x"))
+            status, _, content = client.answer()
+            assert status == 200
+            assert http.get("/v1/broker").json()["flushed_position"] > content["messages"][0]["position"]
+
+
+def test_what_comes_behind_one_that_waits_for_the_disk_is_answered_after_it(
+    gateway: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    put_topic(http, topic)
+    sync, target = f"/v1/topics/{topic}/messages?ack=sync", f"/v1/topics/{topic}/messages"
+    with Client(gateway) as client, Client(gateway) as other:
+        client.quick(build(target, b"warm"))
+        client.answer()
+        client.quick(build(sync, b"0"), build(target, b"1"), build("/v1/nowhere", b""), build(sync, b"3"))
+        assert [client.answer()[0] for _ in range(4)] == [200, 200, 404, 200]
+        other.quick(build(sync, b"of one that leaves"))
+    with Client(gateway) as client:
+        client.quick(build(sync, b"last"))
+        assert client.answer()[0] == 200
+    bodies = [m["body"] for m in pull_all(http, topic)]
+    assert [body for body in bodies if body != "of one that leaves"] == ["warm", "0", "1", "3", "last"]
 
 
 def test_a_half_and_its_commit(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from lakemq.model.columns import STORED, stored_schema
 from lakemq.model.errors import StoreUnwritable
-from lakemq.storage.log.appends import StoredOne
 from lakemq.storage.log.commit_log import CommitLog, Stored
 from lakemq.storage.segment.frame import Meta
 from lakemq.storage.segment.rows import PayloadCodec, batch_mask, body_row, decode_payload, make_row, rows_to_batch
@@ -466,45 +465,6 @@ def test_waiter_that_gave_up_does_not_disturb_the_others(harness: LogHarness) ->
             await waiters[1]
 
     harness.run(wait_and_give_up())
-
-
-def test_a_receiver_is_told_once_its_message_is_on_disk(harness: LogHarness) -> None:
-    async def store(number: int) -> StoredOne:
-        log = harness.log
-        told: asyncio.Future[StoredOne] = asyncio.get_running_loop().create_future()
-        log.sync_one_for(make_row(body=b"%d" % number), harness.queue("a"), told)
-        result = await told
-        assert log.flushed_position > result[2]
-        return result
-
-    async def many() -> list[StoredOne]:
-        return await asyncio.gather(*[store(number) for number in range(20)])
-
-    harness.flush()
-    syncs = harness.files.syncs
-    results = harness.run(many())
-    assert harness.files.syncs == syncs + 1
-    bodies = {message.position: message.body for message in harness.read_log()}
-    assert [bodies[position] for _, _, position, _ in results] == [b"%d" % number for number in range(20)]
-
-
-def test_a_receiver_whose_message_does_not_come_to_disk_is_told_so(harness: LogHarness) -> None:
-    async def store() -> None:
-        log, loop = harness.log, asyncio.get_running_loop()
-        harness.files.fail_sync = True
-        told: list[asyncio.Future[StoredOne]] = [loop.create_future() for _ in range(3)]
-        for receiver in told:
-            log.sync_one_for(make_row(body=b"x"), harness.queue("a"), receiver)
-        told[1].cancel()  # it needs to know no more, which is no trouble to the others
-        for receiver in (told[0], told[2]):
-            with pytest.raises(StoreUnwritable):
-                await receiver
-        late: asyncio.Future[StoredOne] = loop.create_future()
-        log.sync_one_for(make_row(body=b"x"), harness.queue("a"), late)
-        with pytest.raises(StoreUnwritable):
-            await late
-
-    harness.run(store())
 
 
 # Snapshots -------------------------------------------------------------------------------------

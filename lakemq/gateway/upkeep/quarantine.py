@@ -54,7 +54,7 @@ class Quarantine:
         self.on_damage: Callable[[], object] = lambda: None
         """Called in any thread when a segment is found damaged."""
 
-    # Reading: `storage.elsewhere.Elsewhere` --------------------------------------------------
+    # Reading: `storage.read.elsewhere.Elsewhere` --------------------------------------------------
 
     def note(self, segment: Segment, why: LogDamaged) -> None:
         """The segment is damaged."""

@@ -23,7 +23,7 @@ from lakemq.storage.disk.clock import SystemClock
 _BEGUN = "erasing"
 _UNNAMED_MS = 3_600_000
 _LOG_RETENTION = timedelta(days=2)
-"""As `lake_table` sets it."""
+"""As `tables.table` sets it."""
 
 
 def has_begun(lake: Path) -> bool:

@@ -86,7 +86,7 @@ def take_result(lake: Path, request_id: str) -> dict[str, Any] | None:
 
 
 def is_held(lake: Path) -> bool:
-    """Whether some process writes the lake: it holds the lock (`lake_lock`)."""
+    """Whether some process writes the lake: it holds the lock (`lake.lock`)."""
     file = lake / _LOCK
     if not file.exists():
         return False

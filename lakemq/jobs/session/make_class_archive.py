@@ -12,9 +12,7 @@ from typing import Any
 
 from lakemq.jobs.session import class_archive
 from lakemq.jobs.session.java import check_java
-from lakemq.jobs.session.session import start_session
 from lakemq.model.errors import LakemqError
-from lakemq.settings import Settings, Spark, Sql
 
 MAKE_S_MAX = 600
 
@@ -46,6 +44,10 @@ def install() -> None:
 
 def _use_spark(archive: str) -> None:
     """A session that does a little of what sessions do; what it loaded is kept as its Java ends."""
+    # Here, as `make setup` with nothing to do should cost nothing.
+    from lakemq.jobs.session.session import start_session
+    from lakemq.settings import Settings, Spark, Sql
+
     with tempfile.TemporaryDirectory(prefix="lakemq-classes-") as work:
         option = {"spark.driver.defaultJavaOptions": f"-XX:ArchiveClassesAtExit={archive}"}
         settings = Settings(spark=Spark(conf=option, driver_memory="1g"), sql=Sql(port=0))

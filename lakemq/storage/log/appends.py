@@ -24,18 +24,18 @@ Result = TypeVar("Result", contravariant=True)
 
 class Receiver(Protocol[Result]):
     """Who is told what became of an append: a future, or what takes its place. It is told by who
-    writes the frame, so it must be quick and not fail."""
+    writes the frame, or brings it to disk, so it must be quick and not fail."""
 
     def done(self) -> bool:
         """Whether it needs to know no more."""
         ...
 
     def set_result(self, result: Result, /) -> None:
-        """It is stored."""
+        """It is stored, and on disk where that was waited for."""
         ...
 
     def set_exception(self, exception: Exception, /) -> None:
-        """Nothing of it is stored."""
+        """Nothing of it is stored; or, where the disk was waited for, it may be lost."""
         ...
 
 

@@ -81,9 +81,10 @@ class Flusher:
             self._timer = None
         if self._running or self.failure is not None or self.written_position <= self.flushed_position:
             return
+        flush = self._prepare()
         self._running = True
         position, size = self.written_position, self.dirty_bytes
-        task = self._loop.run_in_executor(self._pool, self._prepare())
+        task = self._loop.run_in_executor(self._pool, flush)
         task.add_done_callback(lambda done: self._finish(done, position, size))
 
     def _finish(self, done: asyncio.Future[None], position: int, size: int) -> None:
@@ -95,23 +96,23 @@ class Flusher:
         self.flushed_position = position
         self.dirty_bytes -= size
         waiters = self._waiters
+        reached: list[Receiver[None]] = []
         while waiters and waiters[0][0] <= position:
-            _, receiver = waiters.popleft()
-            if not receiver.done():
-                receiver.set_result(None)
+            reached.append(waiters.popleft()[1])
+        # The disk goes on while they are told.
         if waiters:
             self.start()
         elif self.dirty_bytes > 0:
             self.wrote(self.written_position, 0)
+        for receiver in reached:
+            _tell(receiver, None)
 
     def fail(self, why: str) -> None:
         """Never promise anything again; everybody who waits is told."""
         logger.error("%s", why)
         self.failure = why
         while self._waiters:
-            _, receiver = self._waiters.popleft()
-            if not receiver.done():
-                receiver.set_exception(StoreUnwritable(why))
+            _tell(self._waiters.popleft()[1], StoreUnwritable(why))
 
     def close(self) -> None:
         """Wait for a running flush and give the thread back."""
@@ -119,6 +120,19 @@ class Flusher:
             self._timer.cancel()
             self._timer = None
         self._pool.shutdown(wait=True)
+
+
+def _tell(receiver: Receiver[None], error: StoreUnwritable | None) -> None:
+    try:
+        if receiver.done():
+            return
+        if error is None:
+            receiver.set_result(None)
+        else:
+            receiver.set_exception(error)
+    except Exception:
+        # It ought not to fail. If it does, the others who wait for the disk must not pay for it.
+        logger.exception("who waited for the disk could not be told")
 
 
 class OnDisk:
