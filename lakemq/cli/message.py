@@ -65,13 +65,13 @@ def search(
     lakemq message search orders --tags paid --filter "amount > 100" --begin 2026-12-24T18:00
     lakemq message search orders --end 2026-12-25 --max 100
     """
-    from lakemq.cli.search import Wanted
+    from lakemq.cli.search import SearchQuery
     from lakemq.cli.search import search as look
 
     begin_ms = None if begin is None else moment_ms(begin, "--begin")
     end_ms = None if end is None else moment_ms(end, "--end")
     with connect(context, broker) as client:
-        messages, complete = look(client, topic, Wanted(key, tags, sql, begin_ms, end_ms, count_max))
+        messages, complete = look(client, topic, SearchQuery(key, tags, sql, begin_ms, end_ms, count_max))
     if as_json:
         for message in messages:
             shown.write_json(message)

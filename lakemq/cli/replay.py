@@ -59,7 +59,7 @@ def replay(
             bar.update(task, completed=sent, total=matched, visible=True)
 
         with quiet_stderr():
-            from lakemq.jobs.replay.plan import Wanted
+            from lakemq.jobs.replay.plan import ReplayRequest
             from lakemq.jobs.replay.replay import lake_session, look
             from lakemq.jobs.replay.replay import replay as send
 
@@ -68,7 +68,7 @@ def replay(
                     found, done = look(session, settings.lake.dir, where), None
                 else:
                     found = []
-                    wanted = Wanted(where, to, group)
+                    wanted = ReplayRequest(where, to, group)
                     done = send(session, settings.lake.dir, url, wanted, rate, again, report)
     for line in said:
         note(f"lakemq: {line}")

@@ -15,7 +15,7 @@ BY_KEY_MAX = 1_000
 """So many messages the gateway's index answers at a time."""
 
 
-class Wanted(NamedTuple):
+class SearchQuery(NamedTuple):
     """What is looked for: the newest `count_max` messages stored from `begin_ms` on and before `end_ms`
     that have the key, one of the tags, and the properties that `sql` asks for."""
 
@@ -39,7 +39,7 @@ class Found(NamedTuple):
     complete: bool
 
 
-def search(client: HttpClient, topic: str, wanted: Wanted) -> Found:
+def search(client: HttpClient, topic: str, wanted: SearchQuery) -> Found:
     """The messages that log and lake hold."""
     if wanted.key is not None:
         return _search_key(client, topic, wanted.key, wanted)
@@ -50,7 +50,7 @@ def search(client: HttpClient, topic: str, wanted: Wanted) -> Found:
     return Found(found[: wanted.count_max], complete=True)
 
 
-def _search_key(client: HttpClient, topic: str, key: str, wanted: Wanted) -> Found:
+def _search_key(client: HttpClient, topic: str, key: str, wanted: SearchQuery) -> Found:
     """Of those that the index names, the broker says by a pull which the filters choose."""
     if wanted.sql is not None:
         client.pull(topic, 0, 0, 1, sql=wanted.sql)  # what is wrong with it is said where there is no such key too
@@ -65,7 +65,7 @@ def _search_key(client: HttpClient, topic: str, key: str, wanted: Wanted) -> Fou
     return Found(found, complete=True)
 
 
-def _pages(client: HttpClient, topic: str, key: str, wanted: Wanted) -> Iterator[tuple[list[Message], bool]]:
+def _pages(client: HttpClient, topic: str, key: str, wanted: SearchQuery) -> Iterator[tuple[list[Message], bool]]:
     """What the index answers, a page at a time, and whether it looked at all that is asked for so far."""
     end_ms = None if wanted.end_ms is None else wanted.end_ms - 1
     page_max = BY_KEY_MAX if wanted.filters else min(wanted.count_max, BY_KEY_MAX)
@@ -84,12 +84,12 @@ def _pages(client: HttpClient, topic: str, key: str, wanted: Wanted) -> Iterator
         end_ms = page[-1].store_time_ms
 
 
-def _is_chosen(client: HttpClient, message: Message, wanted: Wanted) -> bool:
+def _is_chosen(client: HttpClient, message: Message, wanted: SearchQuery) -> bool:
     answer = client.pull(message.topic, message.queue_id, message.queue_offset, 1, 0, wanted.tags, wanted.sql)
     return any(each.queue_offset == message.queue_offset for each in answer.messages)
 
 
-def _search_queue(client: HttpClient, topic: str, queue_id: int, end: int, wanted: Wanted) -> deque[Message]:
+def _search_queue(client: HttpClient, topic: str, queue_id: int, end: int, wanted: SearchQuery) -> deque[Message]:
     offset = 0 if wanted.begin_ms is None else client.offset_at(topic, queue_id, wanted.begin_ms)
     if wanted.end_ms is not None:
         end = min(end, client.offset_at(topic, queue_id, wanted.end_ms))

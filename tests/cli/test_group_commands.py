@@ -133,7 +133,7 @@ def test_a_search_by_key_goes_on_page_by_page_and_reads_none_of_the_rest(
     monkeypatch.setattr(search, "BY_KEY_MAX", 39)
     with HttpClient(shell.url) as client:
         monkeypatch.setattr(client, "pull", lambda *_: pytest.fail("the topic was read"))
-        found = search.search(client, "cli_pages", search.Wanted("it's", "*", None, None, None, 100))
+        found = search.search(client, "cli_pages", search.SearchQuery("it's", "*", None, None, None, 100))
     # All forty may be of one millisecond: of more than a page in one it says that it didn't see all.
     bodies = [message.body.decode() for message in found.messages]
     assert bodies == [str(number) for number in reversed(range(40))][: len(bodies)]

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import InvalidStatement
-from lakemq.jobs.replay.plan import Plan, Wanted, read_plan, write_plan
+from lakemq.jobs.replay.plan import Plan, ReplayRequest, read_plan, write_plan
 from lakemq.jobs.replay.replay import look, replay
 from lakemq.jobs.session.connect import server_of
 from lakemq.jobs.sql.connect_session import connect_session
@@ -63,7 +63,7 @@ def where(user: int) -> str:
 def test_messages_of_a_condition_are_sent_once_with_all_that_they_had(
     spark: SparkSession, gateway: GatewayProcess, http: httpx.Client, lake: Path, topic: str
 ) -> None:
-    wanted = Wanted(where(1), topic, None)
+    wanted = ReplayRequest(where(1), topic, None)
     done = replay(spark, lake, gateway.url, wanted)
     assert (done.matched, done.sent, done.gone, done.dropped, done.resumed) == (10, 10, 0, 0, False)
     again = pull_all(http, topic)
@@ -82,7 +82,7 @@ def test_messages_of_a_condition_are_sent_once_with_all_that_they_had(
 def test_a_replay_for_one_group_is_seen_by_that_group_alone(
     spark: SparkSession, gateway: GatewayProcess, http: httpx.Client, lake: Path, topic: str
 ) -> None:
-    done = replay(spark, lake, gateway.url, Wanted(where(2), SOURCE, f"g-{topic}"))
+    done = replay(spark, lake, gateway.url, ReplayRequest(where(2), SOURCE, f"g-{topic}"))
     assert done.sent == 10
     retries = pull_all(http, f"%25RETRY%25g-{topic}")
     assert {message["real_topic"] for message in retries} == {SOURCE}
@@ -98,7 +98,7 @@ class Killed(Exception):
 def test_a_replay_that_is_ended_goes_on_and_sends_nothing_twice(
     spark: SparkSession, gateway: GatewayProcess, http: httpx.Client, lake: Path, topic: str, at: int
 ) -> None:
-    wanted = Wanted(where(0), topic, None)
+    wanted = ReplayRequest(where(0), topic, None)
 
     def end(sent: int, matched: int) -> None:
         if sent >= at:
@@ -117,7 +117,7 @@ def test_a_replay_that_is_ended_goes_on_and_sends_nothing_twice(
 def test_what_was_erased_after_it_was_found_is_not_sent(
     spark: SparkSession, gateway: GatewayProcess, http: httpx.Client, lake: Path, topic: str
 ) -> None:
-    wanted = Wanted(f"topic = '{ERASED}'", topic, None)
+    wanted = ReplayRequest(f"topic = '{ERASED}'", topic, None)
     report = iter([None])
 
     def end(sent: int, matched: int) -> None:
@@ -141,7 +141,7 @@ def test_it_works_over_spark_connect_too(
     try:
         (found,) = look(session, lake, where(1))
         assert (found["topic"], found["messages"]) == (SOURCE, 10)
-        assert replay(session, lake, gateway.url, Wanted(where(1), topic, None)).sent == 10
+        assert replay(session, lake, gateway.url, ReplayRequest(where(1), topic, None)).sent == 10
         assert len(pull_all(http, topic)) == 10
     finally:
         session.stop()
@@ -155,11 +155,11 @@ def test_a_condition_that_spark_can_not_understand_is_said_so(spark: SparkSessio
 
 def test_a_topic_that_takes_nothing_is_named(spark: SparkSession, gateway: GatewayProcess, lake: Path) -> None:
     with pytest.raises(LakemqError, match="is the system's"):
-        replay(spark, lake, gateway.url, Wanted(where(1), "RMQ_SYS_TOPICS", None))
+        replay(spark, lake, gateway.url, ReplayRequest(where(1), "RMQ_SYS_TOPICS", None))
 
 
 def test_nothing_found_is_nothing_sent(spark: SparkSession, gateway: GatewayProcess, lake: Path, topic: str) -> None:
-    wanted = Wanted("topic = 'RMQ_SYS_TOPICS'", topic, None)
+    wanted = ReplayRequest("topic = 'RMQ_SYS_TOPICS'", topic, None)
     done = replay(spark, lake, gateway.url, wanted)
     assert (done.matched, done.sent) == (0, 0)
     assert replay(spark, lake, gateway.url, replace(wanted), again=True).matched == 0
@@ -190,7 +190,7 @@ def test_the_command_says_what_it_would_do_and_what_it_did(
 
 
 def test_who_asks_for_the_same_at_once_gets_the_plan_that_was_first(tmp_path: Path) -> None:
-    wanted = Wanted("true", "t", None)
+    wanted = ReplayRequest("true", "t", None)
     first, second = Plan(wanted, "first"), Plan(wanted, "second")
     assert write_plan(tmp_path, first, new=True)
     assert not write_plan(tmp_path, second, new=True)

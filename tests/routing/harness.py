@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.filter.selector import Selector
-from lakemq.gateway.produce.asides import Asides, Rows
-from lakemq.gateway.receipts.wanted import Wanted
+from lakemq.gateway.produce.deferred import DeferredPlacement, Rows
+from lakemq.gateway.receipts.receive_request import ReceiveRequest
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.routing.decisions import Posted
 from lakemq.gateway.work.run import at_once
@@ -163,7 +163,7 @@ class RoutingHarness:
     async def storing(self, draft: Draft, group: str | None) -> int:
         """`produce`, for several at once."""
         topic = await self.broker.writable_topic(TOPIC)
-        placed = await Asides(self.broker).place(topic, [draft], group, at_once)
+        placed = await DeferredPlacement(self.broker).place(topic, [draft], group, at_once)
         assert isinstance(placed, Rows)
         stored = await self.broker.log.append(placed.rows, placed.queues, len(draft.body))
         return stored.placed[0].position
@@ -173,7 +173,7 @@ class RoutingHarness:
     ) -> list[Received]:
         """Receive what there is now."""
         selector = Selector.of(None)
-        wanted = Wanted(group, TOPIC, messages_max, invisible_ms, most, ordered, selector, "")
+        wanted = ReceiveRequest(group, TOPIC, messages_max, invisible_ms, most, ordered, selector, "")
         given = await self.receiver.receive(wanted, 0, asyncio.get_running_loop().create_future)
         return [] if given is None else _received(given)
 

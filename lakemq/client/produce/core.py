@@ -25,7 +25,7 @@ from lakemq.client.produce.deliver import WAIT_S, Delivered, Deliverer, Request
 from lakemq.client.produce.encode import COMPRESSED_FROM_BYTES, encode, read_messages, read_ranges
 from lakemq.client.produce.lane import Lane, LaneKind
 from lakemq.client.produce.options import Options
-from lakemq.client.produce.untold import Untold
+from lakemq.client.produce.unreported import Unreported
 from lakemq.client.routes import Cluster, MessageQueue
 from lakemq.client.transport import segment
 from lakemq.model.errors import (
@@ -71,7 +71,7 @@ class Core:
         self._keyed: dict[str, Lane] = {}
         self._queue_lanes: dict[MessageQueue, LaneKind] = {}
         self._queues: dict[str, list[MessageQueue]] = {}
-        self._untold = Untold()
+        self._unreported = Unreported()
         self._flushing = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._room_waiters: list[asyncio.Future[None]] = []
@@ -196,7 +196,7 @@ class Core:
         self._forked = self.closed = True
         self.lock = threading.Lock()
         self.room = threading.Condition(self.lock)
-        self._untold.leave()
+        self._unreported.leave()
         for lane in self._lanes.values():
             for batch in lane.batches():
                 batch.outcome = batch.outcome or Failed(Closed(FORKED))
@@ -281,7 +281,7 @@ class Core:
             if not waiter.done():
                 waiter.set_result(None)
         if isinstance(outcome, Failed | Halves) and not lane.kind.oneway and not self.closed:
-            self._untold.keep(batch, outcome)
+            self._unreported.keep(batch, outcome)
         batch.end(outcome)
         self._pump(lane)
 
@@ -380,7 +380,7 @@ class Core:
         except TimeoutError:
             await self._abandon()
         await self.cluster.close()
-        failures = self._untold.take()
+        failures = self._unreported.take()
         for batch, held, is_told in zip(batches, kept, told, strict=True):
             outcome = await until_ended(batch)
             for number, message in enumerate(held.messages() if is_told else ()):

@@ -150,8 +150,8 @@ class Transactions:
         try:
             await self.resolve(half.broker, half.transaction_id, resolution)
         except LakemqError as error:
-            untold = is_refused(error) or is_unsure(error) or isinstance(error, Closed)
-            if not untold and resolution is not Resolution.UNKNOWN:  # which says nothing that could be wrong
+            unsent = is_refused(error) or is_unsure(error) or isinstance(error, Closed)
+            if not unsent and resolution is not Resolution.UNKNOWN:  # which says nothing that could be wrong
                 raise
             logger.warning("how transaction %s ended could not be told: %s", half.transaction_id, error)
 

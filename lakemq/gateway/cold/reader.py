@@ -20,7 +20,7 @@ from lakemq.model.errors import LakeUnreadable
 from lakemq.settings import Settings
 from lakemq.storage.lake.bounds import Between
 from lakemq.storage.lake.cold_rows import ColdSlice, as_parts, as_slice, as_slices
-from lakemq.storage.lake.history import History, Wanted
+from lakemq.storage.lake.history import ColdPull, History
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.reader import Reader, Slice
 from lakemq.storage.read.row_reader import FrameRows
@@ -172,7 +172,7 @@ class ColdReader:
         """What `finish` makes, in the thread that read them, of the queue's next messages from `offset` on, as
         far as they have left the log, and of the offset to go on with, in the client's turn; None: there is no
         lake. Raises `LakeUnreadable`, `Busy`."""
-        wanted = Wanted(queue.topic, queue.queue_id, offset, queue.min_offset, messages_max, bytes_max)
+        wanted = ColdPull(queue.topic, queue.queue_id, offset, queue.min_offset, messages_max, bytes_max)
         held = self._log.retention.held_position
 
         def read() -> tuple[int, T] | None:

@@ -16,7 +16,7 @@ from lakemq.gateway.http.guard import Guard
 from lakemq.gateway.http.problems import Answer, make_problem, to_bytes
 from lakemq.gateway.http.turns import Ahead, Turns, Unread
 from lakemq.gateway.http.watch import Phase, Unsent, Uploads
-from lakemq.gateway.process.quick import Quick, Wanted
+from lakemq.gateway.process.quick import Quick, QuickRequest
 from lakemq.gateway.process.quick_cycle import QuickCycle, Repeated
 from lakemq.settings import Gateway
 
@@ -136,7 +136,7 @@ class Connection(HttpToolsProtocol):
         self._number += 1
         return True
 
-    def _serve_quickly(self, wanted: Wanted, body: bytes) -> bool:
+    def _serve_quickly(self, wanted: QuickRequest, body: bytes) -> bool:
         """Serve the request without ASGI; False when it has to go the long way."""
         cycle = QuickCycle(self)
         if not self.quick.serve(cycle, wanted, body):
@@ -146,7 +146,7 @@ class Connection(HttpToolsProtocol):
         self._running = cycle
         return True
 
-    def _remember(self, wanted: Wanted, body: bytes) -> None:
+    def _remember(self, wanted: QuickRequest, body: bytes) -> None:
         """The quick request that was just served came as `_came`. Its head is remembered if nothing else did."""
         came = self._came
         if came is None:

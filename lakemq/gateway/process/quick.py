@@ -28,7 +28,7 @@ _RESOLUTION_BYTES_MAX = 512
 _DIGITS_MAX = 18
 
 
-class Wanted(NamedTuple):
+class QuickRequest(NamedTuple):
     """What a request's line and headers ask for: the same of each request whose head is the same.
 
     A message of `topic`, a half of it where there is a `group`; or, with no topic, how to resolve what `url` names.
@@ -130,16 +130,16 @@ class Quick:
         self.counters = broker.counters
         self.transactions = broker.router.transactions
 
-    def look(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> Wanted | None:
+    def look(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> QuickRequest | None:
         """What a POST asks for; None when it has to go the long way."""
         if url.startswith(_RESOLVE):
-            return Wanted(url, None) if _is_plain_json(headers) else None
+            return QuickRequest(url, None) if _is_plain_json(headers) else None
         place = _place(url)
         if place is None or (properties := plain_properties(headers)) is None:
             return None
-        return Wanted(url, *place, properties)
+        return QuickRequest(url, *place, properties)
 
-    def serve(self, connection: Answering, wanted: Wanted, body: bytes) -> bool:
+    def serve(self, connection: Answering, wanted: QuickRequest, body: bytes) -> bool:
         """Do what is asked for; False when it has to go the long way, and nothing has happened."""
         log = self._log
         if log.backlogged:

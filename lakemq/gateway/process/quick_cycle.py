@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple, Protocol
 
-from lakemq.gateway.process.quick import Wanted
+from lakemq.gateway.process.quick import QuickRequest
 
 
 class Connected(Protocol):
@@ -58,4 +58,4 @@ class Repeated(NamedTuple):
     head: bytes
     bytes: int
     """Of the whole request."""
-    wanted: Wanted
+    wanted: QuickRequest

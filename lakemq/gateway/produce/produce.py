@@ -15,7 +15,7 @@ from lakemq.gateway.http.asgi import Receive, Scope, Send, check_names, client_o
 from lakemq.gateway.http.problems import Answer
 from lakemq.gateway.placement.bulk import is_large, make_bulk, pack_batch
 from lakemq.gateway.placement.placement import Batch
-from lakemq.gateway.produce.asides import Asides
+from lakemq.gateway.produce.deferred import DeferredPlacement
 from lakemq.gateway.work.run import Run, at_once
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.message import Draft
@@ -98,7 +98,7 @@ class Producer:
         # A topic that isn't open any more is looked up again.
         self.open_topics: dict[str, Topic] = {}
         self._storing: dict[str, asyncio.Future[None]] = {}
-        self._asides = Asides(broker)
+        self._deferred = DeferredPlacement(broker)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         """Answer one request to topic `name`; raises `LakemqError` or `Disconnected`."""
@@ -240,7 +240,7 @@ class Producer:
     ) -> tuple[asyncio.Future[Stored], Spread | None]:
         """Where the messages go is known when the future is done: by the spread, when there is one."""
         counters = self._broker.counters
-        placed = await self._asides.place(topic, rows, group, run)
+        placed = await self._deferred.place(topic, rows, group, run)
         if run is not at_once:
             pack = self._log.pack
             bulk = await (run(pack_batch, placed, pack) if isinstance(placed, Batch) else run(make_bulk, *placed, pack))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakemq.gateway.receipts.wanted import Chosen, Wanted, values
+from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest, values
 from lakemq.model.columns import STORED, STORED_BIT
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.segment.rows import Row, cached_schema, make_row
@@ -22,7 +22,7 @@ _FIELDS = Handed._fields
 _MESSAGE = _FIELDS.index("message")
 
 
-def receipts_batch(wanted: Wanted, chosen: list[Chosen], until_ms: int, ids: MessageIds) -> pa.RecordBatch:
+def receipts_batch(wanted: ReceiveRequest, chosen: list[Chosen], until_ms: int, ids: MessageIds) -> pa.RecordBatch:
     """The receipts of all that was chosen, in its order."""
     pieces = [(some, part) for some in chosen for part in some.parts]
     times = [retried or 0 for _, part in pieces for retried in values(part, "reconsume_times")]
@@ -70,7 +70,7 @@ def _numbers(pieces: list[tuple[Chosen, Slice]], times: list[int], most: int, un
     return numbers
 
 
-def _retry_topics(wanted: Wanted, chosen: list[Chosen]) -> pa.Array | None:
+def _retry_topics(wanted: ReceiveRequest, chosen: list[Chosen]) -> pa.Array | None:
     """The topic that was asked for, where a message comes from the group's retries."""
     if all(some.queue.topic == wanted.topic for some in chosen):
         return None

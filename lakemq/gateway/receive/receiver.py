@@ -9,11 +9,11 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest
 from lakemq.gateway.receipts.records import receipts_batch
-from lakemq.gateway.receipts.wanted import Chosen, Wanted
-from lakemq.gateway.receive.bells import Bell
 from lakemq.gateway.receive.places import Places
 from lakemq.gateway.receive.selection import Budget, Selection
+from lakemq.gateway.receive.wakeups import Wakeups
 from lakemq.model.errors import FlowControl, Forbidden, PositionGone
 from lakemq.model.names import RECEIVE_TOPIC
 from lakemq.storage.log.appends import Stored
@@ -46,13 +46,13 @@ class Receiver:
         self._selection = Selection(broker.reader, broker.cold, broker.gaps, broker.answering)
         self._places = Places(broker.settings.receive, broker.groups, broker.log, broker.clock)
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        self._bells: dict[tuple[str, str, str, bool], Bell] = {}
+        self._wakeups: dict[tuple[str, str, str, bool], Wakeups] = {}
         self._storing = 0
         self._turn = 0
 
     async def receive(
         self,
-        wanted: Wanted,
+        wanted: ReceiveRequest,
         wait_ms: int,
         watch: Callable[[], asyncio.Future[None]],
         admit: Callable[[Parts], object] = len,
@@ -69,11 +69,11 @@ class Receiver:
         if given is not None or not wait_ms:
             return given
         gone = watch()
-        bell = self._bell(wanted)
+        wakeups = self._wakeups_of(wanted)
         has_to_hand_on = False
         try:
             while given is None and loop.time() < deadline and not self._broker.stopping and not gone.done():
-                waiter = bell.join()
+                waiter = wakeups.join()
                 try:
                     # What came since the last look is seen now, what comes from now on ends the wait.
                     given, is_all = await self._attempt(wanted, admit)
@@ -83,23 +83,23 @@ class Receiver:
                     elif given is None:
                         await asyncio.sleep(0)  # there is much to look at: others go on
                 finally:
-                    bell.leave(waiter)
-                    has_to_hand_on = has_to_hand_on or waiter.rung
+                    wakeups.leave(waiter)
+                    has_to_hand_on = has_to_hand_on or waiter.woken
         finally:
             if has_to_hand_on:
-                bell.ring()
-            if not len(bell):
-                self._bells.pop(_bell_key(wanted), None)
+                wakeups.wake_next()
+            if not len(wakeups):
+                self._wakeups.pop(_wakeups_key(wanted), None)
         return given
 
-    def _bell(self, wanted: Wanted) -> Bell:
-        key = _bell_key(wanted)
-        bell = self._bells.get(key)
-        if bell is None:
-            bell = self._bells[key] = Bell(partial(self._watch, wanted))
-        return bell
+    def _wakeups_of(self, wanted: ReceiveRequest) -> Wakeups:
+        key = _wakeups_key(wanted)
+        wakeups = self._wakeups.get(key)
+        if wakeups is None:
+            wakeups = self._wakeups[key] = Wakeups(partial(self._watch, wanted))
+        return wakeups
 
-    def _watch(self, wanted: Wanted, arrival: asyncio.Future[None]) -> list[set[asyncio.Future[None]]]:
+    def _watch(self, wanted: ReceiveRequest, arrival: asyncio.Future[None]) -> list[set[asyncio.Future[None]]]:
         topics = self._log.topics
         # A new queue, or the group's first retry, comes with a record in the topics' topic.
         watched = [queue.waiters for queue in [*self._sources(wanted), topics.queue(TOPICS_TOPIC, 0)]]
@@ -128,14 +128,14 @@ class Receiver:
             raise Forbidden(f"topic {name!r} is write-only")
         return topic
 
-    def _sources(self, wanted: Wanted) -> list[Queue]:
+    def _sources(self, wanted: ReceiveRequest) -> list[Queue]:
         """The queues to look at: retries first, then the topic's, each time from another one on."""
         queues = self._topic(wanted.topic).queues
         retries = self._log.topics.find(wanted.retry_topic)
         turn = self._turn % len(queues)
         return [*(retries.queues if retries is not None else ()), *queues[turn:], *queues[:turn]]
 
-    async def _attempt(self, wanted: Wanted, admit: Callable[[Parts], object]) -> tuple[Given | None, bool]:
+    async def _attempt(self, wanted: ReceiveRequest, admit: Callable[[Parts], object]) -> tuple[Given | None, bool]:
         """What there is now; and whether all was looked at."""
         self._places.use(wanted.group, wanted.topic)
         if not self._may_have_some(wanted):
@@ -165,16 +165,16 @@ class Receiver:
         self._turn += 1
         return await self._store(wanted, chosen, lock), True
 
-    def _let_go(self, wanted: Wanted, lock: asyncio.Lock) -> None:
+    def _let_go(self, wanted: ReceiveRequest, lock: asyncio.Lock) -> None:
         """End a receive that hands nothing out of what it may have chosen."""
         self._selection.forget(wanted)
         lock.release()
 
-    def _may_have_some(self, wanted: Wanted) -> bool:
+    def _may_have_some(self, wanted: ReceiveRequest) -> bool:
         places = [(queue, self._place(wanted, queue)) for queue in self._sources(wanted)]
         return any((queue.floor if place is None else place) < queue.next_offset for queue, place in places)
 
-    def _place(self, wanted: Wanted, queue: Queue) -> int | None:
+    def _place(self, wanted: ReceiveRequest, queue: Queue) -> int | None:
         """Where the group goes on in the queue; None: at its first message."""
         subscription = self._log.routing.receipts.find(wanted.group, wanted.topic)
         cursor = None if subscription is None else subscription.cursors.get(queue.key)
@@ -184,12 +184,12 @@ class Receiver:
         offset = None if found is None else found.find_offset(queue.topic, queue.queue_id)
         return None if offset is None else max(offset, queue.floor)
 
-    async def _begin(self, wanted: Wanted, queue: Queue) -> int:
+    async def _begin(self, wanted: ReceiveRequest, queue: Queue) -> int:
         """The queue's first offset that may be new to the group, in the log or the lake."""
         place = self._place(wanted, queue)
         return await self._broker.cold.min_offset(queue) if place is None else place
 
-    async def _choose(self, wanted: Wanted) -> tuple[list[Chosen], bool]:
+    async def _choose(self, wanted: ReceiveRequest) -> tuple[list[Chosen], bool]:
         budget = Budget(self._room(wanted), self._broker.settings.gateway.pull_bytes_max)
         subscription = self._log.routing.receipts.find(wanted.group, wanted.topic)
         if subscription is None:
@@ -214,7 +214,7 @@ class Receiver:
             raise PositionGone("the topic was deleted while it was looked through")
         return chosen, is_all
 
-    def _room(self, wanted: Wanted) -> int:
+    def _room(self, wanted: ReceiveRequest) -> int:
         limits, receipts = self._limits, self._log.routing.receipts
         room = limits.out_max - len(receipts) - self._storing
         if room <= 0:
@@ -226,7 +226,7 @@ class Receiver:
 
     # Storing ---------------------------------------------------------------------------------
 
-    async def _store(self, wanted: Wanted, chosen: list[Chosen], lock: asyncio.Lock) -> Given:
+    async def _store(self, wanted: ReceiveRequest, chosen: list[Chosen], lock: asyncio.Lock) -> Given:
         until_ms = self._log.now_ms() + wanted.invisible_ms
         batch = receipts_batch(wanted, chosen, until_ms, self._broker.ids)
         count = batch.num_rows
@@ -246,5 +246,5 @@ class Receiver:
         return Given(chosen, placed[0].position, until_ms)
 
 
-def _bell_key(wanted: Wanted) -> tuple[str, str, str, bool]:
+def _wakeups_key(wanted: ReceiveRequest) -> tuple[str, str, str, bool]:
     return wanted.group, wanted.topic, wanted.filter, wanted.ordered

@@ -12,7 +12,7 @@ from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.filter.scan import SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
 from lakemq.gateway.gaps.gaps import Gap, Gaps
 from lakemq.gateway.gaps.holes import offsets_without
-from lakemq.gateway.receipts.wanted import Chosen, Wanted, values
+from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest, values
 from lakemq.gateway.receive.backlog import Backlog, Backlogs, Key
 from lakemq.gateway.work.slices import first_of, stretches
 from lakemq.gateway.work.workshop import Workshop
@@ -79,7 +79,7 @@ class Selection:
 
     async def choose(
         self,
-        wanted: Wanted,
+        wanted: ReceiveRequest,
         queue: Queue,
         begin: int,
         subscription: Subscription | None,
@@ -102,7 +102,7 @@ class Selection:
             return await self._pick(view, budget)
         return await self._take(view, budget)
 
-    def forget(self, wanted: Wanted) -> None:
+    def forget(self, wanted: ReceiveRequest) -> None:
         """What was chosen was not handed out."""
         self._backlogs.forget((wanted.group, wanted.topic, wanted.filter))
 
@@ -258,7 +258,7 @@ class _View:
 
     def __init__(
         self,
-        wanted: Wanted,
+        wanted: ReceiveRequest,
         queue: Queue,
         begin: int,
         resets: int,
@@ -430,7 +430,7 @@ class _Picker:
                 return
 
 
-def _key(wanted: Wanted, queue: Queue) -> Key:
+def _key(wanted: ReceiveRequest, queue: Queue) -> Key:
     return wanted.group, wanted.topic, wanted.filter, *queue.key
 
 

@@ -27,7 +27,7 @@ from lakemq.gateway.http.asgi import (
 from lakemq.gateway.http.asgi import until_gone as until_client_is_gone
 from lakemq.gateway.http.problems import Answer
 from lakemq.gateway.produce.produce import JSON_HEADER
-from lakemq.gateway.receipts.wanted import Wanted
+from lakemq.gateway.receipts.receive_request import ReceiveRequest
 from lakemq.gateway.receive.bodies import AcksBody, InvisibilityBody, ReceiveBody, parse
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.work.gate import Client
@@ -103,13 +103,13 @@ class Server:
             self._broker.counters.messages_out += sum([some.count_rows for some in given.chosen])
             return await runs[-1](self._answer, given, wanted.retry_topic)
 
-    async def _wanted(self, group: str, body: ReceiveBody, client: Client) -> Wanted:
+    async def _wanted(self, group: str, body: ReceiveBody, client: Client) -> ReceiveRequest:
         limits = self._limits
         _check("max", body.max, limits.messages_per_call_max)
         _check("wait_ms", body.wait_ms, self._broker.settings.gateway.wait_ms_max)
         _check("invisible_ms", body.invisible_ms, limits.invisible_ms_max)
         most = body.max_reconsume_times
-        return Wanted(
+        return ReceiveRequest(
             group,
             _check_topic(group, body.topic),
             body.max,

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from lakemq.gateway.http.handled import Handled
+from lakemq.gateway.http.delegated import Delegated
 from lakemq.gateway.requests.request_handler import TIMEOUT_MS
 from lakemq.gateway.routes.front import Front
 
@@ -39,10 +39,10 @@ def make_router(front: Front) -> APIRouter:
         summary="Send a message and wait for the reply",
     )
     async def ask(topic: str, request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return Handled(front.request, request.scope["path"])
+        return Delegated(front.request, request.scope["path"])
 
     @router.post("/replies/{correlation_id}", openapi_extra=_MESSAGE_DOC, summary="Reply to a request")
     async def reply(correlation_id: str, request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return Handled(front.request, request.scope["path"])
+        return Delegated(front.request, request.scope["path"])
 
     return router

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakemq.gateway.http.handled import Handled
+from lakemq.gateway.http.delegated import Delegated
 from lakemq.gateway.routes.front import Front
 from lakemq.gateway.sinks.committer import BATCH_MAX, describe
 from lakemq.gateway.sinks.staging import Staging
@@ -76,7 +76,7 @@ def make_router(front: Front) -> APIRouter:
     async def stage(  # pyright: ignore[reportUnusedFunction]
         sink: str, batch: str, part: str, request: Request
     ) -> Response:
-        return Handled(front.stage, request.scope["path"])
+        return Delegated(front.stage, request.scope["path"])
 
     @router.post("/{sink}/batches/{batch}/commit", summary="Make a batch's parts visible, all or none")
     async def commit(sink: str, batch: Batch, body: Commit) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

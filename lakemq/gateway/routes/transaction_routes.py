@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.gateway.http.asgi import until_gone
-from lakemq.gateway.http.handled import Handled
+from lakemq.gateway.http.delegated import Delegated
 from lakemq.gateway.routes.front import Front
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
@@ -48,13 +48,13 @@ def make_router(front: Front) -> APIRouter:
         summary="Begin transactions: store halves",
     )
     async def begin(topic: str, request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return Handled(front.transact, request.scope["path"])
+        return Delegated(front.transact, request.scope["path"])
 
     @router.post(
         "/transactions/{transaction_id}", openapi_extra={"parameters": [_ACK]}, summary="Resolve a transaction"
     )
     async def resolve(transaction_id: str, request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return Handled(front.transact, request.scope["path"])
+        return Delegated(front.transact, request.scope["path"])
 
     @router.post("/transactions", summary="Resolve many transactions")
     async def resolve_many(body: Resolutions) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

@@ -13,9 +13,9 @@ from lakemq.jobs.errors import LakeNotFound
 from lakemq.jobs.lake.lock import LakeLock
 from lakemq.jobs.maintenance import requests
 from lakemq.jobs.maintenance.catalogue import JOBS
-from lakemq.jobs.maintenance.meanwhile import lake_query_meanwhile
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run
+from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
 from lakemq.jobs.session.session import start_session
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
@@ -73,7 +73,7 @@ def _run_here(settings: Settings, broker_url: str, name: str, parameters: Mappin
         if not lock.acquire():
             raise LakemqError("another process began to write the lake meanwhile; give the command again")
         runner = Runner(
-            session, settings, broker_url, lake_query=partial(lake_query_meanwhile, session, settings, broker_url)
+            session, settings, broker_url, lake_query=partial(temporary_lake_query, session, settings, broker_url)
         )
         return runner.run(name, "command", parameters)
     finally:

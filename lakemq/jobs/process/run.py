@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.lake.lock import LakeLock
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.maintenance.catalogue import schedules
-from lakemq.jobs.maintenance.meanwhile import lake_query_meanwhile
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
+from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.keep_running import keep_running, say
 from lakemq.jobs.routing.delay_query import DelayRule
@@ -137,7 +137,7 @@ def _write_lake(
     lock = LakeLock(session, settings.lake.dir)
     views = LiveViews(session, settings.lake.dir, broker_url, server_of(session, settings))
     triggers = schedules(settings.maintenance) if MAINTENANCE in chosen else {}
-    alone = partial(lake_query_meanwhile, session, settings, broker_url)
+    alone = partial(temporary_lake_query, session, settings, broker_url)
     runner = Runner(session, settings, broker_url, views.renew, nullcontext if LAKE in chosen else alone)
     maintenance = MaintenanceScheduler(runner, settings, triggers)
     try:

@@ -30,7 +30,7 @@ _PLAN = "plan.json"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReplayRequest:
     """What is asked for: the messages for which `where` is true go to `topic`, for all its groups, or for
     `group` alone, as retries of messages of `topic`."""
 
@@ -61,7 +61,7 @@ class Plan:
     many were, once it is `finished`; what it was to send is forgotten then. The condition isn't kept: it may
     name whom it is about."""
 
-    wanted: Wanted
+    wanted: ReplayRequest
     sink: str
     batches: list[Batch] = field(default_factory=list[Batch])
     finished: bool = False
@@ -69,7 +69,7 @@ class Plan:
     found: int = 0
 
 
-def read_plan(lake: Path, wanted: Wanted) -> Plan | None:
+def read_plan(lake: Path, wanted: ReplayRequest) -> Plan | None:
     """The plan that was made for this, or None."""
     try:
         content: dict[str, Any] = json.loads((lake / FOLDER / wanted.id / _PLAN).read_text(encoding="utf-8"))
@@ -109,7 +109,7 @@ def finish_plan(lake: Path, plan: Plan, sent: int) -> None:
     shutil.rmtree(_positions(lake, plan), ignore_errors=True)
 
 
-def forget_plan(lake: Path, wanted: Wanted) -> None:
+def forget_plan(lake: Path, wanted: ReplayRequest) -> None:
     """Let the same be asked for anew."""
     (lake / FOLDER / wanted.id / _PLAN).unlink(missing_ok=True)
     shutil.rmtree(lake / FOLDER / wanted.id, ignore_errors=True)
@@ -133,7 +133,7 @@ def find(session: SparkSession, lake: Path, where: str) -> DataFrame:
     return found
 
 
-def make_plan(session: SparkSession, lake: Path, wanted: Wanted, batch_messages: int) -> Plan:
+def make_plan(session: SparkSession, lake: Path, wanted: ReplayRequest, batch_messages: int) -> Plan:
     """Find the messages, and write down which they are, in the order of their brokers' logs. Who asks for the
     same at the same time gets the plan that was there first."""
     plan = Plan(wanted, f"replay-{wanted.id}-{secrets.token_hex(4)}")

@@ -21,10 +21,10 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
+from lakemq.jobs.routing.broker_routing import RoutingTerms
 from lakemq.jobs.routing.query import Kind
 from lakemq.jobs.routing.sender import Decision
 from lakemq.jobs.routing.stream import above_watermark
-from lakemq.jobs.routing.terms import RoutingTerms
 from lakemq.model.names import SCHEDULE_TOPIC
 from lakemq.model.wheel import FANOUT, WIDTHS_MS, Slot, Waiting, pack, slots_firing_at, sort_out, unpack, unpack_columns
 

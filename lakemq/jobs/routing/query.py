@@ -18,9 +18,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakemq.jobs.lake.batch_gate import BatchGate
 from lakemq.jobs.lake.query import CHECKPOINTS, end_of_batch
 from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.routing.broker_routing import BrokerRouting, Kind, RoutingTerms
 from lakemq.jobs.routing.sender import Decision, DecisionSender, Whereto
 from lakemq.jobs.routing.stream import POOL
-from lakemq.jobs.routing.terms import BrokerRouting, Kind, RoutingTerms
 from lakemq.jobs.source.plan import StreamOffset
 from lakemq.settings import Settings
 

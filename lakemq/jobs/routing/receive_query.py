@@ -15,10 +15,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
+from lakemq.jobs.routing.broker_routing import RoutingTerms
 from lakemq.jobs.routing.query import Kind
 from lakemq.jobs.routing.sender import Decision
 from lakemq.jobs.routing.stream import above_watermark
-from lakemq.jobs.routing.terms import RoutingTerms
 from lakemq.model.decide import of_receipt
 from lakemq.model.names import ACK_TOPIC, NACK_TOPIC, RECEIVE_TOPIC
 

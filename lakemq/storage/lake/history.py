@@ -54,7 +54,7 @@ MESSAGE_INDEX: pa.Schema = pa.schema(
 )
 
 
-class Wanted(NamedTuple):
+class ColdPull(NamedTuple):
     """Offsets `begin ≤ o < end` of a queue, the first `messages_max` of them that are there, as far as
     their bodies take about `bytes_max`."""
 
@@ -98,11 +98,11 @@ class History:
 
     # By queue --------------------------------------------------------------------------------
 
-    def pull(self, wanted: Wanted, held: int) -> tuple[list[ColdSlice], int] | None:
+    def pull(self, wanted: ColdPull, held: int) -> tuple[list[ColdSlice], int] | None:
         """The messages, ascending, and the offset to go on with: above `begin`."""
         return self._anew(lambda: self._pull(wanted, held))
 
-    def _pull(self, wanted: Wanted, held: int) -> tuple[list[ColdSlice], int] | None:
+    def _pull(self, wanted: ColdPull, held: int) -> tuple[list[ColdSlice], int] | None:
         places, bodies = self._version(self._consume_queue, held), self._version(self._messages, held)
         if places is None or bodies is None:
             return None

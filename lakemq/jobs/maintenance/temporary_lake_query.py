@@ -12,7 +12,7 @@ from lakemq.settings import Settings
 
 
 @contextmanager
-def lake_query_meanwhile(session: SparkSession, settings: Settings, broker_url: str) -> Generator[None]:
+def temporary_lake_query(session: SparkSession, settings: Settings, broker_url: str) -> Generator[None]:
     """Runs the lake query meanwhile: only for who holds the lake's lock."""
     query = LakeQuery(session, settings, broker_url)
     try:

@@ -9,7 +9,7 @@ from fastapi import Response
 from lakemq.gateway.http.asgi import Receive, Scope, Send
 
 
-class Handled(Response):
+class Delegated(Response):
     """A response that `serve`, a handler of the front, sends."""
 
     def __init__(self, serve: Callable[[Scope, Receive, Send, str], Awaitable[None]], path: str) -> None:

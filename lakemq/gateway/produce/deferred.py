@@ -25,7 +25,7 @@ class Rows(NamedTuple):
     queues: list[Queue]
 
 
-class Asides:
+class DeferredPlacement:
     """Says where each message of a request goes. `group`: the producer group of halves, or None."""
 
     def __init__(self, broker: Broker) -> None:

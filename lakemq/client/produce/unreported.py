@@ -17,7 +17,7 @@ BYTES_MAX = 16 * 1024 * 1024
 """Past either, further messages are only logged. One message is kept however large it is."""
 
 
-class Untold:
+class Unreported:
     """Failed messages in their order, until somebody asks what became of them. Any thread may use it."""
 
     def __init__(self) -> None:

@@ -13,30 +13,30 @@ Watch = Callable[[Future], list[set[Future]]]
 
 
 class Waiter:
-    """One who waits. `rung`: something may have come, and nobody else was told."""
+    """One who waits. `woken`: something may have come, and nobody else was told."""
 
-    __slots__ = ("future", "rung")
+    __slots__ = ("future", "woken")
 
     def __init__(self) -> None:
         self.future: Future = asyncio.get_running_loop().create_future()
-        self.rung = False
+        self.woken = False
 
 
-class Bell:
+class Wakeups:
     """Those who wait for the same, in the order in which they came. A thousand of them cost one look
     each time that something comes, not a thousand."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._waiters: dict[Waiter, None] = {}
-        self._ear: Future | None = None
+        self._arrival: Future | None = None
         self._watched: list[set[Future]] = []
 
     def __len__(self) -> int:
         return len(self._waiters)
 
     def join(self) -> Waiter:
-        """Wait from now on: whoever comes after this is heard."""
+        """Wait from now on: whatever comes after this is noticed."""
         waiter = Waiter()
         self._waiters[waiter] = None
         self._listen()
@@ -48,13 +48,13 @@ class Bell:
         if not self._waiters:
             self._stop_listening()
 
-    def ring(self) -> None:
+    def wake_next(self) -> None:
         """Wake the first who waits: there may be something."""
         while self._waiters:
             waiter = next(iter(self._waiters))
             del self._waiters[waiter]
             if not waiter.future.done():
-                waiter.rung = True
+                waiter.woken = True
                 waiter.future.set_result(None)
                 break
         if self._waiters:
@@ -63,29 +63,29 @@ class Bell:
             self._stop_listening()
 
     def _listen(self) -> None:
-        if self._ear is not None:
+        if self._arrival is not None:
             return
-        ear: Future = asyncio.get_running_loop().create_future()
+        arrival: Future = asyncio.get_running_loop().create_future()
         try:
-            self._watched = self._watch(ear)
+            self._watched = self._watch(arrival)
         except LakemqError:  # the topic is gone: each has to be told
             for waiter in self._waiters:
-                waiter.rung = True
+                waiter.woken = True
                 if not waiter.future.done():
                     waiter.future.set_result(None)
             self._waiters.clear()
             return
-        self._ear = ear
-        ear.add_done_callback(self._heard)
+        self._arrival = arrival
+        arrival.add_done_callback(self._arrived)
 
-    def _heard(self, ear: Future) -> None:
-        if ear is self._ear:
+    def _arrived(self, arrival: Future) -> None:
+        if arrival is self._arrival:
             self._stop_listening()
-            self.ring()
+            self.wake_next()
 
     def _stop_listening(self) -> None:
-        ear, self._ear = self._ear, None
-        if ear is not None:
+        arrival, self._arrival = self._arrival, None
+        if arrival is not None:
             for waiters in self._watched:
-                waiters.discard(ear)
+                waiters.discard(arrival)
             self._watched = []

@@ -12,7 +12,7 @@ from lakemq.storage.read.reader import Slice
 from lakemq.storage.state.topics import Queue
 
 
-class Wanted(NamedTuple):
+class ReceiveRequest(NamedTuple):
     """Up to `messages_max` messages of `topic`, and of the group's retries of it, that are nobody
     else's for `invisible_ms`."""
 
