@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
-from urllib.parse import quote
 
 import httpx
 import orjson
@@ -31,6 +30,9 @@ from lakemq.client.results import (
     Transaction,
     TransactionCheck,
 )
+from lakemq.contract import routes
+from lakemq.contract.forms import ARROW, JSON, NDJSON
+from lakemq.contract.route import Target
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.message import Draft
 
@@ -41,9 +43,6 @@ Ack = Literal["async", "sync", "none"]
 Resolution = Literal["commit", "rollback", "unknown"]
 ResetTo = Literal["earliest", "latest", "timestamp"]
 
-ARROW = "application/vnd.apache.arrow.stream"
-JSON = "application/json"
-NDJSON = "application/x-ndjson"
 _CONNECT_TIMEOUT_S = 5.0
 _CREATED = 201
 
@@ -161,41 +160,40 @@ class HttpClient:
 
     def message(self, message_id: str) -> Message:
         """One message by its id."""
-        return decode_message(_json(self._request("GET", f"/v1/messages/{_segment(message_id)}")))
+        return decode_message(_json(self._request(routes.MESSAGE.at(message_id))))
 
     def recall(self, message_id: str) -> None:
         """Take a scheduled message back: it is never delivered. Twice is fine.
 
         Raises `AlreadyDelivered`, and `InvalidRequest` for a message that isn't scheduled.
         """
-        self._request("DELETE", f"/v1/messages/{_segment(message_id)}")
+        self._request(routes.RECALL.at(message_id))
 
     def begin_transactions(self, topic: str, producer_group: str, drafts: Iterable[Draft]) -> list[Transaction]:
         """Store messages that nobody sees yet, each a transaction of its own, in their order."""
         content = _dumps({"messages": [encode_draft(draft) for draft in drafts]})
-        path = f"/v1/topics/{_segment(topic)}/transactions"
-        answer = self._post_json(path, content, {"producer_group": producer_group})
+        answer = self._send(routes.BEGIN.at(topic), content, {"producer_group": producer_group})
         return [Transaction(entry["transaction_id"], entry["message_id"]) for entry in answer["transactions"]]
 
     def resolve(self, transaction_id: str, producer_group: str, resolution: Resolution) -> None:
         """Say how a transaction ends; the same again is fine. Raises `TransactionResolved` where it
         was resolved the other way."""
         content = _dumps({"producer_group": producer_group, "resolution": resolution})
-        self._post_json(f"/v1/transactions/{_segment(transaction_id)}", content)
+        self._send(routes.RESOLVE.at(transaction_id), content)
 
     def resolve_many(self, producer_group: str, resolutions: Mapping[str, Resolution]) -> dict[str, str]:
         """Say how each of these transactions ends; what became of each: `ok`, or an error's code."""
         listed = [{"transaction_id": name, "resolution": resolution} for name, resolution in resolutions.items()]
         content = _dumps({"producer_group": producer_group, "resolutions": listed})
-        answer = self._post_json("/v1/transactions", content)
+        answer = self._send(routes.RESOLVE_MANY.at(), content)
         return {entry["transaction_id"]: entry["status"] for entry in answer["results"]}
 
     def checks(self, producer_group: str, client_id: str, wait_ms: int = 0) -> list[TransactionCheck]:
         """The open transactions that the broker asks this producer group about; waits up to
         `wait_ms` for the first. The answer is `resolve`."""
-        path = f"/v1/producer-groups/{_segment(producer_group)}/checks"
+        target = routes.CHECKS.at(producer_group)
         params = {"client_id": client_id, "wait_ms": wait_ms}
-        answer = _json(self._request("GET", path, params=params, wait_s=wait_ms / 1000))
+        answer = _json(self._request(target, params=params, wait_s=wait_ms / 1000))
         return [
             TransactionCheck(entry["transaction_id"], entry["check_times"], decode_message(entry["message"]))
             for entry in answer["checks"]
@@ -211,43 +209,42 @@ class HttpClient:
         content: dict[str, Any] = {"messages": messages}
         if client_id is not None:
             content["client_id"] = client_id
-        answer = self._post_json(f"/v1/groups/{_segment(group)}/nacks", _dumps(content))
+        answer = self._send(routes.NACKS.at(group), _dumps(content))
         return {entry["message_id"]: entry["status"] for entry in answer["messages"]}
 
     def redrive(self, group: str, where: str, rate_per_s: float = 100, dry_run: bool = False) -> RedriveStarted:
         """Send the group's dead letters that fulfil the SQL predicate to it again; returns at once."""
         content = _dumps({"where": where, "rate_per_s": rate_per_s, "dry_run": dry_run})
-        answer = self._post_json(f"/v1/groups/{_segment(group)}/dead-letters/redrive", content)
+        answer = self._send(routes.REDRIVE.at(group), content)
         return RedriveStarted(answer["redrive_id"], answer["matched"])
 
     def redrive_progress(self, redrive_id: str) -> dict[str, Any]:
         """How far a redrive is, with a result for each message."""
-        return _json(self._request("GET", f"/v1/redrives/{_segment(redrive_id)}"))
+        return _json(self._request(routes.REDRIVEN.at(redrive_id)))
 
     def create_topic(self, topic: str, queues: int, permission: str = "rw") -> bool:
         """Make a topic or change it (queues only grow); whether it was made."""
         content = _dumps({"queues": queues, "permission": permission})
-        path = f"/v1/topics/{_segment(topic)}"
-        response = self._request("PUT", path, content=content, headers={"Content-Type": JSON})
+        response = self._request(routes.PUT_TOPIC.at(topic), content=content, headers={"Content-Type": JSON})
         return response.status_code == _CREATED
 
     def topics(self, system: bool = False) -> list[dict[str, Any]]:
         """All topics, with `system` the system's too."""
         params = {"system": "true"} if system else {}
-        return _json(self._request("GET", "/v1/topics", params=params))["topics"]
+        return _json(self._request(routes.TOPICS.at(), params=params))["topics"]
 
     def topic(self, topic: str) -> dict[str, Any]:
         """One topic with the range of offsets of each of its queues."""
-        return _json(self._request("GET", f"/v1/topics/{_segment(topic)}"))
+        return _json(self._request(routes.TOPIC.at(topic)))
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic."""
-        self._request("DELETE", f"/v1/topics/{_segment(topic)}")
+        self._request(routes.DELETE_TOPIC.at(topic))
 
     def offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """The queue's first offset that was stored at that time or after."""
-        path = f"/v1/topics/{_segment(topic)}/queues/{queue_id}/offset"
-        return _json(self._request("GET", path, params={"timestamp_ms": timestamp_ms}))["offset"]
+        target = routes.OFFSET_BY_TIME.at(topic, queue_id)
+        return _json(self._request(target, params={"timestamp_ms": timestamp_ms}))["offset"]
 
     def messages_by_key(
         self, topic: str, key: str, begin_ms: int | None = None, end_ms: int | None = None, count_max: int = 32
@@ -257,38 +254,38 @@ class HttpClient:
         params: dict[str, str | int] = {"topic": topic, "key": key, "max": count_max}
         params |= {} if begin_ms is None else {"begin_ms": begin_ms}
         params |= {} if end_ms is None else {"end_ms": end_ms}
-        answer = _json(self._request("GET", "/v1/messages", params=params))
+        answer = _json(self._request(routes.MESSAGES_BY_KEY.at(), params=params))
         return [decode_message(entry) for entry in answer["messages"]], answer["complete"]
 
     def groups(self) -> list[dict[str, Any]]:
         """All consumer groups in short."""
-        return _json(self._request("GET", "/v1/groups"))["groups"]
+        return _json(self._request(routes.GROUPS.at()))["groups"]
 
     def group(self, group: str) -> dict[str, Any]:
         """One consumer group: members, subscriptions, lag by queue. Raises `GroupNotFound`."""
-        return _json(self._request("GET", f"/v1/groups/{_segment(group)}"))
+        return _json(self._request(routes.GROUP.at(group)))
 
     def delete_group(self, group: str) -> None:
         """Delete a consumer group with all that it has, its dead letters too. Raises `GroupNotFound`, and
         `GroupInUse` while it has members."""
-        self._request("DELETE", f"/v1/groups/{_segment(group)}")
+        self._request(routes.DELETE_GROUP.at(group))
 
     def reset_offsets(self, group: str, topic: str, to: ResetTo, timestamp_ms: int | None = None) -> dict[int, int]:
         """Move the group's offsets of a topic; returns them by queue id."""
         content: dict[str, Any] = {"topic": topic, "to": to}
         if timestamp_ms is not None:
             content["timestamp_ms"] = timestamp_ms
-        answer = self._post_json(f"/v1/groups/{_segment(group)}/offsets/reset", _dumps(content))
+        answer = self._send(routes.RESET_OFFSETS.at(group), _dumps(content))
         return {entry["queue_id"]: entry["offset"] for entry in answer["offsets"]}
 
     def broker(self) -> dict[str, Any]:
         """The broker's name, role, version and log positions."""
-        return _json(self._request("GET", "/v1/broker"))
+        return _json(self._request(routes.BROKER.at()))
 
     def is_ready(self) -> bool:
         """Whether the gateway answers, with its log recovered and writable."""
         try:
-            return self._http.get("/readyz", timeout=_CONNECT_TIMEOUT_S).is_success
+            return self._http.get(routes.READY.path, timeout=_CONNECT_TIMEOUT_S).is_success
         except httpx.TransportError:
             return False
 
@@ -298,12 +295,11 @@ class HttpClient:
         headers = {"Content-Type": content_type}
         if idempotency_key is not None:
             headers["Idempotency-Key"] = f'"{idempotency_key}"'
-        path = f"/v1/topics/{_segment(topic)}/messages"
-        response = self._request("POST", path, content=body, params={"ack": ack}, headers=headers)
+        response = self._request(routes.PRODUCE.at(topic), content=body, params={"ack": ack}, headers=headers)
         return _json(response) if response.content else {}
 
-    def _post_json(self, path: str, content: bytes, params: Mapping[str, str | int] | None = None) -> dict[str, Any]:
-        return _json(self._request("POST", path, content=content, params=params, headers={"Content-Type": JSON}))
+    def _send(self, target: Target, content: bytes, params: Mapping[str, str | int] | None = None) -> dict[str, Any]:
+        return _json(self._request(target, content=content, params=params, headers={"Content-Type": JSON}))
 
     def _pull(
         self,
@@ -319,13 +315,12 @@ class HttpClient:
         params: dict[str, str | int] = {"offset": offset, "max": count_max, "wait_ms": wait_ms, "tags": tags}
         if sql is not None:
             params["sql"] = sql
-        path = f"/v1/topics/{_segment(topic)}/queues/{queue_id}/messages"
-        return self._request("GET", path, params=params, headers={"Accept": accept}, wait_s=wait_ms / 1000)
+        target = routes.PULL.at(topic, queue_id)
+        return self._request(target, params=params, headers={"Accept": accept}, wait_s=wait_ms / 1000)
 
     def _request(
         self,
-        method: str,
-        path: str,
+        target: Target,
         *,
         content: bytes | None = None,
         params: Mapping[str, str | int] | None = None,
@@ -335,7 +330,7 @@ class HttpClient:
         timeout = httpx.Timeout(self._timeout_s + wait_s, connect=_CONNECT_TIMEOUT_S)
         try:
             response = self._http.request(
-                method, path, content=content, params=params, headers=headers, timeout=timeout
+                target.method, target.path, content=content, params=params, headers=headers, timeout=timeout
             )
         except httpx.TransportError as error:
             reason = str(error) or type(error).__name__
@@ -351,13 +346,6 @@ def _dumps(content: object) -> bytes:
         return orjson.dumps(content)
     except TypeError as error:
         raise InvalidRequest(f"this can't be sent: {error}") from None
-
-
-def _segment(name: str) -> str:
-    """A name as one segment of a path. Raises `InvalidRequest` for what would be another path."""
-    if name in ("", ".", "..") or "/" in name:
-        raise InvalidRequest(f"{name!r} is no name")
-    return quote(name, safe="")
 
 
 def _json(response: httpx.Response) -> dict[str, Any]:

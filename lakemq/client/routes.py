@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from lakemq.client.errors import Closed, Unreachable
-from lakemq.client.transport import Transport, segment
+from lakemq.client.transport import Transport
 from lakemq.client.wrong_type import WrongType
+from lakemq.contract import routes
+from lakemq.contract.route import Target
 from lakemq.model.environment import BROKER
 from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
 from lakemq.model.message_queue import MessageQueue as MessageQueue
@@ -72,7 +74,7 @@ class AddressList:
     async def brokers(self) -> Sequence[BrokerAddress]:
         """Those that have answered once: a name doesn't change."""
         unknown = [address for address in self._addresses if address not in self._names]
-        answers = await asyncio.gather(*(self._ask(address, "/v1/broker") for address in unknown))
+        answers = await asyncio.gather(*(self._ask(address, routes.BROKER.at()) for address in unknown))
         for address, answer in zip(unknown, answers, strict=True):
             if not isinstance(answer, LakemqError):
                 self._enter(address, str(answer["name"]))
@@ -83,8 +85,8 @@ class AddressList:
     async def routes(self, topic: str) -> list[MessageQueue]:
         """The queues of all brokers that have the topic."""
         brokers = await self.brokers()
-        path = f"/v1/topics/{segment(topic)}"
-        answers = await asyncio.gather(*(self._ask(broker.address, path) for broker in brokers))
+        target = routes.TOPIC.at(topic)
+        answers = await asyncio.gather(*(self._ask(broker.address, target) for broker in brokers))
         queues: list[MessageQueue] = []
         errors: list[LakemqError] = []
         for broker, answer in zip(brokers, answers, strict=True):
@@ -118,9 +120,9 @@ class AddressList:
             return []
         return known.queues
 
-    async def _ask(self, address: str, path: str) -> Any:
+    async def _ask(self, address: str, target: Target) -> Any:
         try:
-            return await self._connect(address).get(path, timeout_s=ASK_TIMEOUT_S)
+            return await self._connect(address).get(target, timeout_s=ASK_TIMEOUT_S)
         except LakemqError as error:
             return error
 

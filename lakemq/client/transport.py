@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote_plus
 
 import aiohttp
 import orjson
@@ -14,10 +14,10 @@ from yarl import URL
 
 from lakemq import __version__
 from lakemq.client.errors import Closed, Unreachable, error_of_answer
+from lakemq.contract.forms import JSON
+from lakemq.contract.route import Target
 from lakemq.model.errors import LakemqError
 
-ARROW = "application/vnd.apache.arrow.stream"
-JSON = "application/json"
 ANSWER_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
 CONNECTIONS_MAX = 2048
@@ -62,11 +62,6 @@ class _Pieces(aiohttp.payload.Payload):
             await writer.write(piece)
 
 
-def segment(name: str) -> str:
-    """A name as one segment of a path, whatever is in it."""
-    return quote(name, safe="")
-
-
 class Transport:
     """One gateway. Lives on the event loop of its first request; close it there.
 
@@ -81,8 +76,7 @@ class Transport:
 
     async def request(
         self,
-        method: str,
-        path: str,
+        target: Target,
         *,
         params: Params | None = None,
         body: Body = b"",
@@ -90,16 +84,18 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> Answer:
-        """One exchange. `path` is quoted already (see `segment`). `timeout_s` is for the whole of it.
+        """One exchange. `timeout_s` is for the whole of it.
 
         Raises `Unreachable`, `Closed`, and the answer's own error where its status is 400 or above.
         """
         query = f"?{_query(params)}" if params else ""
-        url = URL(f"{self.address}{path}{query}", encoded=True)
+        url = URL(f"{self.address}{target.path}{query}", encoded=True)
         payload = _payload(body, content_type)
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_TIMEOUT_S, timeout_s))
         try:
-            async with self._open().request(method, url, data=payload, headers=headers, timeout=timeout) as response:
+            async with self._open().request(
+                target.method, url, data=payload, headers=headers, timeout=timeout
+            ) as response:
                 answer = Answer(response.status, response.headers, await response.read())
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise self._unreachable(error, sent=False) from error
@@ -109,21 +105,20 @@ class Transport:
             raise error_of_answer(answer.status, answer.body)
         return answer
 
-    async def get(self, path: str, params: Params | None = None, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
-        """GET, answered with JSON."""
-        return (await self.request("GET", path, params=params, timeout_s=timeout_s)).json()
+    async def get(self, target: Target, params: Params | None = None, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+        """A request without a body, answered with JSON."""
+        return (await self.request(target, params=params, timeout_s=timeout_s)).json()
 
     async def send(
         self,
-        method: str,
-        path: str,
+        target: Target,
         content: object,
         params: Params | None = None,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> Any:
         """A request with JSON, answered with JSON; None when the answer is empty."""
         body = orjson.dumps(content)
-        answer = await self.request(method, path, params=params, body=body, timeout_s=timeout_s)
+        answer = await self.request(target, params=params, body=body, timeout_s=timeout_s)
         return answer.json() if answer.body else None
 
     async def close(self) -> None:

@@ -6,18 +6,20 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 import pyarrow as pa
 
+from lakemq.contract import routes
+from lakemq.contract.forms import JSON
+from lakemq.contract.route import Target
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.model.errors import LakemqError, LogReplaced, PositionGone
 from lakemq.storage.log.dropped import Range
 
-JSON = "application/json"
 PAGE_BYTES_MAX = 16 * 1024 * 1024
 _ANSWER_WAIT_S_MAX = 60.0
 _PAUSE_S_FIRST = 0.05
@@ -90,7 +92,7 @@ class LogClient:
             query["wait_ms"] = str(wait_ms)
         if timer is not None:
             query["timer"] = timer
-        answer = self._json("GET", f"/v1/log/end?{urlencode(query)}")
+        answer = self.ask(routes.LOG_END.at(), query)
         return LogEnd(
             broker=answer["broker"],
             begin_position=answer["begin_position"],
@@ -108,7 +110,7 @@ class LogClient:
         query = subscription.query()
         query |= {"from": str(begin), "to": str(end), "columns": ",".join(columns)}
         query["bytes_max"] = str(PAGE_BYTES_MAX)
-        headers, payload = self._ask("GET", f"/v1/log/messages?{urlencode(query)}")
+        headers, payload = self._ask(routes.LOG_MESSAGES.at(), query)
         check_same_log(self.address, log_id, headers["Lakemq-Log-Id"])
         next_position = int(headers["Lakemq-Next-Position"])
         if not begin < next_position <= end:
@@ -117,53 +119,49 @@ class LogClient:
 
     def position_at(self, timestamp_ms: int) -> int:
         """The first position stored at or after that time."""
-        return int(self._json("GET", f"/v1/log/position?timestamp_ms={timestamp_ms}")["position"])
+        return int(self.ask(routes.LOG_POSITION.at(), {"timestamp_ms": str(timestamp_ms)})["position"])
 
     def topics(self) -> list[str]:
         """The names of all topics, system topics too."""
-        return [each["topic"] for each in self._json("GET", "/v1/topics?system=true")["topics"]]
+        return [each["topic"] for each in self.ask(routes.TOPICS.at(), {"system": "true"})["topics"]]
 
     def queue_ends(self, topic: str) -> dict[int, tuple[int, int]]:
         """By queue, the first offset that is in the log still, and its end."""
-        answer = self._json("GET", f"/v1/topics/{quote(topic, safe='')}")
+        answer = self.ask(routes.TOPIC.at(topic))
         queues = answer["queues"]
         return {each["queue_id"]: (each["log_min_offset"], each["max_offset"]) for each in queues}
 
     def position_of(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """The log position of a queue's message; None when there is no message there."""
-        path = f"/v1/topics/{quote(topic, safe='')}/queues/{queue_id}/messages"
-        answer = self._json("GET", f"{path}?offset={queue_offset}&max=1")
+        answer = self.ask(routes.PULL.at(topic, queue_id), {"offset": str(queue_offset), "max": "1"})
         found = answer["messages"]
         return int(found[0]["position"]) if found else None
 
     def end_of_log(self) -> int:
         """Just after the last message that is stored, of whatever topic."""
-        answer = self._json("GET", "/v1/broker")
+        answer = self.ask(routes.BROKER.at())
         return int(answer.get("positions", answer)["max_position"])
 
     def dropped(self) -> list[Range]:
         """What left the log before the lake held it, as the log was full; ascending."""
-        ranges = self._json("GET", "/v1/broker")["lake"]["dropped"]
+        ranges = self.ask(routes.BROKER.at())["lake"]["dropped"]
         return [(begin, end) for begin, end in ranges]
 
     def put_jobs(self, beats: Sequence[dict[str, Any]]) -> str:
         """Tells the broker which jobs are alive; its name."""
-        answer = self._ask("PUT", "/v1/jobs", json.dumps({"jobs": list(beats)}).encode())[1]
-        return str(json.loads(answer)["broker"])
+        return str(self.send(routes.HEAR_JOBS.at(), {"jobs": list(beats)})["broker"])
 
     def put_compacted(self, position: int) -> None:
         """Tells the broker that every table holds all below `position`."""
-        body = json.dumps({"compacted_position": position}).encode()
-        self._ask("PUT", "/v1/broker/compacted", body)
+        self.send(routes.COMPACTED.at(), {"compacted_position": position})
 
     def erase(self, positions: Sequence[int]) -> int:
         """Makes holes of these positions, in order; how many held a message. Durable on return."""
-        answer = self._ask("POST", "/v1/log/erasures", json.dumps({"positions": list(positions)}).encode())[1]
-        return int(json.loads(answer)["erased"])
+        return int(self.send(routes.ERASE.at(), {"positions": list(positions)})["erased"])
 
     def routing(self) -> dict[str, Any]:
         """What the broker has pending, and the settings that decisions depend on."""
-        return self._json("GET", "/v1/routing")
+        return self.ask(routes.ROUTING.at())
 
     def post_decisions(
         self,
@@ -176,26 +174,36 @@ class LogClient:
         """What becomes of the messages at these positions of that log; returns once that is durable. Raises
         `LogReplaced`, with nothing done, when the broker's log or its epoch is another one."""
         body = {"log_id": log_id, "epoch": epoch, "cause": causes, "action": actions, "due_ms": dues_ms}
-        self._ask("POST", "/v1/log/decisions", json.dumps(body).encode())
+        self.send(routes.DECIDE.at(), body)
 
-    def ask(self, method: str, path: str, body: bytes | None = None, kind: str = JSON) -> dict[str, Any]:
-        """The JSON answer to a request that is idempotent."""
-        return json.loads(self._ask(method, path, body, kind)[1])
+    def ask(self, target: Target, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The JSON answer to a request without a body."""
+        return json.loads(self._ask(target, query)[1])
+
+    def send(self, target: Target, content: Mapping[str, Any]) -> dict[str, Any]:
+        """The JSON answer to a request with JSON that is idempotent."""
+        return self.send_bytes(target, json.dumps(content).encode(), JSON)
+
+    def send_bytes(
+        self, target: Target, body: bytes, kind: str, query: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The JSON answer to a request with a body of that media type."""
+        return json.loads(self._ask(target, query, body, kind)[1])
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _json(self, method: Literal["GET"], path: str) -> dict[str, Any]:
-        return json.loads(self._ask(method, path)[1])
-
-    def _ask(self, method: str, path: str, body: bytes | None = None, kind: str = JSON) -> tuple[Any, bytes]:
+    def _ask(
+        self, target: Target, query: Mapping[str, str] | None, body: bytes | None = None, kind: str = JSON
+    ) -> tuple[Any, bytes]:
+        path = f"{target.path}?{urlencode(query)}" if query else target.path
         give_up = time.monotonic() + self._retry_s
         pause_s = _PAUSE_S_FIRST
         while True:
             try:
-                status, headers, payload = self._ask_once(method, path, body, kind)
+                status, headers, payload = self._ask_once(target.method, path, body, kind)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 reason = str(error) or type(error).__name__

@@ -13,6 +13,7 @@ from lakemq.client import BrokerAddress, Closed, MessageQueue, Unreachable, aio
 from lakemq.client.http import HttpClient
 from lakemq.client.routes import FORGET_S, REFRESH_S, AddressList, Cluster, parse_addresses
 from lakemq.client.transport import Transport
+from lakemq.contract.routes import BROKER
 from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.client.producing import DEAD
@@ -118,7 +119,7 @@ def test_a_topic_that_is_gone_is_forgotten() -> None:
         assert (await cluster.transport("b")).address == DEAD
         await cluster.close()
         with pytest.raises(Closed):
-            await (await cluster.transport("b")).get("/v1/broker")
+            await (await cluster.transport("b")).get(BROKER.at())
 
     run(test())
 

@@ -13,7 +13,7 @@ import pytest
 
 from lakemq.testing import start_gateway
 from tests.gateway.http import ARROW, NDJSON, connect, produce, pull, put_topic, read_arrow
-from tests.gateway.lakes import Lake, wait_until_log_begins
+from tests.gateway.lakes import Lake, wait_until_all_left
 
 OPTIONS: dict[str, Any] = {
     "storage__segment_bytes": 2**20,
@@ -79,7 +79,7 @@ def cold(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cold]:
         end = http.get("/v1/broker").json()["max_position"]
         for upto in (end // 3, end // 2, end):
             lake.compact(http, upto)
-        wait_until_log_begins(http, end)
+        wait_until_all_left(http, folder / "data")
         queues = http.get("/v1/topics/t").json()["queues"]
         yield Cold(http, lake, messages, [queue["log_min_offset"] for queue in queues])
         lake.close()

@@ -14,7 +14,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http import connect, is_problem, message_id_at, produce, pull, put_topic
-from tests.gateway.lakes import Lake, wait_until_log_begins
+from tests.gateway.lakes import Lake, wait_until_all_left
 from tests.gateway.test_cold import OPTIONS
 
 Scene = tuple[GatewayProcess, httpx.Client, Path, int]
@@ -60,7 +60,7 @@ def begin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Sce
                 lake.write(rows.slice(first, 40), min(first + 40, end))
             lake.close()
             assert http.put("/v1/broker/compacted", json={"compacted_position": end}).status_code == 200
-            wait_until_log_begins(http, end)
+            wait_until_all_left(http, folder / "data")
             erase_nothing(http)
             queue = http.get("/v1/topics/t").json()["queues"][0]
             return gateway, http, other, queue["log_min_offset"]

@@ -10,7 +10,7 @@ import pytest
 
 from lakemq.gateway.process.protocol import HEAD_BYTES_MAX
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.gateway.http import WAIT_S, Connection, check_problem, connect, is_problem, pull, pull_all, put_topic
+from tests.gateway.http import JSON, WAIT_S, Connection, check_problem, connect, is_problem, pull, pull_all, put_topic
 from tests.gateway.routing import wait_until
 
 
@@ -305,5 +305,5 @@ def test_a_host_that_is_none_is_refused(gateway: GatewayProcess, host: bytes, pa
 
 
 def test_the_body_of_a_control_request_is_bounded_too(http: httpx.Client, topic: str) -> None:
-    response = http.put(f"/v1/topics/{topic}", content=b"[" * (5 * 1024 * 1024))
+    response = http.put(f"/v1/topics/{topic}", content=b"[" * (5 * 1024 * 1024), headers={"Content-Type": JSON})
     assert is_problem(response, 413, "message_too_large")

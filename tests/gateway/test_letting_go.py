@@ -7,7 +7,7 @@ from typing import Any
 
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, produce, put_topic
-from tests.gateway.lakes import Lake, wait_until_log_begins
+from tests.gateway.lakes import Lake, wait_until_all_left
 from tests.gateway.routing import wait_until
 
 
@@ -38,7 +38,7 @@ def test_nobodys_word_takes_anything_from_the_log_but_the_lakes_own(tmp_path: Pa
         assert (broker["min_position"], broker["lake"]["certain_position"]) == (0, 0)
         (tmp_path / "lake" / "messages" / some.name).write_bytes(content)
         http.put("/v1/broker/compacted", json={"compacted_position": end})
-        assert wait_until_log_begins(http, end) > 0
+        assert wait_until_all_left(http, tmp_path / "log") > 0
         assert http.get("/v1/broker").json()["lake"].items() >= {"certain_position": lake.held, "fault": None}.items()
         lake.close()
 

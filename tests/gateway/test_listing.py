@@ -28,7 +28,7 @@ async def asking(tmp_path: Path) -> AsyncGenerator[tuple[Broker, httpx.AsyncClie
     broker = Broker(Settings(storage=Storage(data_dir=tmp_path)))
     broker.open()
     await broker.start()
-    transport = httpx.ASGITransport(make_app(broker), client=("127.0.0.1", 1))
+    transport = httpx.ASGITransport(make_app(broker).front, client=("127.0.0.1", 1))
     try:
         await asyncio.gather(*[broker.put_topic(name, 2, "rw") for name in reversed(TOPICS)])
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:

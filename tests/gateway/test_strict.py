@@ -7,6 +7,8 @@ import re
 import httpx
 import pytest
 
+from lakemq.contract.route import Reads
+from lakemq.contract.routes import ALL
 from tests.gateway.http import JSON, is_problem, produce, pull_all, put_topic, write_arrow
 
 FORM = "application/x-www-form-urlencoded"
@@ -20,6 +22,30 @@ def routes(http: httpx.Client) -> list[tuple[str, str]]:
         for path, methods in paths.items()
         for method in methods
     ]
+
+
+def test_what_is_documented_and_what_fastapi_takes_is_the_contract(http: httpx.Client) -> None:
+    paths = http.get("/openapi.json").json()["paths"]
+    documented = {
+        (method.upper(), path): {each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"}
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+    }
+    assert documented == {(each.method, each.path): each.names for each in ALL if each.tag != "docs"}
+    json = {
+        (method.upper(), path)
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+        if operation.get("requestBody", {"content": {}})["content"].keys() == {JSON}
+    }
+    assert json == {(each.method, each.path) for each in ALL if each.reads is Reads.JSON}
+
+
+def test_a_method_that_a_path_has_not_is_told_which_it_has(http: httpx.Client) -> None:
+    response = http.request("PATCH", "/v1/topics/t/messages")
+    assert is_problem(response, 405, "method_not_allowed")
+    assert response.headers["allow"] == "POST"
+    assert http.post("/healthz").headers["allow"] == "GET"
 
 
 def test_no_route_takes_a_query_field_that_it_does_not_know(http: httpx.Client) -> None:

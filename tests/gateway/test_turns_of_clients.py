@@ -32,7 +32,7 @@ async def serving(tmp_path: Path) -> AsyncGenerator[Front]:
     broker = Broker(Settings(storage=Storage(data_dir=tmp_path)))
     broker.open()
     await broker.start()
-    front = make_app(broker)
+    front = make_app(broker).front
     try:
         await broker.put_topic("t", 1, "rw")
         await ask(front, "c", "POST", "/v1/topics/t/messages", MANY, JSON)

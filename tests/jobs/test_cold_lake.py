@@ -13,7 +13,7 @@ from lakemq.jobs.lake.query import LakeQuery
 from lakemq.settings import Lake, Settings
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, produce, pull, pull_all, put_topic
-from tests.gateway.lakes import wait_until_log_begins
+from tests.gateway.lakes import wait_until_all_left
 from tests.jobs.lake_checks import wait_until_compacted
 
 TOPICS = ("cold-a", "cold-b")
@@ -52,7 +52,7 @@ def test_what_spark_wrote_and_optimized_is_answered_as_the_log_answered_it(spark
             wait_until_compacted(gateway.url, lambda: stream.isActive)
         finally:
             query.stop()
-        wait_until_log_begins(http, http.get("/v1/broker").json()["max_position"])
+        wait_until_all_left(http, tmp_path / "log")
         assert all(queue["log_min_offset"] > 0 for queue in http.get("/v1/topics/cold-b").json()["queues"])
         assert {topic: pull_all(http, topic) for topic in TOPICS} == expected
         for table in ("messages", "consume_queue", "message_index"):

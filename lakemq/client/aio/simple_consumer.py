@@ -12,8 +12,9 @@ from lakemq.client.consume.reply import ReplyFields, reply
 from lakemq.client.errors import Closed
 from lakemq.client.outgoing import check_group
 from lakemq.client.routes import Cluster, RouteSource
-from lakemq.client.transport import ANSWER_TIMEOUT_S, segment
+from lakemq.client.transport import ANSWER_TIMEOUT_S
 from lakemq.client.view import MessageView, Rows
+from lakemq.contract import routes
 from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
 from lakemq.model.message_queue import MessageQueue
 from lakemq.model.names import check_readable
@@ -55,7 +56,6 @@ class SimpleConsumer:
         self._more: dict[str, Any] = {"ordered": options.get("ordered", False)}
         if options.get("max_reconsume_times") is not None:
             self._more["max_reconsume_times"] = options.get("max_reconsume_times")
-        self._path = f"/v1/groups/{segment(group)}"
         self._turn = 0
         self._closed = False
 
@@ -104,7 +104,7 @@ class SimpleConsumer:
         statuses: dict[str, str] = {}
         for broker, receipts in by_broker.items():
             transport = await self._cluster.transport(broker)
-            answer = await transport.send("POST", f"{self._path}/acks", {"receipts": receipts})
+            answer = await transport.send(routes.ACKS.at(self.group), {"receipts": receipts})
             statuses |= {entry["receipt"]: entry["status"] for entry in answer["receipts"]}
         return [statuses[receipt] for receipt in given]
 
@@ -119,7 +119,7 @@ class SimpleConsumer:
         for broker, receipts in by_broker.items():
             entries = [{"receipt": receipt, "delay_level": delay_level} for receipt in receipts]
             transport = await self._cluster.transport(broker)
-            answer = await transport.send("POST", f"{self._path}/nacks", {"messages": entries})
+            answer = await transport.send(routes.NACKS.at(self.group), {"messages": entries})
             statuses |= {entry["receipt"]: entry["status"] for entry in answer["messages"]}
         return [statuses[receipt] for receipt in given]
 
@@ -130,7 +130,7 @@ class SimpleConsumer:
             raise InvalidRequest("invisible_s is at least 0")
         content = {"receipt": _receipt(message), "invisible_ms": int(invisible_s * 1000)}
         transport = await self._cluster.transport(message.broker)
-        answer = await transport.send("POST", f"{self._path}/invisibility", content)
+        answer = await transport.send(routes.INVISIBILITY.at(self.group), content)
         message.replace_receipt(answer["receipt"], answer["invisible_until_ms"])
 
     async def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
@@ -147,8 +147,7 @@ class SimpleConsumer:
         transport = await self._cluster.transport(broker)
         wait_ms = int(wait_s * 1000)
         answer = await transport.send(
-            "POST",
-            f"{self._path}/receive",
+            routes.RECEIVE.at(self.group),
             {**content, "wait_ms": wait_ms},
             timeout_s=wait_s + ANSWER_TIMEOUT_S,
         )

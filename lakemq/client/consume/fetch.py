@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakemq.client.consume.gaps import Range
 from lakemq.client.routes import Cluster
-from lakemq.client.transport import ANSWER_TIMEOUT_S, ARROW, Answer, segment
+from lakemq.client.transport import ANSWER_TIMEOUT_S, Answer
 from lakemq.client.view import MessageView, Rows
+from lakemq.contract import routes
+from lakemq.contract.forms import ARROW
 from lakemq.model.errors import QueueNotFound
 from lakemq.model.message_queue import MessageQueue
 
@@ -107,8 +109,7 @@ async def _pull(
 ) -> Answer:
     transport = await cluster.transport(queue.broker)
     return await transport.request(
-        "GET",
-        f"/v1/topics/{segment(queue.topic)}/queues/{queue.queue_id}/messages",
+        routes.PULL.at(queue.topic, queue.queue_id),
         params={"wait_ms": int(wait_s * 1000), **query},
         headers=headers,
         timeout_s=wait_s + ANSWER_TIMEOUT_S,
@@ -134,7 +135,7 @@ class Bounds(NamedTuple):
 async def bounds_of_topic(cluster: Cluster, broker: str, topic: str) -> dict[MessageQueue, Bounds]:
     """The bounds of the topic's queues at a broker."""
     transport = await cluster.transport(broker)
-    answer: Any = await transport.get(f"/v1/topics/{segment(topic)}")
+    answer: Any = await transport.get(routes.TOPIC.at(topic))
     return {
         MessageQueue(topic, broker, entry["queue_id"]): Bounds(entry["min_offset"], entry["max_offset"])
         for entry in answer["queues"]
@@ -152,5 +153,5 @@ async def bounds_of(cluster: Cluster, queue: MessageQueue) -> Bounds:
 async def offset_at(cluster: Cluster, queue: MessageQueue, timestamp_ms: int) -> int:
     """The offset of the first message stored at that time or after."""
     transport = await cluster.transport(queue.broker)
-    path = f"/v1/topics/{segment(queue.topic)}/queues/{queue.queue_id}/offset"
-    return (await transport.get(path, {"timestamp_ms": timestamp_ms}))["offset"]
+    target = routes.OFFSET_BY_TIME.at(queue.topic, queue.queue_id)
+    return (await transport.get(target, {"timestamp_ms": timestamp_ms}))["offset"]

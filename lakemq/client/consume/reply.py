@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 
 from lakemq.client.message import encode_body
 from lakemq.client.routes import Cluster
-from lakemq.client.transport import segment
 from lakemq.client.view import MessageView
+from lakemq.contract import routes
 from lakemq.model.errors import InvalidRequest
 
 
@@ -29,4 +29,4 @@ async def reply(cluster: Cluster, message: MessageView, body: bytes | str, field
     content: dict[str, Any] = {"body": body} if isinstance(body, str) else encode_body(body)
     content |= {name: value for name, value in fields.items() if value is not None}
     transport = await cluster.transport(message.broker)
-    await transport.send("POST", f"/v1/replies/{segment(correlation_id)}", content)
+    await transport.send(routes.REPLY.at(correlation_id), content)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from lakemq.client.outgoing import Message, SendReceipt, check_topic, is_delayed, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.choice import chooses, queue_of
-from lakemq.client.produce.core import Core, messages_path, read_answer, receipt_of
+from lakemq.client.produce.core import Core, read_answer, receipt_of
 from lakemq.client.produce.deliver import Request
 from lakemq.client.produce.encode import encode
 from lakemq.client.produce.lane import LaneKind
 from lakemq.client.produce.traced import spans_of
 from lakemq.client.routes import MessageQueue
+from lakemq.contract import routes
 from lakemq.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ async def _store(core: Core, batch: Batch) -> list[SendReceipt]:
     encoded = encode(batch, whole.queue_id if whole else None, as_json, core.options.compression)
     request = Request(
         topic=topic,
-        path=messages_path(topic),
+        target=routes.PRODUCE.at(topic),
         pieces=encoded.pieces,
         content_type=encoded.content_type,
         params=core.ack_params(),

@@ -10,8 +10,8 @@ from lakemq.client.produce.core import Core
 from lakemq.client.produce.deliver import Request
 from lakemq.client.produce.encode import encode_one
 from lakemq.client.produce.traced import spans_of
-from lakemq.client.transport import segment
 from lakemq.client.view import MessageView
+from lakemq.contract import routes
 from lakemq.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ async def call(
         encoded = encode_one(batch, core.options.compression)
         request = Request(
             topic=topic,
-            path=f"/v1/topics/{segment(topic)}/requests",
+            target=routes.REQUEST.at(topic),
             pieces=encoded.pieces,
             content_type=encoded.content_type,
             params={"timeout_ms": round(timeout_s * 1000)},

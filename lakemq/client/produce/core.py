@@ -27,7 +27,7 @@ from lakemq.client.produce.lane import Lane, LaneKind
 from lakemq.client.produce.options import Options
 from lakemq.client.produce.unreported import Unreported
 from lakemq.client.routes import Cluster, MessageQueue
-from lakemq.client.transport import segment
+from lakemq.contract import routes
 from lakemq.model.errors import (
     InvalidRequest,
     LakemqError,
@@ -309,7 +309,7 @@ class Core:
         encoded = encode(batch, queue_id, as_json, options.compression)
         request = Request(
             topic=topic,
-            path=messages_path(topic),
+            target=routes.PRODUCE.at(topic),
             pieces=encoded.pieces,
             content_type=encoded.content_type,
             params=self.ack_params(kind.oneway),
@@ -425,11 +425,6 @@ def read_answer(as_json: bool, topic: str, count: int, delivered: Delivered) -> 
     """Where the messages of a request are."""
     read: Any = read_messages if as_json else read_ranges
     return read(delivered.broker, topic, count, delivered.json())
-
-
-def messages_path(topic: str) -> str:
-    """Where a topic's messages are posted."""
-    return f"/v1/topics/{segment(topic)}/messages"
 
 
 async def until_ended(batch: Batch) -> Outcome:

@@ -16,7 +16,9 @@ from uuid import uuid4
 
 from lakemq.client.errors import Unreachable
 from lakemq.client.routes import Cluster
-from lakemq.client.transport import JSON, Answer, Params, Piece
+from lakemq.client.transport import Answer, Params, Piece
+from lakemq.contract.forms import JSON
+from lakemq.contract.route import Target
 from lakemq.model.errors import (
     Busy,
     FlowControl,
@@ -60,7 +62,7 @@ class Request:
     is well; more than once, maybe."""
 
     topic: str
-    path: str
+    target: Target
     pieces: list[Piece]
     content_type: str = JSON
     params: Params = field(default_factory=dict[str, str | int])
@@ -137,8 +139,7 @@ class Deliverer:
             watch = asyncio.get_running_loop().call_later(LATE_S, self._is_late, broker, request)
         try:
             answer = await transport.request(
-                "POST",
-                request.path,
+                request.target,
                 params=request.params,
                 body=request.pieces,
                 content_type=request.content_type,

@@ -19,7 +19,8 @@ import pyarrow as pa
 from lakemq.client.message import encode_body
 from lakemq.client.outgoing import SendReceipt
 from lakemq.client.produce.batch import Batch, Outcome, delay_fields
-from lakemq.client.transport import ARROW, JSON, Piece
+from lakemq.client.transport import Piece
+from lakemq.contract.forms import ARROW, JSON
 from lakemq.model.columns import REQUEST
 from lakemq.model.errors import InvalidRequest, LakemqError
 

@@ -17,8 +17,8 @@ from lakemq.client.produce.core import Core
 from lakemq.client.produce.deliver import Request, is_refused, is_unsure
 from lakemq.client.produce.encode import encode
 from lakemq.client.produce.traced import spans_of
-from lakemq.client.transport import segment
 from lakemq.client.view import MessageView
+from lakemq.contract import routes
 from lakemq.model.errors import InvalidRequest, LakemqError
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Transactions:
         encoded = encode(batch, None, True, self._core.options.compression)
         request = Request(
             topic=topic,
-            path=f"/v1/topics/{segment(topic)}/transactions",
+            target=routes.BEGIN.at(topic),
             pieces=encoded.pieces,
             content_type=encoded.content_type,
             params={"producer_group": self._group, **self._core.ack_params()},
@@ -126,7 +126,7 @@ class Transactions:
         """Say how a transaction ends. Raises `TransactionResolved` where it ended the other way, and
         `Unreachable`, or what the broker answered, when it can't be told: then it will ask."""
         content = {"producer_group": self._group, "resolution": resolution.value}
-        path = f"/v1/transactions/{segment(transaction_id)}"
+        target = routes.RESOLVE.at(transaction_id)
         params = self._core.ack_params()
         patience = self._core.options.patience
         loop = asyncio.get_running_loop()
@@ -135,7 +135,7 @@ class Transactions:
         while True:
             try:
                 transport = await self._core.cluster.transport(broker)
-                await transport.send("POST", path, content, params=params, timeout_s=patience.attempt_s)
+                await transport.send(target, content, params=params, timeout_s=patience.attempt_s)
             except LakemqError as error:
                 # The same resolution again is fine, so whatever happened to the first may be forgotten.
                 if not (is_refused(error) or is_unsure(error)) or loop.time() + wait_s > deadline_s:
@@ -169,13 +169,13 @@ class Transactions:
 
     async def _ask(self, broker: str) -> None:
         """Take the checks of one broker, as they come, and have them answered."""
-        path = f"/v1/producer-groups/{segment(self._group)}/checks"
+        target = routes.CHECKS.at(self._group)
         params = {"client_id": self._client_id, "wait_ms": POLL_MS}
         room = asyncio.Semaphore(CHECKS_MAX)
         while True:
             try:
                 transport = await self._core.cluster.transport(broker)
-                answer = await transport.get(path, params, timeout_s=2 * POLL_MS / 1000)
+                answer = await transport.get(target, params, timeout_s=2 * POLL_MS / 1000)
             except LakemqError as error:
                 logger.debug("asking %s for checks failed, trying again: %s", broker, error)
                 await asyncio.sleep(AGAIN_S)

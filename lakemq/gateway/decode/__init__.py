@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from lakemq.contract.forms import ARROW, EVENT, EVENT_BATCH, FORMS, JSON, NDJSON, OCTETS, is_form
 from lakemq.gateway.decode import cloud_events
 from lakemq.gateway.decode.arrow_form import ArrowRows, decode_arrow
 from lakemq.gateway.decode.header_fields import ALL, ROUTING, check_headers
@@ -15,10 +16,10 @@ from lakemq.gateway.decode.raw_form import decode_raw
 from lakemq.model.errors import InvalidRequest, MessageTooLarge, UnsupportedMediaType
 from lakemq.model.message import Draft
 
-__all__ = ["ArrowRows", "Limits", "decode", "decode_one", "inflate"]
+Decoder = Callable[[str, Mapping[str, str], bytes, Limits], "list[Draft] | ArrowRows"]
+"""From a content type, headers and a body to messages."""
 
-_OCTETS = "application/octet-stream"
-_FORMS = ("application/vnd.apache.arrow.stream", "application/json", "application/x-ndjson")
+__all__ = ["ArrowRows", "Limits", "decode", "decode_one", "inflate"]
 
 
 def decode(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft] | ArrowRows:
@@ -32,31 +33,21 @@ def decode(content_type: str, headers: Mapping[str, str], body: bytes, limits: L
     if len(body) > limits.request_bytes_max:
         raise MessageTooLarge(f"the request has {len(body)} bytes, more than {limits.request_bytes_max}")
     media = media_type(content_type)
-    if media.startswith("application/cloudevents"):
-        check_headers(headers, ROUTING, "an event")
-        return _decode_event_format(media, content_type, headers, body, limits)
-    if cloud_events.is_binary_event(headers):
+    is_event = cloud_events.is_binary_event(headers)
+    if is_form(media) and not (is_event and media in _AS_THEY_ARE):
+        return _decoder(media)(content_type, headers, body, limits)
+    if is_event:
         check_headers(headers, ROUTING, "an event")
         return cloud_events.decode_binary(content_type, headers, body, limits)
-    if media in _FORMS:
-        check_headers(headers, frozenset(), media)
-    if media == "application/vnd.apache.arrow.stream":
-        return decode_arrow(body, limits)
-    if media == "application/json":
-        check_utf8(content_type)
-        return decode_json(body, limits)
-    if media == "application/x-ndjson":
-        check_utf8(content_type)
-        return decode_ndjson(body, limits)
     check_headers(headers, ALL, "a raw message")
-    return decode_raw(content_type or _OCTETS, headers, body, limits)
+    return decode_raw(content_type or OCTETS, headers, body, limits)
 
 
 def decode_one(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> Draft:
     """The message of a request that holds just one, in any form but Arrow; as JSON it may stand alone.
     Raises what `decode` does."""
     media = media_type(content_type)
-    if media == "application/json" and not cloud_events.is_binary_event(headers):
+    if media == JSON and not cloud_events.is_binary_event(headers):
         check_utf8(content_type)
         check_headers(headers, frozenset(), media)
         return decode_json_message(body, limits)
@@ -68,12 +59,49 @@ def decode_one(content_type: str, headers: Mapping[str, str], body: bytes, limit
     return drafts[0]
 
 
-def _decode_event_format(
-    media: str, content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits
-) -> list[Draft]:
+def _decode_arrow(_: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> ArrowRows:
+    check_headers(headers, frozenset(), ARROW)
+    return decode_arrow(body, limits)
+
+
+def _decode_json(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft]:
+    check_headers(headers, frozenset(), JSON)
     check_utf8(content_type)
-    if media == "application/cloudevents+json":
-        return cloud_events.decode_structured(headers, body, limits)
-    if media == "application/cloudevents-batch+json":
-        return cloud_events.decode_batched(headers, body, limits)
-    raise UnsupportedMediaType(f"events are taken as JSON, not as {media[:100]!r}")
+    return decode_json(body, limits)
+
+
+def _decode_ndjson(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft]:
+    check_headers(headers, frozenset(), NDJSON)
+    check_utf8(content_type)
+    return decode_ndjson(body, limits)
+
+
+def _decode_event(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft]:
+    check_headers(headers, ROUTING, "an event")
+    check_utf8(content_type)
+    return cloud_events.decode_structured(headers, body, limits)
+
+
+def _decode_events(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft]:
+    check_headers(headers, ROUTING, "an event")
+    check_utf8(content_type)
+    return cloud_events.decode_batched(headers, body, limits)
+
+
+_DECODERS: dict[str, Decoder] = {
+    JSON: _decode_json,
+    NDJSON: _decode_ndjson,
+    ARROW: _decode_arrow,
+    EVENT: _decode_event,
+    EVENT_BATCH: _decode_events,
+}
+_AS_THEY_ARE = (JSON, NDJSON, ARROW)
+"""Forms that are an event's data where the headers are an event's attributes."""
+assert _DECODERS.keys() == set(FORMS), "each form of the contract has a decoder"
+
+
+def _decoder(media: str) -> Decoder:
+    decoder = _DECODERS.get(media)
+    if decoder is None:
+        raise UnsupportedMediaType(f"events are taken as JSON, not as {media[:100]!r}")
+    return decoder

@@ -10,14 +10,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakemq.contract import forms
 from lakemq.model.columns import MESSAGE, STORED
 from lakemq.storage.lake.cold_rows import ColdSlice, message_columns
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.state.message_ids import MessageIds
 
-JSON = b"application/json"
-NDJSON = b"application/x-ndjson"
-ARROW = b"application/vnd.apache.arrow.stream"
+JSON, NDJSON, ARROW = forms.JSON.encode(), forms.NDJSON.encode(), forms.ARROW.encode()
 
 _SMALL_ROWS = 512
 END_BYTES = 64

@@ -154,6 +154,13 @@ def check_json(headers: list[tuple[bytes, bytes]]) -> None:
     raise UnsupportedMediaType("the body is JSON, and Content-Type has to say so: application/json")
 
 
+def has_body(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a body comes with these headers, as far as they say."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 ")) for name, value in headers
+    )
+
+
 def check_headers(headers: list[tuple[bytes, bytes]]) -> None:
     """Raise `InvalidRequest` if one of our headers is there: this path takes none of a message."""
     for name, _ in headers:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from lakemq.contract.forms import ARROW
 from lakemq.gateway.placement.placement import Batch
 from lakemq.storage.log.apart import Spread
 from lakemq.storage.segment.frame import Packed
@@ -18,7 +19,6 @@ LARGE_BYTES = 256 * 1024
 LARGE_ARROW_BYTES = 4 * 1024 * 1024
 VALUES_MAX = 500
 """So many JSON values the loop itself takes: that is a matter of milliseconds."""
-ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
 
 class Bulk(NamedTuple):
@@ -36,7 +36,7 @@ def is_large(headers: Mapping[str, str], body: bytes) -> bool:
     """Whether others would notice if the loop itself decoded the body and placed its messages."""
     if "content-encoding" in headers:
         return True
-    if headers.get("content-type") == ARROW_TYPE:
+    if headers.get("content-type") == ARROW:
         return len(body) > LARGE_ARROW_BYTES
     return len(body) > LARGE_BYTES or (len(body) > 4 * VALUES_MAX and body.count(b",") + body.count(b"{") > VALUES_MAX)
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from fastapi import Depends, FastAPI, Request, Response
+from typing import NamedTuple
+
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from lakemq import __version__
+from lakemq.contract import routes
+from lakemq.contract.route import Route
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.problems import Answer, answer_to, make_problem
-from lakemq.gateway.http.strict import Strictness
+from lakemq.gateway.http.request import Handler
+from lakemq.gateway.produce.produce import Producer
+from lakemq.gateway.produce.sink_parts import Stager
+from lakemq.gateway.produce.transact import Transactor
+from lakemq.gateway.pull.pull import Puller
+from lakemq.gateway.receive import serve
+from lakemq.gateway.requests.request_handler import RequestHandler
 from lakemq.gateway.routes import (
     broker_routes,
     docs_routes,
@@ -17,56 +27,70 @@ from lakemq.gateway.routes import (
     group_routes,
     log_routes,
     message_routes,
-    receive_routes,
     redrive_routes,
-    request_routes,
     routing_routes,
     sink_routes,
     topic_routes,
     transaction_routes,
 )
 from lakemq.gateway.routes.front import Front
+from lakemq.gateway.routes.openapi import complete
 from lakemq.model.errors import LakemqError
 
-_HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "message_too_large"}
+_HTTP_CODES = {413: "message_too_large"}
 
 DESCRIPTION = """A message queue with Apache RocketMQ's model on a lakehouse.
 All times are milliseconds since the Unix epoch, all offsets 64-bit integers from 0.
 Errors are `application/problem+json` with a stable `code`."""
 
 
-def make_app(broker: Broker) -> Front:
-    """The ASGI application of an opened broker."""
-    strictness = Strictness()
+class App(NamedTuple):
+    """The ASGI application of a broker, and the producer that its quick requests share."""
+
+    front: Front
+    producer: Producer
+
+
+def make_app(broker: Broker) -> App:
+    """The application of an opened broker."""
     app = FastAPI(
-        title="lakemq",
-        version=__version__,
-        description=DESCRIPTION,
-        redirect_slashes=False,
-        openapi_url=None,
-        dependencies=[Depends(strictness.check)],
+        title="lakemq", version=__version__, description=DESCRIPTION, redirect_slashes=False, openapi_url=None
     )
-    front = Front(app, broker)
-    app.state.broker = broker
+    producer = Producer(broker)
+    handlers = _handlers(broker, producer)
     for router in (
-        message_routes.make_router(front),
+        message_routes.make_router(broker),
         routing_routes.make_router(broker),
-        transaction_routes.make_router(front),
-        receive_routes.make_router(front),
-        request_routes.make_router(front),
+        transaction_routes.make_router(broker),
         redrive_routes.make_router(broker.redriver),
-        sink_routes.make_router(front),
+        sink_routes.make_router(broker.sinks),
         group_routes.make_router(broker),
         topic_routes.make_router(broker),
         log_routes.make_router(broker),
         erasure_routes.make_router(broker),
         broker_routes.make_router(broker),
-        docs_routes.make_router(app.openapi),
+        docs_routes.make_router(lambda: complete(app.openapi(), handlers)),
     ):
-        strictness.learn(router)
         app.include_router(router)
     _add_error_handlers(app, broker)
-    return front
+    return App(Front(app, handlers, broker), producer)
+
+
+def _handlers(broker: Broker, producer: Producer) -> dict[Route, Handler]:
+    """What is too hot, or has too large bodies, for FastAPI."""
+    receives, requests = serve.Server(broker), RequestHandler(broker)
+    return {
+        routes.PRODUCE: producer.serve,
+        routes.BEGIN: producer.serve_halves,
+        routes.RESOLVE: Transactor(broker).serve,
+        routes.PULL: Puller(broker).serve,
+        routes.RECEIVE: receives.serve_receive,
+        routes.ACKS: receives.serve_acks,
+        routes.INVISIBILITY: receives.serve_invisibility,
+        routes.REQUEST: requests.serve_request,
+        routes.REPLY: requests.serve_reply,
+        routes.STAGE_PART: Stager(broker).serve,
+    }
 
 
 def to_response(answer: Answer) -> Response:

@@ -7,11 +7,14 @@ is written by whoever writes the frame, or brings it to disk: no task, no future
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+from lakemq.contract.grammar import GRAMMAR
+from lakemq.contract.route import Route
+from lakemq.contract.routes import BEGIN, PRODUCE, RESOLVE
 from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.http.asgi import check_names, parse_query
 from lakemq.gateway.http.problems import answer_to, to_bytes
 from lakemq.gateway.produce.produce import Producer, plain_properties
 from lakemq.gateway.produce.transact import parse_resolution
@@ -21,23 +24,19 @@ from lakemq.storage.log.appends import Stored, StoredOne
 from lakemq.storage.segment.rows import Row, body_row, change_row
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
-_PRODUCE = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/messages(?:\?ack=(async|sync))?")
-_HALF = re.compile(rb"/v1/topics/([A-Za-z0-9_-]{1,127})/transactions\?producer_group=([A-Za-z0-9_-]{1,255})")
-_RESOLVE = b"/v1/transactions/"
+_QUICK = (PRODUCE, BEGIN, RESOLVE)
 _RESOLUTION_BYTES_MAX = 512
 _DIGITS_MAX = 18
 
 
 class QuickRequest(NamedTuple):
-    """What a request's line and headers ask for: the same of each request whose head is the same.
+    """What a request's line and headers ask for: the same of each request whose head is the same. `name`: the topic,
+    or the transaction; `group`: of a half; `sync`: to be on disk before the answer."""
 
-    A message of `topic`, a half of it where there is a `group`; or, with no topic, how to resolve what `url` names.
-    `sync`: to be on disk before the answer."""
-
-    url: bytes
-    topic: str | None
-    group: str | None = None
-    sync: bool = False
+    route: Route
+    name: str
+    group: str | None
+    sync: bool
     properties: dict[str, str] | None = None
 
 
@@ -132,12 +131,13 @@ class Quick:
 
     def look(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> QuickRequest | None:
         """What a POST asks for; None when it has to go the long way."""
-        if url.startswith(_RESOLVE):
-            return QuickRequest(url, None) if _is_plain_json(headers) else None
-        place = _place(url)
-        if place is None or (properties := plain_properties(headers)) is None:
+        found = _find(url)
+        if found is None:
             return None
-        return QuickRequest(url, *place, properties)
+        if found.route is RESOLVE:
+            return found if _is_plain_json(headers) else None
+        properties = plain_properties(headers)
+        return None if properties is None else found._replace(properties=properties, sync=found.sync or self._sync)
 
     def serve(self, connection: Answering, wanted: QuickRequest, body: bytes) -> bool:
         """Do what is asked for; False when it has to go the long way, and nothing has happened."""
@@ -147,16 +147,16 @@ class Quick:
         size = len(body)
         if size > self._bytes_max:
             return False
-        url, name, group, sync, properties = wanted
-        if self._sync and (name is None or group is not None):
+        route, name, group, sync, properties = wanted
+        if self._sync and route is not PRODUCE:
             return False
-        if name is None:
-            return self._resolve(connection, url, body)
+        if route is RESOLVE:
+            return self._resolve(connection, name.encode(), body)
         topic = self._open_topics.get(name)
         if topic is None or not topic.open or properties is None:
             return False
         if group is None:
-            append = log.sync_one_for if sync or self._sync else log.append_one_for
+            append = log.sync_one_for if sync else log.append_one_for
             append(body_row(body, properties), topic.next_queue(), _Message(self, connection, size))
             return True
         halves = log.topics.find(HALF_TOPIC)
@@ -167,8 +167,7 @@ class Quick:
         log.append_one_for(row, halves.queues[0], _Half(self, connection, row))
         return True
 
-    def _resolve(self, connection: Answering, url: bytes, body: bytes) -> bool:
-        transaction_id = url[len(_RESOLVE) :]
+    def _resolve(self, connection: Answering, transaction_id: bytes, body: bytes) -> bool:
         prefix = self.ids.prefix_bytes
         number, _, nonce = transaction_id[len(prefix) :].partition(b"-")
         if not transaction_id.startswith(prefix) or not number.isdigit() or len(body) > _RESOLUTION_BYTES_MAX:
@@ -190,17 +189,24 @@ class Quick:
 
 
 @lru_cache(maxsize=1024)
-def _place(url: bytes) -> tuple[str, str | None, bool] | None:
-    found = _PRODUCE.fullmatch(url)
-    if found is not None:
-        return found.group(1).decode(), None, found.group(2) == b"sync"
-    found = _HALF.fullmatch(url)
-    if found is None:
+def _find(url: bytes) -> QuickRequest | None:
+    """What a POST of that URL asks for, as far as the URL says it."""
+    path, _, query_string = url.partition(b"?")
+    if b"%" in path or not path.isascii():
+        return None
+    found = GRAMMAR.find("POST", path.decode())
+    if found is None or found.route not in _QUICK:
         return None
     try:
-        return found.group(1).decode(), check_group(found.group(2).decode()), False
+        query = parse_query(query_string)
+        check_names(query, found.route.names)
+        group = check_group(query["producer_group"]) if "producer_group" in query else None
     except LakemqError:
         return None
+    ack, (name,) = query.get("ack", "async"), found.values
+    if ack != "async" and (ack != "sync" or found.route is not PRODUCE):
+        return None
+    return None if found.route is BEGIN and group is None else QuickRequest(found.route, name, group, ack == "sync")
 
 
 def _is_plain_json(headers: list[tuple[bytes, bytes]]) -> bool:

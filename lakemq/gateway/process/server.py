@@ -87,10 +87,10 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _config(settings: Settings, broker: Broker, port: int) -> uvicorn.Config:
-    front = make_app(broker)
-    quick, guard = Quick(broker, front.producer), Guard(settings.gateway, port)
+    app = make_app(broker)
+    quick, guard = Quick(broker, app.producer), Guard(settings.gateway, port)
     return uvicorn.Config(
-        front,
+        app.front,
         http=make_connection_class(ConnectionRules(settings.gateway, broker.counters), quick, guard),
         proxy_headers=False,
         ws="none",

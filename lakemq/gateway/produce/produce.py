@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from lakemq.contract.forms import OCTETS, is_form
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.decode import ArrowRows, Limits, decode, inflate
+from lakemq.gateway.decode.media_type import media_type
 from lakemq.gateway.decode.raw_form import CURLS_OWN
-from lakemq.gateway.http.asgi import Receive, Scope, Send, check_names, client_of, parse_query, read_body, send_answer
+from lakemq.gateway.http.asgi import Scope, client_of, read_body, send_answer
 from lakemq.gateway.http.problems import Answer
+from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.placement.bulk import is_large, make_bulk, pack_batch
 from lakemq.gateway.placement.placement import Batch
 from lakemq.gateway.produce.deferred import DeferredPlacement
@@ -23,7 +26,7 @@ from lakemq.model.names import check_group
 from lakemq.storage.log.apart import Spread
 from lakemq.storage.log.appends import Key, Stored
 from lakemq.storage.read.idempotency import make_key, plan_result, read_result
-from lakemq.storage.segment.rows import Row, body_bytes_of, body_row, change_row, value_of
+from lakemq.storage.segment.rows import Row, body_bytes_of, change_row, value_of
 from lakemq.storage.segment.segment_index import Note
 from lakemq.storage.state.topics import Topic
 
@@ -32,29 +35,22 @@ SMALL_BYTES = 64 * 1024
 DELETED_MAX = 64
 """So many topics are remembered that may be no more."""
 _ACKS = ("async", "sync", "none")
-_QUERY = frozenset({"ack"})
-_HALVES_QUERY = frozenset({"ack", "producer_group"})
-_OCTETS = b"application/octet-stream"
-_CURLS_OWN = CURLS_OWN.encode()
+_OCTETS = OCTETS.encode()
 # Headers that never change what a plain raw request means.
 _NEUTRAL = frozenset(
     {b"host", b"user-agent", b"accept", b"accept-encoding", b"content-length", b"connection", b"transfer-encoding"}
-)
-_FORMS = (
-    b"application/json",
-    b"application/x-ndjson",
-    b"application/vnd.apache.arrow.stream",
-    b"application/cloudevents",
 )
 
 
 @lru_cache(maxsize=256)
 def _raw_properties(content_type: bytes) -> dict[str, str] | None:
     """The properties of a raw message of this content type; None when it needs the full decoder."""
-    plain = content_type.strip().lower()
-    if len(content_type) > 128 or not content_type.isascii() or plain.startswith(_FORMS):
+    if len(content_type) > 128 or not content_type.isascii():
         return None
-    return {} if plain == _CURLS_OWN else {"content_type": content_type.decode("ascii")}
+    text = content_type.decode("ascii")
+    if is_form(media_type(text)):
+        return None
+    return {} if text.strip().lower() == CURLS_OWN else {"content_type": text}
 
 
 def plain_properties(headers: list[tuple[bytes, bytes]]) -> dict[str, str] | None:
@@ -100,58 +96,26 @@ class Producer:
         self._storing: dict[str, asyncio.Future[None]] = {}
         self._deferred = DeferredPlacement(broker)
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
-        """Answer one request to topic `name`; raises `LakemqError` or `Disconnected`."""
-        broker = self._broker
-        query_string = scope["query_string"]
-        ack = self._ack(query_string) if query_string else self._default_ack
-        properties = plain_properties(scope["headers"])
-        body = await read_body(receive, broker.limits.request_bytes_max)
-        size = len(body)
-        if properties is not None and size <= self.small_bytes and ack != "none":
-            await self._store_raw(name, body, properties, ack, send)
-            return
-        await self._serve_decoded(scope, send, name, body, ack, None)
+    async def serve(self, request: HttpRequest) -> None:
+        """Answer one request with messages; raises `LakemqError` or `Disconnected`."""
+        (name,) = request.values
+        await self._serve(request, name, None)
 
-    async def serve_halves(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+    async def serve_halves(self, request: HttpRequest) -> None:
         """Answer one request with halves of transactions; raises `LakemqError` or `Disconnected`."""
-        broker = self._broker
-        query = parse_query(scope["query_string"])
-        check_names(query, _HALVES_QUERY)
-        if "producer_group" not in query:
+        (name,) = request.values
+        if "producer_group" not in request.query:
             raise InvalidRequest("the query lacks 'producer_group'")
-        group = check_group(query["producer_group"])
-        ack = self._ack_of(query)
-        if ack == "none":
+        await self._serve(request, name, check_group(request.query["producer_group"]))
+
+    async def _serve(self, request: HttpRequest, name: str, group: str | None) -> None:
+        ack = self._ack(request.query)
+        if ack == "none" and group is not None:
             raise InvalidRequest("ack=none has no result, and a transaction needs its id")
-        body = await read_body(receive, broker.limits.request_bytes_max)
-        await self._serve_decoded(scope, send, name, body, ack, group)
-
-    async def _serve_decoded(
-        self, scope: Scope, send: Send, name: str, body: bytes, ack: str, group: str | None
-    ) -> None:
-        with self._broker.decoding.holding(len(body), client_of(scope)):
-            answer = await self._store_decoded(scope, name, body, ack, group)
-        await send_answer(send, answer)
-
-    async def _store_raw(self, name: str, body: bytes, properties: dict[str, str], ack: str, send: Send) -> None:
-        """The hot path: one small plain message. It calls nothing that it can do without."""
-        log, counters = self._log, self._broker.counters
-        topic = self.open_topics.get(name)
-        if topic is None or not topic.open:
-            topic = await self._open(name)
-        queue_id, queue_offset, position, time_ms = await log.append_one(body_row(body, properties), topic.next_queue())
-        if ack == "sync" or log.backlogged:
-            await log.flushed()
-        counters.messages_in += 1
-        counters.bytes_in += len(body)
-        answer = (
-            b'{"messages":[{"message_id":"%b%d","queue_id":%d,"queue_offset":%d,"position":%d,"store_time_ms":%d}]}'
-            % (self._ids.prefix_bytes, position, queue_id, queue_offset, position, time_ms)
-        )
-        headers = [JSON_HEADER, (b"content-length", b"%d" % len(answer))]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": answer, "more_body": False})
+        body = await read_body(request.receive, self._broker.limits.request_bytes_max)
+        with self._broker.decoding.holding(len(body), client_of(request.scope)):
+            answer = await self._store_decoded(request.scope, name, body, ack, group)
+        await send_answer(request.send, answer)
 
     async def _open(self, name: str) -> Topic:
         """The topic to produce to, which is remembered. Raises what `Broker.writable_topic` does."""
@@ -161,12 +125,7 @@ class Producer:
                 del self.open_topics[gone]
         return topic
 
-    def _ack(self, query_string: bytes) -> str:
-        query = parse_query(query_string)
-        check_names(query, _QUERY)
-        return self._ack_of(query)
-
-    def _ack_of(self, query: dict[str, str]) -> str:
+    def _ack(self, query: dict[str, str]) -> str:
         ack = query.get("ack", "async")
         if ack not in _ACKS:
             raise InvalidRequest(f"ack is one of {', '.join(_ACKS)}, not {ack[:100]!r}")

@@ -1,71 +1,40 @@
-"""Transactions by single requests, past FastAPI: a half, and its resolution."""
+"""`POST /v1/transactions/{transaction_id}`: how a transaction ends."""
 
 from __future__ import annotations
 
 import orjson
 
 from lakemq.gateway.broker.broker import Broker
-from lakemq.gateway.http.asgi import (
-    Receive,
-    Scope,
-    Send,
-    check_json,
-    check_names,
-    parse_query,
-    read_body,
-    send_answer,
-)
+from lakemq.gateway.http.asgi import read_body, send_answer
 from lakemq.gateway.http.problems import Answer
-from lakemq.gateway.produce.produce import JSON_HEADER, Producer
+from lakemq.gateway.http.request import HttpRequest
+from lakemq.gateway.produce.produce import JSON_HEADER
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
 
-TOPICS = "/v1/topics/"
-SUFFIX = "/transactions"
-RESOLVE = "/v1/transactions/"
 BODY_BYTES_MAX = 64 * 1024
 _ACKS = ("async", "sync")
 _FIELDS = {"producer_group", "resolution"}
 
 
-def is_transact(method: str, path: str) -> bool:
-    """Whether the request is one of those that are handled here."""
-    if method != "POST":
-        return False
-    if path.startswith(RESOLVE):
-        return "/" not in path[len(RESOLVE) :] and len(path) > len(RESOLVE)
-    return path.startswith(TOPICS) and path.endswith(SUFFIX) and "/" not in path[len(TOPICS) : -len(SUFFIX)]
-
-
 class Transactor:
-    """Serves the transaction requests of one broker."""
+    """Resolves transactions of one broker."""
 
-    def __init__(self, broker: Broker, producer: Producer) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._producer = producer
         self._transactions = broker.router.transactions
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+    async def serve(self, request: HttpRequest) -> None:
         """Answer one request; raises `LakemqError` or `Disconnected`."""
-        if path.startswith(RESOLVE):
-            await self._resolve(scope, receive, send, path[len(RESOLVE) :])
-        else:
-            await self._producer.serve_halves(scope, receive, send, path[len(TOPICS) : -len(SUFFIX)])
-
-    async def _resolve(self, scope: Scope, receive: Receive, send: Send, transaction_id: str) -> None:
-        query = parse_query(scope["query_string"])
-        check_names(query, frozenset({"ack"}))
-        check_json(scope["headers"])
-        ack = query.get("ack", "async")
+        (transaction_id,) = request.values
+        ack = request.query.get("ack", "async")
         if ack not in _ACKS:
             raise InvalidRequest(f"ack is one of {', '.join(_ACKS)}, not {ack[:100]!r}")
-        broker = self._broker
-        body = await read_body(receive, BODY_BYTES_MAX)
-        group, resolution = parse_resolution(body)
+        group, resolution = parse_resolution(await read_body(request.receive, BODY_BYTES_MAX))
         await self._transactions.resolve(transaction_id, group, resolution)
-        await broker.keep_promise(sync=ack == "sync")
+        await self._broker.keep_promise(sync=ack == "sync")
         content = {"transaction_id": transaction_id, "resolution": resolution}
-        await send_answer(send, Answer(200, [JSON_HEADER], orjson.dumps(content)))
+        await send_answer(request.send, Answer(200, [JSON_HEADER], orjson.dumps(content)))
 
 
 def parse_resolution(body: bytes) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from lakemq.contract.routes import PULL_MAX
 from lakemq.gateway.broker.broker import Broker, finish
 from lakemq.gateway.filter.scan import (
     LIGHT_BYTES,
@@ -25,16 +26,13 @@ from lakemq.gateway.http.answers import ARROW, JSON, NDJSON, choose_media, to_ar
 from lakemq.gateway.http.asgi import (
     Disconnected,
     Receive,
-    Scope,
-    Send,
-    check_names,
     client_of,
     parse_int,
-    parse_query,
     send_answer,
     until_gone,
 )
 from lakemq.gateway.http.problems import Answer
+from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.work.gate import Client
 from lakemq.gateway.work.slices import first_of
 from lakemq.model.errors import Forbidden, InvalidRequest, PositionGone
@@ -45,7 +43,6 @@ from lakemq.storage.state.topics import Queue
 
 OFFSET_MAX = 2**63 - 1
 GROUP_CHARACTERS_MAX = 255
-_QUERY = frozenset({"offset", "max", "wait_ms", "tags", "sql", "group"})
 
 
 class Pull(NamedTuple):
@@ -83,27 +80,26 @@ class Puller:
         self._cold = broker.cold
         self._log = broker.log
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, topic: str, queue_text: str) -> None:
+    async def serve(self, request: HttpRequest) -> None:
         """Answer one request; raises `LakemqError`, or `Disconnected` when nobody waits any more."""
-        query = parse_query(scope["query_string"])
-        check_names(query, _QUERY)
-        accept = next((value for name, value in scope["headers"] if name == b"accept"), None)
-        pull = await self._parse(query, choose_media(accept), client_of(scope))
+        topic, queue_text = request.values
+        accept = next((value for name, value in request.scope["headers"] if name == b"accept"), None)
+        pull = await self._parse(request.query, choose_media(accept), client_of(request.scope))
         queue = self._queue(topic, queue_text)
-        pulled = await self._pull(queue, pull, receive)
+        pulled = await self._pull(queue, pull, request.receive)
         answer, count = pulled.answer or self._answer(
             queue, self._cold.known_min_offset(queue), pulled, pull, pulled.slices
         )
         counters = self._broker.counters
         counters.messages_out += count
         counters.bytes_out += len(answer.body)
-        await send_answer(send, answer)
+        await send_answer(request.send, answer)
 
     async def _parse(self, query: dict[str, str], media: bytes, client: Client) -> Pull:
         limits = self._broker.settings.gateway
         return Pull(
             parse_int(query, "offset", None, 0, OFFSET_MAX),
-            parse_int(query, "max", 32, 1, limits.messages_per_pull_max),
+            parse_int(query, "max", PULL_MAX, 1, limits.messages_per_pull_max),
             parse_int(query, "wait_ms", 0, 0, limits.wait_ms_max),
             await Selector.soon(query.get("tags"), query.get("sql") or None),
             media,

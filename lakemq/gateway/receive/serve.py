@@ -15,20 +15,16 @@ from lakemq.gateway.http.answers import to_dicts
 from lakemq.gateway.http.asgi import (
     Disconnected,
     Receive,
-    Scope,
-    Send,
-    check_json,
-    check_names,
     client_of,
-    parse_query,
     read_body,
     send_answer,
 )
 from lakemq.gateway.http.asgi import until_gone as until_client_is_gone
 from lakemq.gateway.http.problems import Answer
+from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.produce.produce import JSON_HEADER
 from lakemq.gateway.receipts.receive_request import ReceiveRequest
-from lakemq.gateway.receive.bodies import AcksBody, InvisibilityBody, ReceiveBody, parse
+from lakemq.gateway.receive.bodies import AcksBody, Body, InvisibilityBody, ReceiveBody, parse
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.work.gate import Client
 from lakemq.gateway.work.run import Run, at_once
@@ -36,18 +32,8 @@ from lakemq.model.errors import InvalidRequest, InvalidTopic
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, check_group, check_readable, is_system, retry_topic
 from lakemq.storage.read.reader import Slice
 
-GROUPS = "/v1/groups/"
-RECEIVE, ACKS, INVISIBILITY = "receive", "acks", "invisibility"
 BODY_BYTES_MAX = 4 * 1024 * 1024
 _NOTHING = orjson.dumps({"messages": []})
-
-
-def place_of(method: str, path: str) -> tuple[str, str] | None:
-    """Group and kind of a request that is handled here; None for any other."""
-    if method != "POST" or not path.startswith(GROUPS):
-        return None
-    group, _, kind = path[len(GROUPS) :].partition("/")
-    return (group, kind) if kind in (RECEIVE, ACKS, INVISIBILITY) else None
 
 
 class Server:
@@ -59,19 +45,20 @@ class Server:
         self.receiver = Receiver(broker)
         self._acknowledger = broker.router.acknowledger
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, group: str, kind: str) -> None:
-        """Answer one request; raises `LakemqError` or `Disconnected`."""
-        check_names(parse_query(scope["query_string"]), frozenset())
-        check_json(scope["headers"])
-        body = await read_body(receive, BODY_BYTES_MAX)
-        check_group(group)
-        if kind == RECEIVE:
-            data = await self._receive(group, parse(ReceiveBody, body), receive, client_of(scope))
-        elif kind == ACKS:
-            data = orjson.dumps(await self._acknowledge(group, parse(AcksBody, body)))
-        else:
-            data = orjson.dumps(await self._change(group, parse(InvisibilityBody, body)))
-        await send_answer(send, Answer(200, [JSON_HEADER], data))
+    async def serve_receive(self, request: HttpRequest) -> None:
+        """Answer one receive; raises `LakemqError` or `Disconnected`."""
+        group, body = await _read(request, ReceiveBody)
+        await _answer(request, await self._receive(group, body, request.receive, client_of(request.scope)))
+
+    async def serve_acks(self, request: HttpRequest) -> None:
+        """Answer an acknowledgement; raises `LakemqError` or `Disconnected`."""
+        group, body = await _read(request, AcksBody)
+        await _answer(request, orjson.dumps(await self._acknowledge(group, body)))
+
+    async def serve_invisibility(self, request: HttpRequest) -> None:
+        """Answer a change of how long a message is out; raises `LakemqError` or `Disconnected`."""
+        group, body = await _read(request, InvisibilityBody)
+        await _answer(request, orjson.dumps(await self._change(group, body)))
 
     async def _receive(self, group: str, body: ReceiveBody, receive: Receive, client: Client) -> bytes:
         wanted = await self._wanted(group, body, client)
@@ -150,6 +137,16 @@ class Server:
         receipt, until_ms = await self._acknowledger.change(group, body.receipt, body.invisible_ms)
         await self._broker.keep_promise()
         return {"receipt": receipt, "invisible_until_ms": until_ms}
+
+
+async def _read(request: HttpRequest, kind: type[Body]) -> tuple[str, Body]:
+    """The group that a request is of, and its body."""
+    body = await read_body(request.receive, BODY_BYTES_MAX)
+    return check_group(request.values[0]), parse(kind, body)
+
+
+async def _answer(request: HttpRequest, data: bytes) -> None:
+    await send_answer(request.send, Answer(200, [JSON_HEADER], data))
 
 
 def _check(name: str, number: int, most: int) -> None:

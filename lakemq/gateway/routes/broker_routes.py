@@ -9,7 +9,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq import __version__
+from lakemq.contract import routes
 from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routes.metrics import BrokerCollector
 from lakemq.gateway.routing.jobs import Heartbeat
 from lakemq.model.errors import InvalidRequest, StoreUnwritable
@@ -44,15 +46,15 @@ class Beats(BaseModel):
 
 def make_router(broker: Broker) -> APIRouter:
     """The routes of one broker."""
-    router = APIRouter(tags=["operations"])
+    router = APIRouter()
     registry = CollectorRegistry()
     registry.register(BrokerCollector(broker))
 
-    @router.get("/healthz", summary="Whether the process is up")
+    @serves(router, routes.HEALTH)
     async def healthz() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
         return {"status": "up"}
 
-    @router.get("/readyz", summary="Whether the log is recovered and writable")
+    @serves(router, routes.READY)
     async def readyz() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         if broker.log.unwritable is not None:
             raise StoreUnwritable(broker.log.unwritable)
@@ -60,15 +62,15 @@ def make_router(broker: Broker) -> APIRouter:
             raise StoreUnwritable("the gateway is stopping")
         return {"status": "ready", "degraded": broker.degraded()}
 
-    @router.get("/metrics", summary="Prometheus metrics")
+    @serves(router, routes.METRICS)
     async def metrics() -> Response:  # pyright: ignore[reportUnusedFunction]
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    @router.get("/v1/broker", summary="The broker and its positions")
+    @serves(router, routes.BROKER)
     async def describe() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         return {**broker.describe(), "version": __version__}
 
-    @router.put("/v1/jobs", summary="Heartbeats of jobs")
+    @serves(router, routes.HEAR_JOBS)
     async def hear(body: Beats) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         broker.router.jobs.hear(
             Heartbeat(each.name, each.position, each.clock_ms, None if each.topics is None else frozenset(each.topics))
@@ -76,7 +78,7 @@ def make_router(broker: Broker) -> APIRouter:
         )
         return {"broker": broker.name}
 
-    @router.put("/v1/broker/compacted", summary="Tell how far the lake holds everything")
+    @serves(router, routes.COMPACTED)
     async def compacted(body: Compacted) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
         if body.compacted_position > broker.log.next_position:
             raise InvalidRequest(f"the log ends with position {broker.log.next_position}")

@@ -10,6 +10,9 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, JSONResponse
 
+from lakemq.contract import routes
+from lakemq.gateway.http.by_fastapi import serves
+
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 details { border: 1px solid #ddd; border-radius: 4px; margin: .4rem 0; padding: .3rem .8rem }
@@ -87,11 +90,13 @@ def make_router(describe: Callable[[], dict[str, Any]]) -> APIRouter:
     """The routes; `describe` makes the document."""
     router = APIRouter(include_in_schema=False)
 
-    @router.api_route("/docs", methods=["GET", "HEAD"])
+    @serves(router, routes.DOCS)
+    @serves(router, routes.DOCS_HEAD)
     async def docs() -> HTMLResponse:  # pyright: ignore[reportUnusedFunction]
         return HTMLResponse(_PAGE, headers=_HEADERS)
 
-    @router.api_route("/openapi.json", methods=["GET", "HEAD"])
+    @serves(router, routes.OPENAPI)
+    @serves(router, routes.OPENAPI_HEAD)
     async def openapi() -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
         return JSONResponse(describe())
 

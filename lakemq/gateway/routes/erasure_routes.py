@@ -8,7 +8,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from pyroaring import BitMap64
 
+from lakemq.contract import routes
 from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.http.by_fastapi import serves
 from lakemq.model.errors import InvalidRequest
 
 AT_ONCE_MAX = 200_000
@@ -27,9 +29,9 @@ class ErasureBody(BaseModel):
 
 def make_router(broker: Broker) -> APIRouter:
     """The route of one broker."""
-    router = APIRouter(prefix="/v1/log", tags=["log"])
+    router = APIRouter()
 
-    @router.post("/erasures", summary="Erase messages: done when they are in no file of the log")
+    @serves(router, routes.ERASE)
     async def erase(body: ErasureBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         last = max([*body.positions, *(end - 1 for _, end in body.ranges)], default=0)
         if last > 0 and last >= broker.log.next_position:

@@ -9,10 +9,12 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from lakemq.contract import routes
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.groups.offsets import QueueOffset
 from lakemq.gateway.http.asgi import client_of, until_gone
+from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
@@ -129,23 +131,23 @@ async def to_member(body: HeartbeatBody) -> Member:
 
 def make_router(broker: Broker) -> APIRouter:
     """The routes of one broker."""
-    router = APIRouter(prefix="/v1", tags=["groups"])
+    router = APIRouter()
     _add_members(router, broker)
     _add_offsets(router, broker)
     _add_locks(router, broker)
     groups = broker.groups
 
-    @router.get("/groups", summary="All groups")
+    @serves(router, routes.GROUPS)
     async def list_groups(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
         async with broker.listing.place(client_of(request.scope)):
             return await respond({"groups": iter(await groups.list())})
 
-    @router.get("/groups/{group}", summary="One group: members, subscriptions, lag by queue")
+    @serves(router, routes.GROUP)
     async def get_group(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]
         async with broker.listing.place(client_of(request.scope)):
             return await respond(await groups.describe(check_group(group)))
 
-    @router.delete("/groups/{group}", summary="Delete a group with all that it has")
+    @serves(router, routes.DELETE_GROUP)
     async def delete_group(group: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         await groups.delete(check_group(group))
         await broker.keep_promise()
@@ -160,19 +162,19 @@ def _add_members(router: APIRouter, broker: Broker) -> None:
     def answer(group: str) -> Response:
         return Response(members.answer(broker.groups.find(group)), media_type="application/json")
 
-    @router.post("/groups/{group}/members/{client_id}/heartbeat", summary="Be a member")
+    @serves(router, routes.HEARTBEAT)
     async def heartbeat(group: str, client_id: PathClientId, body: HeartbeatBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         await members.heartbeat(check_group(group), client_id, await to_member(body))
         await broker.keep_promise()
         return answer(group)
 
-    @router.delete("/groups/{group}/members/{client_id}", summary="Be no member any more")
+    @serves(router, routes.LEAVE)
     async def leave(group: str, client_id: PathClientId) -> Response:  # pyright: ignore[reportUnusedFunction]
         await members.leave(check_group(group), client_id)
         await broker.keep_promise()
         return answer(group)
 
-    @router.get("/groups/{group}/members", summary="The members; held until the generation moves")
+    @serves(router, routes.MEMBERS)
     async def wait(  # pyright: ignore[reportUnusedFunction]
         request: Request,
         group: str,
@@ -197,20 +199,20 @@ def _add_offsets(router: APIRouter, broker: Broker) -> None:
     async def describe(found: Iterable[QueueOffset]) -> Response:
         return await respond({"offsets": (each._asdict() for each in found)})
 
-    @router.get("/groups/{group}/offsets", summary="What a group has consumed")
+    @serves(router, routes.OFFSETS)
     async def get_offsets(request: Request, group: str, topic: str | None = None) -> Response:  # pyright: ignore[reportUnusedFunction]
         wanted = topic if topic is None else check_readable(topic)
         async with broker.listing.place(client_of(request.scope)):
             return await describe(offsets.of(check_group(group), wanted))
 
-    @router.put("/groups/{group}/offsets", summary="Commit offsets")
+    @serves(router, routes.COMMIT_OFFSETS)
     async def commit(group: str, body: OffsetsBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         wanted = [QueueOffset(each.topic, each.queue_id, each.offset) for each in body.offsets]
         found = await offsets.commit(check_group(group), wanted, body.if_absent, body.resets)
         await broker.keep_promise()
         return await describe(found)
 
-    @router.post("/groups/{group}/offsets/reset", summary="Consume a topic again, or from later on")
+    @serves(router, routes.RESET_OFFSETS)
     async def reset(group: str, body: ResetBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         if body.to == "timestamp" and body.timestamp_ms is None:
             raise InvalidRequest("to timestamp needs timestamp_ms")
@@ -227,13 +229,13 @@ def _add_locks(router: APIRouter, broker: Broker) -> None:
         described = ({"topic": topic, "queue_id": queue_id} for topic, queue_id in queues)
         return await respond({name: described, "lock_ms": lock_ms})
 
-    @router.post("/groups/{group}/locks", summary="Lock queues, or renew locks")
+    @serves(router, routes.LOCK)
     async def lock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         found = await locks.acquire(check_group(group), body.client_id, body.keys(), broker.log.topics)
         await broker.keep_promise()
         return await describe("locked", found)
 
-    @router.delete("/groups/{group}/locks", summary="Release locks")
+    @serves(router, routes.UNLOCK)
     async def unlock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         found = await locks.release(check_group(group), body.client_id, body.keys())
         await broker.keep_promise()

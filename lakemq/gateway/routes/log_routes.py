@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.compute
 from fastapi import APIRouter, Query, Request, Response
 
+from lakemq.contract import routes
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.gaps.holes import Range, positions_without, to_header
 from lakemq.gateway.http.answers import ARROW, to_arrow
 from lakemq.gateway.http.asgi import client_of
+from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.pull.pull import OFFSET_MAX
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
 from lakemq.model.columns import MESSAGE, SIZE, STORED
@@ -65,10 +67,10 @@ def _schema(columns: str | None) -> pa.Schema:
 
 def make_router(broker: Broker) -> APIRouter:
     """The routes of one broker."""
-    router = APIRouter(prefix="/v1/log", tags=["log"])
+    router = APIRouter()
     log, reader, ends = broker.log, broker.reader, LogEnd(broker)
 
-    @router.get("/end", summary="How far a subscription goes")
+    @serves(router, routes.LOG_END)
     async def end(  # pyright: ignore[reportUnusedFunction]
         begin: Annotated[int | None, Query(alias="from", ge=0, le=OFFSET_MAX)] = None,
         messages_max: Annotated[int | None, Query(alias="max", ge=1, le=OFFSET_MAX)] = None,
@@ -86,7 +88,7 @@ def make_router(broker: Broker) -> APIRouter:
             if reached > start or not await ends.wait(wanted, timer_ms, seconds_until(deadline)):
                 return ends.describe(reached, timer_ms)
 
-    @router.get("/messages", summary="Messages by position, as an Arrow stream")
+    @serves(router, routes.LOG_MESSAGES)
     async def messages(  # pyright: ignore[reportUnusedFunction]
         request: Request,
         begin: Annotated[int, Query(alias="from", ge=0, le=OFFSET_MAX)],
@@ -117,7 +119,7 @@ def make_router(broker: Broker) -> APIRouter:
             headers["lakemq-holes"] = to_header(holes).decode()
         return Response(body, headers=headers, media_type=ARROW.decode())
 
-    @router.get("/position", summary="The first position stored at or after a time")
+    @serves(router, routes.LOG_POSITION)
     async def position(timestamp_ms: Position) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
         return {"position": reader.position_at_time(timestamp_ms)}
 

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from lakemq.contract import routes
+from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.redrive.redriver import Redriver
 from lakemq.model.names import check_group
 
@@ -26,14 +28,14 @@ class RedriveBody(BaseModel):
 
 def make_router(redriver: Redriver) -> APIRouter:
     """The routes of one broker."""
-    router = APIRouter(prefix="/v1", tags=["routing"])
+    router = APIRouter()
 
-    @router.post("/groups/{group}/dead-letters/redrive", status_code=202, summary="Redrive dead letters")
+    @serves(router, routes.REDRIVE, status_code=202)
     async def begin(group: str, body: RedriveBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         redrive_id, matched, gone = await redriver.begin(check_group(group), body.where, body.rate_per_s, body.dry_run)
         return {"redrive_id": redrive_id, "matched": matched} | ({"gone": gone} if gone else {})
 
-    @router.get("/redrives/{redrive_id}", summary="How a redrive is")
+    @serves(router, routes.REDRIVEN)
     async def describe(  # pyright: ignore[reportUnusedFunction]
         redrive_id: str,
         offset: Annotated[int, Query(ge=0, le=OFFSET_MAX)] = 0,

@@ -7,7 +7,9 @@ from typing import Annotated, Any, Self
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from lakemq.contract import routes
 from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.decisions import Posted
 from lakemq.gateway.routing.nacks import Nack
 from lakemq.model.errors import InvalidRequest
@@ -61,16 +63,16 @@ class DecisionsBody(BaseModel):
 
 def make_router(broker: Broker) -> APIRouter:
     """The routes of one broker."""
-    router = APIRouter(prefix="/v1", tags=["routing"])
+    router = APIRouter()
     routing = broker.router
 
-    @router.delete("/messages/{message_id}", summary="Recall a scheduled message")
+    @serves(router, routes.RECALL)
     async def recall(message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         await routing.recalls.recall(message_id)
         await broker.keep_promise()
         return {"message_id": message_id, "recalled": True}
 
-    @router.post("/groups/{group}/nacks", summary="Consume messages later")
+    @serves(router, routes.NACKS)
     async def nack(group: str, body: NacksBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         nacks = [
             Nack(each.message_id, each.delay_level, each.max_reconsume_times, each.receipt) for each in body.messages
@@ -80,11 +82,11 @@ def make_router(broker: Broker) -> APIRouter:
         results = [each.name() | {"status": status} for each, status in zip(body.messages, statuses, strict=True)]
         return {"messages": results}
 
-    @router.get("/routing", summary="What waits, and the settings of the routing queries")
+    @serves(router, routes.ROUTING)
     async def describe() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         return routing.describe()
 
-    @router.post("/log/decisions", summary="Decisions of the routing queries")
+    @serves(router, routes.DECIDE)
     async def decide(body: DecisionsBody) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
         count = len(body.cause)
         if not len(body.action) == len(body.due_ms) == count:

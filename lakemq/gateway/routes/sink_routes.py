@@ -1,16 +1,15 @@
-"""Routes of sinks. That of a part only hands on to the handler that `front.py` calls: it documents it in
-`/docs`."""
+"""Routes of sinks, but for their parts."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakemq.gateway.http.delegated import Delegated
-from lakemq.gateway.routes.front import Front
-from lakemq.gateway.sinks.committer import BATCH_MAX, describe
+from lakemq.contract import routes
+from lakemq.gateway.http.by_fastapi import serves
+from lakemq.gateway.sinks.committer import BATCH_MAX, Sinks, describe
 from lakemq.gateway.sinks.staging import Staging
 from lakemq.storage.state.sinks import SinkState
 
@@ -40,50 +39,34 @@ class Abort(BaseModel):
     over: bool = False
 
 
-_PART_DOC: dict[str, Any] = {
-    "requestBody": {"required": True, "content": {"application/vnd.apache.arrow.stream": {}}},
-    "parameters": [
-        {"name": "topic", "in": "query", "required": True, "schema": {"type": "string"}},
-        {"name": "group", "in": "query", "schema": {"type": "string"}, "description": "the one group that gets them"},
-    ],
-}
-
-
-def make_router(front: Front) -> APIRouter:
+def make_router(sinks: Sinks) -> APIRouter:
     """The routes of one broker."""
-    router = APIRouter(prefix="/v1/sinks", tags=["sinks"])
-    sinks = front.broker.sinks
+    router = APIRouter()
 
     def all_of(state: SinkState, staging: Staging) -> list[dict[str, Any]]:
         return [describe(name, state, staging) for name in sorted(state.by_name)]
 
-    @router.get("", summary="All sinks")
+    @serves(router, routes.SINKS)
     async def sinks_all() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         staging = sinks.staging
         staged = {"staged_parts": staging.count, "staged_bytes": staging.bytes}
         return {"sinks": all_of(sinks.state, staging), **staged}
 
-    @router.get("/{sink}", summary="A sink's last batch and progress")
+    @serves(router, routes.SINK)
     async def one(sink: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         return describe(sink, sinks.state, sinks.staging)
 
-    @router.delete("/{sink}", summary="Forget a sink")
+    @serves(router, routes.FORGET_SINK)
     async def forget(sink: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         await sinks.forget(sink)
         return {"sink": sink, "forgotten": True}
 
-    @router.put("/{sink}/batches/{batch}/parts/{part}", openapi_extra=_PART_DOC, summary="Stage a part")
-    async def stage(  # pyright: ignore[reportUnusedFunction]
-        sink: str, batch: str, part: str, request: Request
-    ) -> Response:
-        return Delegated(front.stage, request.scope["path"])
-
-    @router.post("/{sink}/batches/{batch}/commit", summary="Make a batch's parts visible, all or none")
+    @serves(router, routes.COMMIT_BATCH)
     async def commit(sink: str, batch: Batch, body: Commit) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         done = await sinks.commit(sink, batch, body.parts, body.progress, body.once)
         return {"sink": sink, "batch": batch, "new": done.new, "messages": done.messages, "dropped": done.dropped}
 
-    @router.post("/{sink}/batches/{batch}/abort", summary="Give up parts that are not committed")
+    @serves(router, routes.ABORT_BATCH)
     async def abort(sink: str, batch: Batch, body: Abort) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         return {"given_up": await sinks.abort(sink, batch, body.parts, body.over)}
 

@@ -8,8 +8,10 @@ from typing import Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from lakemq.contract import routes
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.asgi import client_of
+from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import in_order, respond
 from lakemq.model.names import check_readable, check_writable, is_system
 from lakemq.storage.state.topics import Queue, Topic
@@ -45,23 +47,23 @@ def describe(topic: Topic, min_offset: Callable[[Queue], int]) -> dict[str, Any]
 
 def make_router(broker: Broker) -> APIRouter:
     """The routes of one broker."""
-    router = APIRouter(prefix="/v1/topics", tags=["topics"])
+    router = APIRouter()
     topics, cold = broker.log, broker.cold
 
-    @router.get("", summary="All topics")
+    @serves(router, routes.TOPICS)
     async def list_topics(request: Request, system: bool = False) -> Response:  # pyright: ignore[reportUnusedFunction]
         async with broker.listing.place(client_of(request.scope)):
             names = await in_order([topic.name for topic in topics.topics if system or not is_system(topic.name)])
             there = (topic for name in names if (topic := topics.topics.find(name)) is not None)
             return await respond({"topics": (describe(topic, cold.known_min_offset) for topic in there)})
 
-    @router.get("/{topic}", summary="One topic and its queues' offsets")
+    @serves(router, routes.TOPIC)
     async def get_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         found = topics.topics.get(check_readable(topic))
         begins = {queue.queue_id: await cold.min_offset_or_logs(queue) for queue in list(found.queues)}
         return describe(found, lambda queue: begins.get(queue.queue_id, queue.min_offset))
 
-    @router.put("/{topic}", summary="Make or change a topic", responses={201: {"description": "made"}})
+    @serves(router, routes.PUT_TOPIC, responses={201: {"description": "made"}})
     async def put_topic(topic: str, response: Response, body: TopicBody | None = None) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         check_writable(topic)
         body = body or TopicBody()  # pyright: ignore[reportCallIssue]
@@ -73,13 +75,13 @@ def make_router(broker: Broker) -> APIRouter:
         response.status_code = 200 if old else 201
         return describe(made, cold.known_min_offset)
 
-    @router.delete("/{topic}", summary="Delete a topic")
+    @serves(router, routes.DELETE_TOPIC)
     async def delete_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         await broker.delete_topic(check_writable(topic))
         await topics.flushed()
         return {"topic": topic, "deleted": True}
 
-    @router.get("/{topic}/queues/{queue_id}/offset", summary="The first offset stored at or after a time")
+    @serves(router, routes.OFFSET_BY_TIME)
     async def offset_by_time(  # pyright: ignore[reportUnusedFunction]
         topic: str, queue_id: int, timestamp_ms: int = Query(ge=0, le=TIMESTAMP_MAX)
     ) -> dict[str, int]:

@@ -1,23 +1,21 @@
-"""Routes of transactions. Those of single halves and resolutions only hand on to the handler that
-`front.py` calls: they document it in `/docs`."""
+"""Routes of transactions: many resolutions at once, and checks."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from lakemq.contract import routes
+from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.asgi import until_gone
-from lakemq.gateway.http.delegated import Delegated
-from lakemq.gateway.routes.front import Front
+from lakemq.gateway.http.by_fastapi import serves
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
 
 BATCH_MAX = 10_000
-_ACK = {"name": "ack", "in": "query", "schema": {"enum": ["async", "sync"], "default": "async"}}
-_GROUP = {"name": "producer_group", "in": "query", "required": True, "schema": {"type": "string"}}
 Strict = ConfigDict(extra="forbid", strict=True)
 
 
@@ -37,33 +35,19 @@ class Resolutions(BaseModel):
     resolutions: list[Resolution] = Field(min_length=1, max_length=BATCH_MAX)
 
 
-def make_router(front: Front) -> APIRouter:
+def make_router(broker: Broker) -> APIRouter:
     """The routes of one broker."""
-    router = APIRouter(prefix="/v1", tags=["transactions"])
-    broker, routing = front.broker, front.broker.router
+    router = APIRouter()
+    routing = broker.router
 
-    @router.post(
-        "/topics/{topic}/transactions",
-        openapi_extra={"parameters": [_GROUP, _ACK]},
-        summary="Begin transactions: store halves",
-    )
-    async def begin(topic: str, request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return Delegated(front.transact, request.scope["path"])
-
-    @router.post(
-        "/transactions/{transaction_id}", openapi_extra={"parameters": [_ACK]}, summary="Resolve a transaction"
-    )
-    async def resolve(transaction_id: str, request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return Delegated(front.transact, request.scope["path"])
-
-    @router.post("/transactions", summary="Resolve many transactions")
+    @serves(router, routes.RESOLVE_MANY)
     async def resolve_many(body: Resolutions) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         pairs = [(each.transaction_id, each.resolution) for each in body.resolutions]
         results = await routing.transactions.resolve_many(pairs, check_group(body.producer_group))
         await broker.keep_promise()
         return {"results": [result._asdict() for result in results]}
 
-    @router.get("/producer-groups/{group}/checks", summary="Halves that the broker wants an answer for")
+    @serves(router, routes.CHECKS)
     async def checks(  # pyright: ignore[reportUnusedFunction]
         request: Request,
         group: str,

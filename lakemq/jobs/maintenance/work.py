@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakemq.contract import routes
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.tables.table import LakeTable
@@ -98,7 +99,7 @@ class Work:
         told: list[int] = []
         for address in self.broker_url.split(","):
             with closing(LogClient(address, retry_s=2.0)) as client, suppress(BrokerUnavailable):
-                told.append(int(client.ask("GET", "/v1/broker")["steady_ms"]))
+                told.append(int(client.ask(routes.BROKER.at())["steady_ms"]))
         if not told:
             raise BrokerUnavailable("no broker answers that could say what time it is: nothing is deleted by its age")
         return min(now_ms, *told)

@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lakemq.contract import routes
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.replay.plan import (
     BATCH_MESSAGES_MAX,
@@ -137,7 +138,7 @@ def _cause_of(text: str) -> str:
 
 def _state(client: LogClient, plan: Plan) -> dict[str, int]:
     try:
-        return client.ask("GET", f"/v1/sinks/{plan.sink}")
+        return client.ask(routes.SINK.at(plan.sink))
     except LakemqError as error:
         if error.code != SinkNotFound.code:
             raise
@@ -146,7 +147,7 @@ def _state(client: LogClient, plan: Plan) -> dict[str, int]:
 
 def _forget_sink(client: LogClient, plan: Plan) -> None:
     try:
-        client.ask("DELETE", f"/v1/sinks/{plan.sink}")
+        client.ask(routes.FORGET_SINK.at(plan.sink))
     except LakemqError as error:
         if error.code != SinkNotFound.code:
             raise

@@ -8,12 +8,10 @@ again, whatever its rows' order is then, is stored once. docs/lake.md, "The sink
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode
 
 import pyarrow as pa
 import pyarrow.compute
@@ -24,6 +22,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from lakemq.contract import routes
+from lakemq.contract.forms import ARROW
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.sink.options import SinkOptions
@@ -31,7 +31,6 @@ from lakemq.model.errors import LakemqError
 
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
 
-ARROW = "application/vnd.apache.arrow.stream"
 PART_BYTES = 8 * 1024 * 1024
 PART_ROWS = 200_000
 QUERY_ID = "sql.streaming.queryId"
@@ -116,8 +115,7 @@ def stage(options: SinkOptions, sink: str, batch: int, batches: Iterator[pa.Reco
     try:
         for content in _contents(batches):
             part = f"{attempt}-{len(staged.parts)}"
-            path = f"{_path(sink, batch)}/parts/{part}?{urlencode(query)}"
-            client.ask("PUT", path, content, ARROW)
+            client.send_bytes(routes.STAGE_PART.at(sink, batch, part), content, ARROW, query)
             staged.parts.append(part)
     finally:
         client.close()
@@ -180,7 +178,7 @@ def commit(options: SinkOptions, sink: str, batch: int, staged: Sequence[Staged]
     body = {"parts": [part for each in staged for part in each.parts], "progress": options.progress, "once": once}
     client = LogClient(options.broker, options.retry_s)
     try:
-        done = client.ask("POST", f"{_path(sink, batch)}/commit", json.dumps(body).encode())
+        done = client.send(routes.COMMIT_BATCH.at(sink, batch), body)
     finally:
         client.close()
     if done["dropped"]:
@@ -199,12 +197,8 @@ def _abort(options: SinkOptions, sink: str, batch: int, body: dict[str, Any]) ->
     """A broker that can't be told gives the parts up by itself, a day later."""
     client = LogClient(options.broker, ABORT_RETRY_S)
     try:
-        client.ask("POST", f"{_path(sink, batch)}/abort", json.dumps(body).encode())
+        client.send(routes.ABORT_BATCH.at(sink, batch), body)
     except BrokerUnavailable:
         return
     finally:
         client.close()
-
-
-def _path(sink: str, batch: int) -> str:
-    return f"/v1/sinks/{quote(sink, safe='')}/batches/{batch}"

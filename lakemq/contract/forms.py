@@ -1,0 +1,20 @@
+"""The forms that a body with messages may have, by its media type. Anything else is one message as it is."""
+
+from __future__ import annotations
+
+ARROW = "application/vnd.apache.arrow.stream"
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+EVENTS = "application/cloudevents"
+"""What the types of events begin with; those that are known follow."""
+EVENT = "application/cloudevents+json"
+EVENT_BATCH = "application/cloudevents-batch+json"
+OCTETS = "application/octet-stream"
+"""A body that isn't called anything."""
+
+FORMS = (JSON, NDJSON, ARROW, EVENT, EVENT_BATCH)
+
+
+def is_form(media: str) -> bool:
+    """Whether a body of this media type (in lower case, without parameters) is more than the bytes of one message."""
+    return media in FORMS or media.startswith(EVENTS)

@@ -1,0 +1,77 @@
+"""One route of the contract, and what may stand in its query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+from urllib.parse import quote
+
+from lakemq.model.errors import InvalidRequest
+
+_NO_NAMES = ("", ".", "..")
+
+
+class Reads(Enum):
+    """What a route reads of a request beside its path and query."""
+
+    NOTHING = "nothing"
+    """Or what its handler looks at itself."""
+    JSON = "JSON"
+    """The body, if there is one, has to be called JSON."""
+    MESSAGES = "messages"
+    """One or many, in any form; headers `Lakemq-…` are fields of the message."""
+
+
+class Target(NamedTuple):
+    """A route with its names filled in: what a client asks for."""
+
+    method: str
+    path: str
+
+
+class Field(NamedTuple):
+    """A field of a query, as the documentation shows it. `default` None: there is none."""
+
+    name: str
+    kind: str
+    description: str = ""
+    default: str | int | None = None
+    required: bool = False
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Route:
+    """A method and a path. Each name in braces stands for one segment of the path, which is never empty."""
+
+    method: str
+    path: str
+    tag: str
+    summary: str
+    query: tuple[Field, ...] = ()
+    reads: Reads = Reads.NOTHING
+    names: frozenset[str] = field(init=False)
+    """Of the query's fields."""
+    _template: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        segments = ["%s" if is_name(each) else each for each in self.path.split("/")]
+        object.__setattr__(self, "_template", "/".join(segments))
+        object.__setattr__(self, "names", frozenset(each.name for each in self.query))
+
+    def at(self, *values: str | int) -> Target:
+        """The route with the values of its names, in their order. Raises `InvalidRequest` for a value that can be none,
+        as it would make another path."""
+        return Target(self.method, self._template % tuple([_segment(str(each)) for each in values]))
+
+
+def _segment(value: str) -> str:
+    if value in _NO_NAMES or "/" in value:
+        raise InvalidRequest(f"{value!r} is no name")
+    return quote(value, safe="")
+
+
+def is_name(segment: str) -> bool:
+    """Whether the segment of a route's path is a name in braces."""
+    return segment.startswith("{")

@@ -1,0 +1,201 @@
+"""All routes of a gateway, each once."""
+
+from __future__ import annotations
+
+from lakemq.contract.route import Field, Reads, Route
+
+JSON, MESSAGES = Reads.JSON, Reads.MESSAGES
+REQUEST_TIMEOUT_MS = 3_000
+PULL_MAX = 32
+
+_ACK = Field("ack", "string", "`sync`: on disk before the answer", "async", choices=("async", "sync"))
+_ACK_OR_NONE = _ACK._replace(
+    choices=("async", "sync", "none"), description="`sync`: on disk before the answer; `none`: no answer"
+)
+_OFFSET = Field("offset", "integer", "the first offset wanted", required=True)
+_WAIT_MS = Field("wait_ms", "integer", "hold the request so long", 0)
+_TIMESTAMP_MS = Field("timestamp_ms", "integer", required=True)
+_TOPICS = Field("topics", "string", "comma-separated; all, without")
+_PATTERN = Field("pattern", "string", "a regular expression that names of topics match as a whole")
+
+# Messages
+PRODUCE = Route("POST", "/v1/topics/{topic}/messages", "messages", "Produce", (_ACK_OR_NONE,), MESSAGES)
+PULL = Route(
+    "GET",
+    "/v1/topics/{topic}/queues/{queue_id}/messages",
+    "messages",
+    "Pull",
+    (
+        _OFFSET,
+        Field("max", "integer", "at most so many messages", PULL_MAX),
+        Field("wait_ms", "integer", "hold the request so long for a matching message", 0),
+        Field("tags", "string", "`A||B`, or `*`", "*"),
+        Field("sql", "string", "SQL92 over properties: `a > 5 AND b LIKE 'x%'`", ""),
+        Field("group", "string", "the consumer group that asks", ""),
+    ),
+)
+MESSAGES_BY_KEY = Route(
+    "GET",
+    "/v1/messages",
+    "messages",
+    "Messages by key, newest first",
+    (
+        Field("topic", "string", required=True),
+        Field("key", "string", required=True),
+        Field("begin_ms", "integer"),
+        Field("end_ms", "integer"),
+        Field("max", "integer", default=32),
+    ),
+)
+MESSAGE = Route("GET", "/v1/messages/{message_id}", "messages", "A message by its id")
+RECALL = Route("DELETE", "/v1/messages/{message_id}", "routing", "Recall a scheduled message")
+
+# Transactions
+BEGIN = Route(
+    "POST",
+    "/v1/topics/{topic}/transactions",
+    "transactions",
+    "Begin transactions: store halves",
+    (Field("producer_group", "string", required=True), _ACK),
+    MESSAGES,
+)
+RESOLVE = Route("POST", "/v1/transactions/{transaction_id}", "transactions", "Resolve a transaction", (_ACK,), JSON)
+RESOLVE_MANY = Route("POST", "/v1/transactions", "transactions", "Resolve many transactions", reads=JSON)
+CHECKS = Route(
+    "GET",
+    "/v1/producer-groups/{group}/checks",
+    "transactions",
+    "Halves that the broker wants an answer for",
+    (Field("client_id", "string"), _WAIT_MS),
+)
+
+# Requests and replies
+REQUEST = Route(
+    "POST",
+    "/v1/topics/{topic}/requests",
+    "requests",
+    "Send a message and wait for the reply",
+    (Field("timeout_ms", "integer", "how long to wait for the reply", REQUEST_TIMEOUT_MS),),
+    MESSAGES,
+)
+REPLY = Route("POST", "/v1/replies/{correlation_id}", "requests", "Reply to a request", reads=MESSAGES)
+
+# Simple consumption
+RECEIVE = Route("POST", "/v1/groups/{group}/receive", "receive", "Receive messages of any queue", reads=JSON)
+ACKS = Route("POST", "/v1/groups/{group}/acks", "receive", "Acknowledge what was received", reads=JSON)
+INVISIBILITY = Route(
+    "POST", "/v1/groups/{group}/invisibility", "receive", "Change how long a message is out", reads=JSON
+)
+NACKS = Route("POST", "/v1/groups/{group}/nacks", "routing", "Consume messages later", reads=JSON)
+REDRIVE = Route("POST", "/v1/groups/{group}/dead-letters/redrive", "routing", "Redrive dead letters", reads=JSON)
+REDRIVEN = Route(
+    "GET",
+    "/v1/redrives/{redrive_id}",
+    "routing",
+    "How a redrive is",
+    (Field("offset", "integer"), Field("max", "integer")),
+)
+
+# Consumer groups
+GROUPS = Route("GET", "/v1/groups", "groups", "All groups")
+GROUP = Route("GET", "/v1/groups/{group}", "groups", "One group: members, subscriptions, lag by queue")
+DELETE_GROUP = Route("DELETE", "/v1/groups/{group}", "groups", "Delete a group with all that it has")
+HEARTBEAT = Route("POST", "/v1/groups/{group}/members/{client_id}/heartbeat", "groups", "Be a member", reads=JSON)
+LEAVE = Route("DELETE", "/v1/groups/{group}/members/{client_id}", "groups", "Be no member any more")
+MEMBERS = Route(
+    "GET",
+    "/v1/groups/{group}/members",
+    "groups",
+    "The members; held until the generation moves",
+    (Field("generation", "integer"), _WAIT_MS),
+)
+OFFSETS = Route("GET", "/v1/groups/{group}/offsets", "groups", "What a group has consumed", (Field("topic", "string"),))
+COMMIT_OFFSETS = Route("PUT", "/v1/groups/{group}/offsets", "groups", "Commit offsets", reads=JSON)
+RESET_OFFSETS = Route(
+    "POST", "/v1/groups/{group}/offsets/reset", "groups", "Consume a topic again, or from later on", reads=JSON
+)
+LOCK = Route("POST", "/v1/groups/{group}/locks", "groups", "Lock queues, or renew locks", reads=JSON)
+UNLOCK = Route("DELETE", "/v1/groups/{group}/locks", "groups", "Release locks", reads=JSON)
+
+# Topics
+TOPICS = Route("GET", "/v1/topics", "topics", "All topics", (Field("system", "boolean", default="false"),))
+TOPIC = Route("GET", "/v1/topics/{topic}", "topics", "One topic and its queues' offsets")
+PUT_TOPIC = Route("PUT", "/v1/topics/{topic}", "topics", "Make or change a topic", reads=JSON)
+DELETE_TOPIC = Route("DELETE", "/v1/topics/{topic}", "topics", "Delete a topic")
+OFFSET_BY_TIME = Route(
+    "GET",
+    "/v1/topics/{topic}/queues/{queue_id}/offset",
+    "topics",
+    "The first offset stored at or after a time",
+    (_TIMESTAMP_MS,),
+)
+
+# Sinks
+SINKS = Route("GET", "/v1/sinks", "sinks", "All sinks")
+SINK = Route("GET", "/v1/sinks/{sink}", "sinks", "A sink's last batch and progress")
+FORGET_SINK = Route("DELETE", "/v1/sinks/{sink}", "sinks", "Forget a sink")
+STAGE_PART = Route(
+    "PUT",
+    "/v1/sinks/{sink}/batches/{batch}/parts/{part}",
+    "sinks",
+    "Stage a part",
+    (
+        Field("topic", "string", required=True),
+        Field("group", "string", "the one group that gets them"),
+    ),
+)
+COMMIT_BATCH = Route(
+    "POST", "/v1/sinks/{sink}/batches/{batch}/commit", "sinks", "Make a batch's parts visible, all or none", reads=JSON
+)
+ABORT_BATCH = Route(
+    "POST", "/v1/sinks/{sink}/batches/{batch}/abort", "sinks", "Give up parts that are not committed", reads=JSON
+)
+
+# The log
+LOG_END = Route(
+    "GET",
+    "/v1/log/end",
+    "log",
+    "How far a subscription goes",
+    (
+        Field("from", "integer"),
+        Field("max", "integer"),
+        _TOPICS,
+        _PATTERN,
+        _WAIT_MS,
+        Field("timer", "string", choices=("delay", "transaction", "receive")),
+    ),
+)
+LOG_MESSAGES = Route(
+    "GET",
+    "/v1/log/messages",
+    "log",
+    "Messages by position, as an Arrow stream",
+    (
+        Field("from", "integer", required=True),
+        Field("to", "integer", required=True),
+        _TOPICS,
+        _PATTERN,
+        Field("columns", "string"),
+        Field("bytes_max", "integer"),
+    ),
+)
+LOG_POSITION = Route("GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,))
+ERASE = Route("POST", "/v1/log/erasures", "log", "Erase messages: done when they are in no file of the log", reads=JSON)
+
+# Jobs
+ROUTING = Route("GET", "/v1/routing", "routing", "What waits, and the settings of the routing queries")
+DECIDE = Route("POST", "/v1/log/decisions", "routing", "Decisions of the routing queries", reads=JSON)
+HEAR_JOBS = Route("PUT", "/v1/jobs", "operations", "Heartbeats of jobs", reads=JSON)
+COMPACTED = Route("PUT", "/v1/broker/compacted", "operations", "Tell how far the lake holds everything", reads=JSON)
+
+# Operations
+BROKER = Route("GET", "/v1/broker", "operations", "The broker and its positions")
+HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up")
+READY = Route("GET", "/readyz", "operations", "Whether the log is recovered and writable")
+METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics")
+DOCS, DOCS_HEAD = (Route(method, "/docs", "docs", "A page that shows all this") for method in ("GET", "HEAD"))
+OPENAPI, OPENAPI_HEAD = (Route(method, "/openapi.json", "docs", "All this as OpenAPI") for method in ("GET", "HEAD"))
+
+ALL: tuple[Route, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Route))
+"""Every route above, in that order."""
