@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from lakemq.gateway import serve
 from lakemq.gateway.effects.executor import Executor
 from lakemq.gateway.receipts.acknowledger import EXPIRED, OK, Acknowledger
 from lakemq.gateway.routing import deliveries
-from lakemq.gateway.routing.inner_wheel import InnerWheel
+from lakemq.gateway.routing.deliveries import Deliveries
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.model.errors import LakemqError
 from lakemq.model.names import DECISION_TOPIC
@@ -41,12 +41,8 @@ ENDED = 7
 
 def early(_: Path) -> None:
     """Delayed messages are due before they are: by so much that a busy machine is not late as much again."""
-    add = InnerWheel.add
-
-    def add_early(self: InnerWheel, due_ms: int, causes: Iterable[int]) -> None:
-        add(self, due_ms - EARLY_MS, causes)
-
-    InnerWheel.add = add_early
+    now_ms = Deliveries.now_ms
+    Deliveries.now_ms = lambda self: now_ms(self) + EARLY_MS
     split: Any = getattr(deliveries, "_split")  # noqa: B009  pyright calls it private
     setattr(deliveries, "_split", lambda parts, now_ms: split(parts, now_ms + EARLY_MS))  # noqa: B010
 

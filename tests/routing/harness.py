@@ -196,10 +196,10 @@ class RoutingHarness:
         router = self.broker.router
         anticipates = self.broker.settings.routing.lead_ms > 0
         for _ in range(10_000):
-            router.deliveries.look_again()
-            router.run_out.look_again()
+            router.deliveries.loop.look_again()
+            router.run_out.loop.look_again()
             await asyncio.sleep(0)
-            dues = [router.deliveries.wheel.next_due(), router.run_out.next_due if anticipates else None]
+            dues = [router.deliveries.dues.earliest(), router.run_out.dues.earliest() if anticipates else None]
             if all(due is None or due > self.clock.time_ms for due in dues):
                 break
         for _ in range(20):  # what was taken is written within a few turns

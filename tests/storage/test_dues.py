@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,18 +14,20 @@ NUMBERS = st.integers(0, 20)
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "remove", "take"]), NUMBERS, NUMBERS), max_size=200))
 def test_what_is_due_is_taken_earliest_first_and_once(steps: list[tuple[str, int, int]]) -> None:
-    dues, model = Dues(), set[tuple[int, int]]()
+    dues, model = Dues(), dict[tuple[int, int], None]()  # in the order in which they came
     for step, due, position in steps:
         if step == "add":
             dues.add(due, [position])
-            model.add((due, position))
+            model.setdefault((due, position))
         elif step == "remove":
             dues.remove(due, position)
-            model.discard((due, position))
+            model.pop((due, position), None)
         else:
-            expected = sorted(each for each in model if each[0] <= due)[:position]
+            expected = sorted((each for each in model if each[0] <= due), key=itemgetter(0))[:position]
             assert dues.take(due, position) == [taken for _, taken in expected]
-            model.difference_update(expected)
+            for each in expected:
+                del model[each]
+        assert len(dues) == len(model)
         assert dues.earliest() == min((at for at, _ in model), default=None)
 
 

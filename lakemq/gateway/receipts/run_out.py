@@ -6,20 +6,20 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 
+from lakemq.gateway.effects.due_loop import RETRY_MS, DueLoop
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
 from lakemq.model.decide import of_receipt
-from lakemq.model.errors import Busy, InvalidRequest, LakemqError
+from lakemq.model.errors import Busy, InvalidRequest
 from lakemq.model.message import Placed
 from lakemq.model.names import DECISION_TOPIC, dead_letter_topic, retry_topic
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.segment.rows import Row, change_row, make_row, value_of
+from lakemq.storage.state.dues import Dues
 from lakemq.storage.state.receipts import Out, Receipts
 from lakemq.storage.state.topics import Queue
 
 logger = logging.getLogger(__name__)
 
-SLEEP_S_MAX = 1.0
-RETRY_MS = 1_000
 DAMAGED_MS = 60_000
 """What can't be read is tried again so much later."""
 EARLY_MS_MAX = 5_000
@@ -38,69 +38,43 @@ class RunOut:
         self._late_ms = 0 if anticipate else grace_ms
         self.decided = 0
         """How many ran out here that a query had not decided."""
-        self._sleeping: asyncio.Future[None] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self.loop = DueLoop(self, "messages could not be handed back")
 
     def start(self) -> None:
         """Begin to look at the time."""
         if self._late_ms >= 0:
-            self._executor.state.on_out = self.look_again
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._executor.state.on_out = self.loop.look_again
+            self.loop.start()
 
     async def close(self) -> None:
         """Carry out no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    def look_again(self) -> None:
-        """Something may be due earlier than what was known."""
-        if self._sleeping is not None and not self._sleeping.done():
-            self._sleeping.set_result(None)
+        await self.loop.close()
 
     @property
     def _receipts(self) -> Receipts:
         return self._executor.state.receipts
 
+    # What the loop does ----------------------------------------------------------------------
+
     @property
-    def next_due(self) -> int | None:
-        """When the first message that is out runs out, in ms; None when nothing is out."""
-        return self._receipts.dues.earliest()
+    def dues(self) -> Dues:
+        """When the messages that are out run out."""
+        return self._receipts.dues
 
-    async def _run(self) -> None:
-        while True:
-            due = self.next_due
-            now = self._clock.now_ms() - self._late_ms
-            if due is None or due > now:
-                await self._sleep(None if due is None else (due - now) / 1000)
-                continue
-            receipts = self._receipts.dues.take(now, AT_ONCE_MAX)
-            try:
-                done = await self._carry_out(dict.fromkeys(receipts))
-                self.decided += 0 if self._anticipate else done
-            except LakemqError as error:
-                logger.warning("%d messages could not be handed back, trying again: %s", len(receipts), error)
-                self._put_back(receipts, now + RETRY_MS)
-            except Exception:
-                logger.exception("%d messages could not be handed back, trying again", len(receipts))
-                self._put_back(receipts, now + RETRY_MS)
+    def now_ms(self) -> int:
+        """What ran out by that time is carried out."""
+        return self._clock.now_ms() - self._late_ms
 
-    async def _sleep(self, seconds: float | None) -> None:
-        """Until the time is over or something earlier is due. Bounded: the clock may be moved."""
-        loop = asyncio.get_running_loop()
-        self._sleeping = loop.create_future()
-        timer = None if seconds is None else loop.call_later(min(seconds, SLEEP_S_MAX), self.look_again)
-        try:
-            await self._sleeping
-        finally:
-            if timer is not None:
-                timer.cancel()
+    async def do(self, positions: list[int]) -> None:
+        """Carry out what becomes of these receipts."""
+        done = await self._carry_out(dict.fromkeys(positions))
+        self.decided += 0 if self._anticipate else done
 
-    def _put_back(self, receipts: Iterable[int], due_ms: int) -> None:
+    def put_back(self, positions: list[int], due_ms: int) -> None:
         """Look at those that are out still once more then. (Without a lead and a grace only the query looks.)"""
         if self._late_ms < 0:
             return
-        still_out = [receipt for receipt in receipts if receipt in self._receipts.out]
+        still_out = [receipt for receipt in positions if receipt in self._receipts.out]
         if still_out:
             self._receipts.dues.add(due_ms, still_out)
 
@@ -158,7 +132,7 @@ class RunOut:
                     if effect is not None:
                         effects.append(effect)
             damaged = [receipt for message in found.damaged for receipt in by_message[message]]
-            self._put_back(damaged, self._clock.now_ms() + DAMAGED_MS)
+            self.put_back(damaged, self._clock.now_ms() + DAMAGED_MS)
             effects.sort(key=lambda effect: effect[0])  # in the order of the receipts
             placed = await self._executor.execute(effects)
             written |= {effect[0]: where for effect, where in zip(effects, placed, strict=True)}
@@ -180,7 +154,7 @@ class RunOut:
             topic = await self._executor.ensure_topic(name)
         except InvalidRequest as error:  # no room for another topic: others shall not wait for that
             logger.warning("a message can't be handed back: %s", error)
-            self._put_back([receipt], self._clock.now_ms() + RETRY_MS)
+            self.put_back([receipt], self._clock.now_ms() + RETRY_MS)
             return None
         return receipt, self._copy(receipt, out, row, chosen), topic.queues[0]
 

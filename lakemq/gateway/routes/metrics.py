@@ -84,7 +84,7 @@ class BrokerCollector(Collector):
         waiting.add_metric(["receipt"], len(state.receipts))
         waiting.add_metric(["dead_letter"], len(state.dead))
         yield waiting
-        yield GaugeMetricFamily("lakemq_due_soon", "What is due within the lead.", len(routing.deliveries.wheel))
+        yield GaugeMetricFamily("lakemq_due_soon", "What is due within the lead.", len(routing.deliveries.dues))
         yield from self._late()
         yield CounterMetricFamily("lakemq_delivered", "Scheduled messages delivered.", routing.deliveries.delivered)
 

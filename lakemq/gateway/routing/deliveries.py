@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 
 from pyroaring import BitMap64
 
 from lakemq.gateway.effects.copies import Scheduled, as_delivered, as_moved, body_bytes, gather, to_batch
+from lakemq.gateway.effects.due_loop import DueLoop
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor
-from lakemq.gateway.routing.inner_wheel import InnerWheel
-from lakemq.model.errors import LakemqError
 from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.read.row_reader import FrameRows
 from lakemq.storage.segment.rows import make_row, value_of
 from lakemq.storage.state.decision_record import Decision, unpack_decisions
+from lakemq.storage.state.dues import Dues
 from lakemq.storage.state.topics import Queue
 
 logger = logging.getLogger(__name__)
 
-SLEEP_S_MAX = 1.0
-RETRY_MS = 1_000
 DAMAGED_MS = 60_000
 """What can't be read is tried again so much later."""
 
@@ -35,10 +32,10 @@ class Deliveries:
         self._log = executor.log
         self._clock = clock
         self._lead_ms = lead_ms
-        self.wheel = InnerWheel()
+        self.dues = Dues()
+        """What is due within the lead. Who takes a cause from it looks whether it is still pending."""
         self.delivered = 0
-        self._sleeping: asyncio.Future[None] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self.loop = DueLoop(self, "scheduled messages could not be delivered")
 
     async def start(self) -> None:
         """Take up what was decided, and what can be anticipated, before the process began."""
@@ -47,7 +44,7 @@ class Deliveries:
         state.on_decided = self._hold
         await self._take_up_decisions()
         await self._anticipate_again()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self.loop.start()
 
     async def _take_up_decisions(self) -> None:
         """Hold what is decided (D) and not delivered, as its records in the log say."""
@@ -92,9 +89,7 @@ class Deliveries:
 
     async def close(self) -> None:
         """Deliver no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.loop.close()
 
     # Holding ---------------------------------------------------------------------------------
 
@@ -105,46 +100,26 @@ class Deliveries:
             self._hold([Decision(cause, due) for cause, due in delays if due <= horizon])
 
     def _hold(self, decisions: Sequence[Decision]) -> None:
-        earliest = self.wheel.next_due()
+        earliest = self.dues.earliest()
         for cause, due in decisions:
-            self.wheel.add(due, (cause,))
-        first = self.wheel.next_due()
+            self.dues.add(due, (cause,))
+        first = self.dues.earliest()
         if first is not None and (earliest is None or first < earliest):
-            self.look_again()
-
-    def look_again(self) -> None:
-        if self._sleeping is not None and not self._sleeping.done():
-            self._sleeping.set_result(None)
+            self.loop.look_again()
 
     # Delivering ------------------------------------------------------------------------------
 
-    async def _run(self) -> None:
-        while True:
-            due = self.wheel.next_due()
-            now = self._clock.now_ms()
-            if due is None or due > now:
-                await self._sleep(None if due is None else (due - now) / 1000)
-                continue
-            causes = self.wheel.take_due(now, AT_ONCE_MAX)
-            try:
-                await self.deliver(causes)
-            except LakemqError as error:
-                logger.warning("%d scheduled messages could not be delivered, trying again: %s", len(causes), error)
-                self.wheel.add(now + RETRY_MS, causes)
-            except Exception:
-                logger.exception("%d scheduled messages could not be delivered, trying again", len(causes))
-                self.wheel.add(now + RETRY_MS, causes)
+    def now_ms(self) -> int:
+        """What is due by then is delivered."""
+        return self._clock.now_ms()
 
-    async def _sleep(self, seconds: float | None) -> None:
-        """Until the time is over or something earlier is due. Bounded: the clock may be moved."""
-        loop = asyncio.get_running_loop()
-        self._sleeping = loop.create_future()
-        timer = None if seconds is None else loop.call_later(min(seconds, SLEEP_S_MAX), self.look_again)
-        try:
-            await self._sleeping
-        finally:
-            if timer is not None:
-                timer.cancel()
+    async def do(self, positions: list[int]) -> None:
+        """Deliver what these causes are of."""
+        await self.deliver(positions)
+
+    def put_back(self, positions: list[int], due_ms: int) -> None:
+        """Hold them until then."""
+        self.dues.add(due_ms, positions)
 
     async def deliver(self, causes: Iterable[int]) -> int:
         """Write the copies of those causes that are pending; returns how many that were.

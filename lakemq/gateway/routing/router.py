@@ -98,7 +98,7 @@ class Router:
     def timer_ms(self, kind: str) -> int | None:
         """When the query of that kind (`delay`, `transaction`, `receive`) is to look at the time next."""
         if kind == "receive":
-            return self.run_out.next_due
+            return self.run_out.dues.earliest()
         if kind == "delay":
             earliest = self.state.timers.earliest()
             return None if earliest is None else earliest - self._settings.routing.lead_ms

@@ -8,20 +8,20 @@ replaced by one of a newer version. Where the log ends is asked when a query run
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.session.discovery import Server, announce
-from lakemq.jobs.source.columns import schema_of
 from lakemq.jobs.source.data_source import read_partition
+from lakemq.jobs.source.log_range import read_range
 from lakemq.jobs.source.options import SourceOptions
 from lakemq.jobs.source.plan import LogPartition, split
 from lakemq.jobs.sql.catalog import lacks_tables, register_catalog, register_live_views
@@ -132,7 +132,7 @@ class LiveViews:
             for low, high in _parts(self._tail_begin(broker, progress.held.get(broker, begin), begin), end)
         ]
         partitions += [LogPartition(_UNKNOWN, address, 0, 0, 0, {}, {}) for address in self._unreached]
-        tail = table.rows(read_tail(self._session, partitions, table.log_columns, self._options))
+        tail = table.rows(read_range(self._session, partitions, table.log_columns, self._options, _read_to_end))
         names = list(table.columns)
         history.select(*names).unionAll(tail.select(*names)).createOrReplaceGlobalTempView(table.name)
 
@@ -151,25 +151,8 @@ def _parts(begin: int, end: int) -> Iterator[tuple[int, int]]:
     yield last[0][0], _TO_THE_END
 
 
-def read_tail(
-    session: SparkSession, partitions: Sequence[LogPartition], columns: Sequence[str], options: SourceOptions
-) -> DataFrame:
-    """The rows of `partitions`, each read by a task of its own, as far as the log goes by then.
-
-    Not `format("lakemq")`, whose planning starts a process of Python for each query.
-    """
-    names, tasks = list(columns), list(partitions)
-
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                yield from _read_to_end(tasks[index], options, names)
-
-    indexes = session.range(0, len(tasks), 1, len(tasks))
-    return indexes.mapInArrow(read, schema_of(names))
-
-
 def _read_to_end(partition: LogPartition, options: SourceOptions, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition as far as the log goes by then."""
     if partition.broker == _UNKNOWN:
         raise BrokerUnavailable(f"the broker at {partition.address} has not answered since the views were made")
     client = LogClient(partition.address, options.retry_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from itertools import islice
 
 SLACK = 64
 
@@ -12,17 +13,21 @@ class Dues:
     """Positions by due time in ms. Its size is bounded by what is in it, whatever has been."""
 
     def __init__(self) -> None:
-        self._positions: dict[int, set[int]] = {}
+        # Those of one time in the order in which they came: a dictionary is a set that keeps it.
+        self._positions: dict[int, dict[int, None]] = {}
         # Every due time that has positions, and some that had.
         self._heap: list[int] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._positions.values()))
 
     def add(self, due_ms: int, positions: Iterable[int]) -> None:
         """The positions are due then."""
         held = self._positions.get(due_ms)
         if held is not None:
-            held.update(positions)
+            held.update(dict.fromkeys(positions))
             return
-        self._positions[due_ms] = set(positions)
+        self._positions[due_ms] = dict.fromkeys(positions)
         if len(self._heap) > 2 * len(self._positions) + SLACK:
             self._heap = sorted(self._positions)
         else:
@@ -32,7 +37,7 @@ class Dues:
         """Forget the position, if it is there."""
         held = self._positions.get(due_ms)
         if held is not None:
-            held.discard(position)
+            held.pop(position, None)
             if not held:
                 del self._positions[due_ms]
 
@@ -51,10 +56,10 @@ class Dues:
         taken: list[int] = []
         while len(taken) < count_max and (due := self.earliest()) is not None and due <= now_ms:
             held = self._positions[due]
-            room = count_max - len(taken)
-            some = sorted(held)[:room]
+            some = list(islice(held, count_max - len(taken)))
             taken += some
-            held.difference_update(some)
+            for position in some:
+                del held[position]
             if not held:
                 del self._positions[due]
         return taken
