@@ -1,6 +1,5 @@
-"""What tests of lakemq use, and tests of programs that use lakemq: a real gateway in a process of
-its own, a clock that is set by hand, and files that fail on demand or lose
-power."""
+"""What tests of lakemq use, and tests of programs that use lakemq: a broker in memory, a real gateway in a process of
+its own, a clock that is set by hand, and files that fail on demand or lose power."""
 
 from __future__ import annotations
 
@@ -8,5 +7,16 @@ from lakemq.testing.clocks import ManualClock, ShiftedClock
 from lakemq.testing.faulty_files import FaultyFiles
 from lakemq.testing.gateway_process import GatewayProcess, start_gateway
 from lakemq.testing.lossy_files import LossyFiles
+from lakemq.testing.memory_broker import MemoryBroker
+from lakemq.testing.memory_files import MemoryFiles
 
-__all__ = ["FaultyFiles", "GatewayProcess", "LossyFiles", "ManualClock", "ShiftedClock", "start_gateway"]
+__all__ = [
+    "FaultyFiles",
+    "GatewayProcess",
+    "LossyFiles",
+    "ManualClock",
+    "MemoryBroker",
+    "MemoryFiles",
+    "ShiftedClock",
+    "start_gateway",
+]

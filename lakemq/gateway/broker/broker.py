@@ -30,7 +30,6 @@ from lakemq.storage.backup.manifest import refuse_half_restored
 from lakemq.storage.disk.clock import Clock, SystemClock, TrustedClock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.lock import DirectoryLock
-from lakemq.storage.disk.privacy import tighten
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.mend.erasure import Eraser, remove_scratch
 from lakemq.storage.mend.replacing import Replacing
@@ -95,7 +94,7 @@ class Broker:
         directory = self.settings.storage.data_dir
         self.log.files.make_dirs(directory)
         refuse_half_restored(self.log.files, directory)
-        tighten(directory, self.log.directory, self.sinks.staging.directory)
+        self.log.files.tighten(directory, self.log.directory, self.sinks.staging.directory)
         self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
         self.log.open(self.quarantine.mend, self.quarantine.put_off)
         self.ids.open(self.log.identity)

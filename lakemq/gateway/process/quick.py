@@ -14,8 +14,8 @@ from lakemq.contract.grammar import GRAMMAR
 from lakemq.contract.route import Route
 from lakemq.contract.routes import BEGIN, PRODUCE, RESOLVE
 from lakemq.gateway.broker.broker import Broker
-from lakemq.gateway.http.asgi import check_names, parse_query
 from lakemq.gateway.http.problems import answer_to, to_bytes
+from lakemq.gateway.http.request import read_query
 from lakemq.gateway.produce.produce import Producer, plain_properties
 from lakemq.gateway.produce.transact import parse_resolution
 from lakemq.model.errors import LakemqError
@@ -198,8 +198,7 @@ def _find(url: bytes) -> QuickRequest | None:
     if found is None or found.route not in _QUICK:
         return None
     try:
-        query = parse_query(query_string)
-        check_names(query, found.route.names)
+        query = read_query(found.route, query_string)
         group = check_group(query["producer_group"]) if "producer_group" in query else None
     except LakemqError:
         return None

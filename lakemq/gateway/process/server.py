@@ -25,6 +25,7 @@ from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.model.stop_signals import stop_signals
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
+from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.privacy import be_private
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class CantListen(LakemqError):
     code = "cant_listen"
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """uvicorn's server that answers who waits before it closes connections, and that leaves the
     end of the process to us: the log is closed after it."""
 
@@ -56,6 +57,10 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for number in stop_signals():
             loop.add_signal_handler(number, self.handle_exit, number, None)
+
+    def stop(self) -> None:
+        """Stop in order, as a signal would. Any thread may call it."""
+        self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -104,8 +109,12 @@ def _config(settings: Settings, broker: Broker, port: int) -> uvicorn.Config:
     )
 
 
-async def _serve(settings: Settings, on_ready: Callable[[str], None], clock: Clock | None) -> None:
-    broker = Broker(settings, clock=clock)
+async def serve(
+    settings: Settings, begin: Callable[[Server, str], None], clock: Clock | None = None, files: Files | None = None
+) -> None:
+    """Serve until the server is told to stop. `begin` gets it, and its URL, just before the first request can be
+    answered. Raises as `run` does."""
+    broker = Broker(settings, files, clock)
     listener = _listen(settings.gateway.host, settings.gateway.port)
     try:
         try:
@@ -120,14 +129,11 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None], clock: Clo
         except OSError as error:
             raise LakemqError(f"can't open the log in {settings.storage.data_dir}: {error}") from None
         host, port = listener.getsockname()[:2]
-        server = _Server(_config(settings, broker, port), broker)
-        # Before anybody hears that it is ready: a signal that came in between would kill it.
-        server.listen_to_signals()
-        on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+        server = Server(_config(settings, broker, port), broker)
+        begin(server, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
         connections = cast("set[Connection]", server.server_state.connections)
         watch = Watch(settings.gateway, connections)
         watch.start()
-        _collect_garbage_seldom()
         try:
             await server.serve(sockets=[listener])
         finally:
@@ -161,4 +167,11 @@ def run(settings: Settings, on_ready: Callable[[str], None] = _say_ready, clock:
     sys.setswitchinterval(SWITCH_S)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    uvloop.run(_serve(settings, on_ready, clock))
+
+    def begin(server: Server, url: str) -> None:
+        # Before anybody hears that it is ready: a signal that came in between would kill it.
+        server.listen_to_signals()
+        on_ready(url)
+        _collect_garbage_seldom()
+
+    uvloop.run(serve(settings, begin, clock))

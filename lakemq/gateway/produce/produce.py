@@ -34,7 +34,6 @@ JSON_HEADER = (b"content-type", b"application/json")
 SMALL_BYTES = 64 * 1024
 DELETED_MAX = 64
 """So many topics are remembered that may be no more."""
-_ACKS = ("async", "sync", "none")
 _OCTETS = OCTETS.encode()
 # Headers that never change what a plain raw request means.
 _NEUTRAL = frozenset(
@@ -104,14 +103,12 @@ class Producer:
     async def serve_halves(self, request: HttpRequest) -> None:
         """Answer one request with halves of transactions; raises `LakemqError` or `Disconnected`."""
         (name,) = request.values
-        if "producer_group" not in request.query:
-            raise InvalidRequest("the query lacks 'producer_group'")
         await self._serve(request, name, check_group(request.query["producer_group"]))
 
     async def _serve(self, request: HttpRequest, name: str, group: str | None) -> None:
-        ack = self._ack(request.query)
-        if ack == "none" and group is not None:
-            raise InvalidRequest("ack=none has no result, and a transaction needs its id")
+        ack = request.query.get("ack", "async")
+        if ack == "async":
+            ack = self._default_ack
         body = await read_body(request.receive, self._broker.limits.request_bytes_max)
         with self._broker.decoding.holding(len(body), client_of(request.scope)):
             answer = await self._store_decoded(request.scope, name, body, ack, group)
@@ -124,12 +121,6 @@ class Producer:
             for gone in [each for each, held in self.open_topics.items() if not held.open]:
                 del self.open_topics[gone]
         return topic
-
-    def _ack(self, query: dict[str, str]) -> str:
-        ack = query.get("ack", "async")
-        if ack not in _ACKS:
-            raise InvalidRequest(f"ack is one of {', '.join(_ACKS)}, not {ack[:100]!r}")
-        return self._default_ack if ack == "async" else ack
 
     async def _keep_promise(self, ack: str) -> None:
         """Wait for the disk: when the request asked for it, or when too much waits for it already."""

@@ -29,8 +29,6 @@ class Stager:
         if not batch.isascii() or not batch.isdigit() or len(batch) > 19:
             raise InvalidRequest(f"batch is a number, not {unquote(batch)[:100]!r}")
         query = request.query
-        if "topic" not in query:
-            raise InvalidRequest("the query lacks 'topic'")
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in request.scope["headers"]}
         if headers.get("content-type", "").partition(";")[0].strip().lower() != ARROW:
             raise UnsupportedMediaType(f"a part is {ARROW}")

@@ -18,13 +18,11 @@ from lakemq.gateway.http.asgi import (
     bounded,
     check_headers,
     check_json,
-    check_names,
     has_body,
-    parse_query,
     send_answer,
 )
 from lakemq.gateway.http.problems import Answer, answer_to, make_problem
-from lakemq.gateway.http.request import Handler, HttpRequest
+from lakemq.gateway.http.request import Handler, HttpRequest, read_query
 
 PATH_SHOWN_MAX = 200
 
@@ -81,8 +79,7 @@ def _check(route: Route, scope: Scope) -> dict[str, str]:
     headers = scope["headers"]
     if route.reads is not Reads.MESSAGES:
         check_headers(headers)
-    query = parse_query(scope["query_string"])
-    check_names(query, route.names)
+    query = read_query(route, scope["query_string"])
     if route.reads is Reads.JSON and has_body(headers):
         check_json(headers)
     return query

@@ -8,13 +8,14 @@ made of these, so a crash between any two of them is tested too.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from lakemq.storage.disk.privacy import DIRECTORY_MODE, FILE_MODE
+from lakemq.storage.disk.privacy import DIRECTORY_MODE, FILE_MODE, tighten
 
 
 class Files:
@@ -103,6 +104,20 @@ class Files:
     def _link(self, path: Path, other: Path) -> None:
         os.link(path, other)
 
+    def lock(self, descriptor: int) -> bool:
+        """Hold the file against all others that want to, until it is closed; False when somebody holds it."""
+        with suppress(PermissionError):  # it is another user's, who let us in
+            os.fchmod(descriptor, FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def tighten(self, directory: Path, *inner: Path) -> None:
+        """Take from other users what they may do with the directory and what is in those `inner`."""
+        tighten(directory, *inner)
+
     def forget_cached(self, descriptor: int) -> None:
         """Have reads ask the disk, as far as the kernel lets go of what it holds of the file in memory."""
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -114,6 +129,10 @@ class Files:
     def size_of(self, path: Path) -> int:
         """The length of the file of that name, in bytes."""
         return path.stat().st_size
+
+    def is_dir(self, path: Path) -> bool:
+        """Whether a directory of that name is there."""
+        return path.is_dir()
 
     def exists(self, path: Path) -> bool:
         """Whether the name is there. Raises what keeps that from being seen."""
@@ -189,7 +208,7 @@ class Files:
     def make_dirs(self, path: Path) -> None:
         """Make the directory, and those above it that are missing. `sync_above` brings them to disk."""
         missing: list[Path] = []
-        while not path.is_dir():
+        while not self.is_dir(path):
             missing.append(path)
             path = path.parent
         for entry in reversed(missing):

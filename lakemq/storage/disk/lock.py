@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
@@ -11,7 +10,6 @@ from pathlib import Path
 
 from lakemq.model.errors import LogInUse
 from lakemq.storage.disk.files import Files
-from lakemq.storage.disk.privacy import FILE_MODE
 
 
 class DirectoryLock:
@@ -21,14 +19,10 @@ class DirectoryLock:
         """Take the lock; raises `LogInUse`, naming the holder."""
         self._files = files
         self._descriptor = files.open_update(directory / "LOCK")
-        with suppress(PermissionError):  # it is another user's, who let us in
-            os.fchmod(self._descriptor, FILE_MODE)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not files.lock(self._descriptor):
             holder = _holder(files.read(self._descriptor, 4096, 0))
             files.close(self._descriptor)
-            raise LogInUse(f"{directory} is in use by {holder}; a data directory has one writer") from None
+            raise LogInUse(f"{directory} is in use by {holder}; a data directory has one writer")
         content = json.dumps({"what": what, "pid": os.getpid(), "host": socket.gethostname()}).encode()
         with suppress(OSError):  # it is for people: a full disk must not keep a log from being opened
             files.truncate(self._descriptor, 0)
