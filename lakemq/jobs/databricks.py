@@ -21,7 +21,7 @@ from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.rebuild import derived_rows
 from lakemq.jobs.source.columns import COLUMNS
 from lakemq.jobs.source.data_source import LakemqDataSource
-from lakemq.jobs.tables.digest import differences, digest
+from lakemq.jobs.tables.digest import compare, differences
 from lakemq.jobs.tables.scheduled import SCHEDULED, WAITING, merged
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES, TABLES
@@ -138,7 +138,7 @@ def verify(session: SparkSession, schema: str) -> None:
         actual = actual.where("position <= end").drop("end")
         columns, key = list(table.columns), _KEYS[table.name]
         expected = derived_rows(table, messages)
-        if digest(expected, columns, key) != digest(actual, columns, key):
+        if not compare(expected, actual, columns, key).same:
             raise LakemqError(f"{table.name} differs from messages: {differences(expected, actual, columns, key)}")
 
 

@@ -20,6 +20,7 @@ from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http import connect, produce, put_topic
 from tests.gateway.lakes import DROPS
 from tests.gateway.routing import wait_until
+from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import broker_of, rows_of, wait_until_compacted
 
 
@@ -57,6 +58,7 @@ def test_the_lake_goes_on_beyond_what_was_dropped_and_writes_the_hole_down(
     spark: SparkSession, gateway: GatewayProcess, tmp_path: Path
 ) -> None:
     """It was `lake_out_of_step` at every start, and the live views could not be read."""
+    put_tables(spark, tmp_path / "lake")
     settings = Settings(lake=Lake(dir=tmp_path / "lake", trigger_ms=0))
     views = LiveViews(spark, settings.lake.dir, gateway.url)
     with connect(gateway) as http:

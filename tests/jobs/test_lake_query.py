@@ -27,6 +27,7 @@ from lakemq.storage.lake.certain import CertainLake
 from lakemq.storage.lake.log_marks import LogMark, append_identifiers, replaced
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import produce_to
+from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of, wait_until_compacted
 
 
@@ -144,6 +145,7 @@ def test_an_adopted_lake_goes_on_with_the_new_log_and_keeps_the_old_one_apart(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake = tmp_path / "lake"
+    put_tables(spark, lake)
     with start_gateway(tmp_path / "old", lake__dir=lake) as gateway:
         old = Scene(spark, gateway, lake)
         old.produce(8)

@@ -19,6 +19,7 @@ from lakemq.storage.state.routing_state import position_of
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.routing import half_id
 from tests.jobs.conftest import produce_to
+from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import rows_of, wait_until_compacted
 
 HOUR_MS = 3_600_000
@@ -92,6 +93,7 @@ class Scene:
 @pytest.fixture
 def scene(spark: SparkSession, tmp_path: Path) -> Iterator[Scene]:
     with start_gateway(tmp_path / "log", routing__grace_ms=-1) as gateway:
+        put_tables(spark, tmp_path / "lake")
         opened = Scene(spark, gateway, tmp_path / "lake")
         try:
             yield opened

@@ -23,6 +23,7 @@ from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.settings import Lake, Settings
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import produce_to
+from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import wait_until_compacted
 
 SEEN_BATCHES = 3
@@ -63,6 +64,7 @@ def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """With twenty messages of the topic `old` in the lake."""
     folder = tmp_path_factory.mktemp("live")
     with start_gateway(folder / "log", routing__grace_ms=-1) as gateway:
+        put_tables(spark, folder / "lake")
         scene = Scene(spark, gateway, folder / "lake")
         scene.produce("old", range(20))
         scene.compact()

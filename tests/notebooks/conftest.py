@@ -18,6 +18,7 @@ from lakemq.jobs.session.discovery import announce, withdraw
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.settings import Lake, Settings
 from lakemq.testing import start_gateway
+from tests.jobs.empty_lake import put_tables
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 CELL_S_MAX = 150
@@ -45,6 +46,7 @@ class Site:
 @pytest.fixture(scope="module")
 def site(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     lake = tmp_path_factory.mktemp("lake")
+    put_tables(spark, lake)
     settings = Settings(lake=Lake(dir=lake, trigger_ms=2_000))
     with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
         query = LakeQuery(spark, settings, gateway.url, LiveViews(spark, lake, gateway.url))

@@ -23,7 +23,7 @@ from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.source.log_range import read_range
 from lakemq.jobs.source.options import SourceOptions
 from lakemq.jobs.source.plan import LogPartition
-from lakemq.jobs.tables.digest import SAMPLE, differences, digest
+from lakemq.jobs.tables.digest import SAMPLE, compare, differences
 from lakemq.jobs.tables.holes import LOST, Hole, Holes, append_holes, holes_of_log, read_holes
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
@@ -159,12 +159,12 @@ class _Broker:
         duplicates: bool = False,
     ) -> None:
         names, key = columns or list(table.columns), _KEYS[table.name]
-        wanted, found = digest(expected, names, key), digest(actual, names, key)
+        same, repeated = compare(expected, actual, names, key)
         place = {"check": table.name, "broker": self._broker, "low": low, "high": high}
-        if duplicates and found.rows != found.keys:
+        if duplicates and repeated:
             twice = actual.groupBy(*key).count().where("count > 1").limit(SAMPLE)
-            self._report.add(**place, duplicates=found.rows - found.keys, sample=twice.toArrow().to_pylist())
-        if wanted != found:
+            self._report.add(**place, duplicates=repeated, sample=twice.toArrow().to_pylist())
+        if not same:
             difference = differences(expected, actual, names, key)
             self._report.add(**place, **difference._asdict())
 

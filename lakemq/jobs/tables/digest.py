@@ -12,13 +12,11 @@ SAMPLE = 10
 _LOW_BITS = 0xFFFF_FFFF
 
 
-class Digest(NamedTuple):
-    """Of rows: how many, how many with different keys, and two sums of their hashes."""
+class Comparison(NamedTuple):
+    """Whether two sets of rows are the same, and how many of the second repeat the key of another."""
 
-    rows: int
-    keys: int
-    total: int
-    parity: int
+    same: bool
+    repeated: int
 
 
 class Difference(NamedTuple):
@@ -30,16 +28,25 @@ class Difference(NamedTuple):
     sample: list[dict[str, Any]]
 
 
-def digest(frame: DataFrame, columns: Sequence[str], key: Sequence[str]) -> Digest:
-    """The same for the same rows in any order; for others, by chance in 2⁹⁶ cases once."""
-    each = row_hash(frame, columns)
-    found = frame.select(each.alias("hash"), F.struct(*key).alias("key")).agg(
+def compare(expected: DataFrame, actual: DataFrame, columns: Sequence[str], key: Sequence[str]) -> Comparison:
+    """Told by counts and two sums of hashes, whatever the order is; different rows are taken for the same by chance in
+    2⁹⁶ cases once. One query: to plan one takes longer than to read a few thousand rows."""
+    counted = F.count_distinct(F.struct(*key))
+    both = _digest("expected", expected, columns, F.lit(0)).unionAll(_digest("actual", actual, columns, counted))
+    digests = {each.pop("side"): each for each in both.toArrow().to_pylist()}
+    keys = digests["actual"].pop("keys")
+    del digests["expected"]["keys"]
+    return Comparison(digests["expected"] == digests["actual"], digests["actual"]["rows"] - keys)
+
+
+def _digest(side: str, frame: DataFrame, columns: Sequence[str], keys: Column) -> DataFrame:
+    return frame.select(row_hash(frame, columns).alias("hash"), "*").agg(
+        F.lit(side).alias("side"),
         F.count("*").alias("rows"),
-        F.count_distinct("key").alias("keys"),
         F.coalesce(F.sum(F.col("hash").bitwiseAND(_LOW_BITS)), F.lit(0)).alias("total"),
         F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("parity"),
+        keys.alias("keys"),
     )
-    return Digest(**found.toArrow().to_pylist()[0])
 
 
 def differences(expected: DataFrame, actual: DataFrame, columns: Sequence[str], key: Sequence[str]) -> Difference:

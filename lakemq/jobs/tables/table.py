@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 _PROPERTIES = {
@@ -62,7 +63,7 @@ class LakeTable:
 
     def _add_columns(self, session: SparkSession, lake: Path) -> None:
         """An earlier version made the table: in the rows that are there, a new column is null."""
-        present = session.read.format("delta").load(str(self.path(lake))).columns
+        present = {field.name for field in DeltaTable(str(self.path(lake))).schema().fields}
         lacking = {name: kind for name, kind in self.columns.items() if name not in present}
         if lacking:
             session.sql(f"ALTER TABLE delta.`{self.path(lake)}` ADD COLUMNS ({_definitions(lacking)})")

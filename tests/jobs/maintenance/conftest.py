@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.testing import start_gateway
+from tests.jobs.empty_lake import put_tables
 from tests.jobs.maintenance.scene import Scene
 
 
@@ -15,6 +16,7 @@ from tests.jobs.maintenance.scene import Scene
 def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("maintenance")
     with start_gateway(folder / "log", routing__grace_ms=-1) as gateway:
+        put_tables(spark, folder / "lake")
         scene = Scene(spark, gateway, folder / "lake")
         yield scene
         scene.stop()
