@@ -31,12 +31,12 @@ class Target(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A field of a query, as the documentation shows it. `default` None: there is none."""
+    """A field of a query. `default` None: there is none, or it is the handler's."""
 
     name: str
     kind: str
     description: str = ""
-    default: str | int | None = None
+    default: str | int | bool | None = None
     required: bool = False
     choices: tuple[str, ...] = ()
 

@@ -42,8 +42,8 @@ MESSAGES_BY_KEY = Route(
     (
         Field("topic", "string", required=True),
         Field("key", "string", required=True),
-        Field("begin_ms", "integer"),
-        Field("end_ms", "integer"),
+        Field("begin_ms", "integer", default=0),
+        Field("end_ms", "integer", default=2**53),
         Field("max", "integer", default=32),
     ),
 )
@@ -66,7 +66,7 @@ CHECKS = Route(
     "/v1/producer-groups/{group}/checks",
     "transactions",
     "Halves that the broker wants an answer for",
-    (Field("client_id", "string"), _WAIT_MS),
+    (Field("client_id", "string", default=""), _WAIT_MS),
 )
 
 # Requests and replies
@@ -93,7 +93,7 @@ REDRIVEN = Route(
     "/v1/redrives/{redrive_id}",
     "routing",
     "How a redrive is",
-    (Field("offset", "integer"), Field("max", "integer")),
+    (Field("offset", "integer", default=0), Field("max", "integer", default=1_000)),
 )
 
 # Consumer groups
@@ -118,7 +118,7 @@ LOCK = Route("POST", "/v1/groups/{group}/locks", "groups", "Lock queues, or rene
 UNLOCK = Route("DELETE", "/v1/groups/{group}/locks", "groups", "Release locks", reads=JSON)
 
 # Topics
-TOPICS = Route("GET", "/v1/topics", "topics", "All topics", (Field("system", "boolean", default="false"),))
+TOPICS = Route("GET", "/v1/topics", "topics", "All topics", (Field("system", "boolean", default=False),))
 TOPIC = Route("GET", "/v1/topics/{topic}", "topics", "One topic and its queues' offsets")
 PUT_TOPIC = Route("PUT", "/v1/topics/{topic}", "topics", "Make or change a topic", reads=JSON)
 DELETE_TOPIC = Route("DELETE", "/v1/topics/{topic}", "topics", "Delete a topic")
@@ -177,7 +177,7 @@ LOG_MESSAGES = Route(
         _TOPICS,
         _PATTERN,
         Field("columns", "string"),
-        Field("bytes_max", "integer"),
+        Field("bytes_max", "integer", default=16 * 1024 * 1024),
     ),
 )
 LOG_POSITION = Route("GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,))

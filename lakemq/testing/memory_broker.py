@@ -36,7 +36,8 @@ class MemoryBroker:
 
     Options are settings as `section__key=value`; settings of files and of the environment are not looked at. Past
     `storage__log_bytes_max` (256 MiB) it refuses messages, with `StoreUnwritable`. `clock`: the broker's time, in place
-    of the system's. Use it as a context manager, or `stop` it. Raises `SettingsError`.
+    of the system's. Use it as a context manager, or `stop` it. Raises `SettingsError`, and
+    `CantListen` when a port that was chosen is taken.
     """
 
     def __init__(self, clock: Clock | None = None, **options: Any) -> None:

@@ -21,7 +21,7 @@ class MemoryFiles(Files):
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._files: dict[Path, bytearray] = {}
-        self._folders: set[Path] = {Path("/")}
+        self._folders: set[Path] = {Path("/"), Path()}
         self._open: dict[int, bytearray] = {}
         self._next = _FIRST_DESCRIPTOR
         self._boot_id = str(uuid4())
@@ -46,9 +46,11 @@ class MemoryFiles(Files):
     def _opened(self, path: Path, *, makes: bool) -> int:
         with self._turn:
             content = self._files.get(path)
+            if path in self._folders:
+                raise _error(errno.EISDIR, path)
             if content is None:
                 if not makes or path.parent not in self._folders:
-                    raise _missing(path)
+                    raise _error(errno.ENOENT, path)
                 content = self._files[path] = bytearray()
             self._next += 1
             self._open[self._next] = content
@@ -110,30 +112,34 @@ class MemoryFiles(Files):
 
     def make_entry(self, path: Path) -> None:
         with self._turn:
-            if path in self._folders:
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+            if path in self._folders or path in self._files:
+                raise _error(errno.EEXIST, path)
+            if path.parent not in self._folders:
+                raise _error(errno.ENOENT, path)
             self._folders.add(path)
 
     def remove(self, path: Path) -> None:
         with self._turn:
+            if path in self._folders:
+                raise _error(errno.EISDIR, path)
             self._files.pop(path, None)
 
     def rename(self, path: Path, other: Path) -> None:
         with self._turn:
             if path not in self._files:
-                raise _missing(path)
+                raise _error(errno.ENOENT, path)
             self._files[other] = self._files.pop(path)
 
     def _link(self, path: Path, other: Path) -> None:
         with self._turn:
             if path not in self._files:
-                raise _missing(path)
+                raise _error(errno.ENOENT, path)
             self._files[other] = self._files[path]
 
     def names(self, path: Path) -> list[str]:
         with self._turn:
             if path not in self._folders:
-                raise _missing(path)
+                raise _error(errno.ENOTDIR if path in self._files else errno.ENOENT, path)
             return sorted(each.name for each in [*self._files, *self._folders] if each.parent == path != each)
 
     def size_of(self, path: Path) -> int:
@@ -141,7 +147,7 @@ class MemoryFiles(Files):
             if path in self._folders:
                 return 0
             if path not in self._files:
-                raise _missing(path)
+                raise _error(errno.ENOENT, path)
             return len(self._files[path])
 
     def is_dir(self, path: Path) -> bool:
@@ -158,5 +164,5 @@ class MemoryFiles(Files):
         return 1 << 40, 1 << 40
 
 
-def _missing(path: Path) -> FileNotFoundError:
-    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+def _error(number: int, path: Path) -> OSError:
+    return OSError(number, os.strerror(number), str(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import httpx
 import pytest
@@ -27,11 +28,17 @@ def routes(http: httpx.Client) -> list[tuple[str, str]]:
 def test_what_is_documented_and_what_fastapi_takes_is_the_contract(http: httpx.Client) -> None:
     paths = http.get("/openapi.json").json()["paths"]
     documented = {
-        (method.upper(), path): {each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"}
+        (method.upper(), path): [field_of(each) for each in operation.get("parameters", ()) if each["in"] == "query"]
         for path, methods in paths.items()
         for method, operation in methods.items()
     }
-    assert documented == {(each.method, each.path): each.names for each in ALL if each.tag != "docs"}
+    assert documented == {
+        (route.method, route.path): [(each.name, each.required, each.default, each.choices) for each in route.query]
+        for route in ALL
+        if route.tag != "docs"
+    }
+    named = [operation["operationId"] for methods in paths.values() for operation in methods.values()]
+    assert len(set(named)) == len(named)
     json = {
         (method.upper(), path)
         for path, methods in paths.items()
@@ -39,6 +46,22 @@ def test_what_is_documented_and_what_fastapi_takes_is_the_contract(http: httpx.C
         if operation.get("requestBody", {"content": {}})["content"].keys() == {JSON}
     }
     assert json == {(each.method, each.path) for each in ALL if each.reads is Reads.JSON}
+
+
+def field_of(parameter: dict[str, Any]) -> tuple[str, bool, object, tuple[str, ...]]:
+    """A field of a query as it is documented: name, whether it is needed, its default, its choices."""
+    schemas = parameter["schema"].get("anyOf", [parameter["schema"]])
+    choices = tuple(choice for schema in schemas for choice in schema.get("enum", ()))
+    return parameter["name"], parameter["required"], parameter["schema"].get("default"), choices
+
+
+def test_what_is_refused_unread_and_large_ends_its_connection(http: httpx.Client) -> None:
+    large, small = b"x" * 5_000_000, b"x" * 1_000
+    for path in ("/v1/jobs", "/v1/nowhere"):
+        for content, ends in ((large, True), (small, False)):
+            response = http.put(path, content=content, headers={"Content-Type": "text/plain"})
+            assert response.status_code in (404, 415)
+            assert (response.headers.get("connection") == "close") is ends
 
 
 def test_a_method_that_a_path_has_not_is_told_which_it_has(http: httpx.Client) -> None:

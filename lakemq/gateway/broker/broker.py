@@ -136,8 +136,13 @@ class Broker:
         self.decoding.close()
         self.answering.close()
         await self.log.close()
-        if self._lock is not None:
-            self._lock.release()
+        self.unlock()
+
+    def unlock(self) -> None:
+        """Let the directory go, also when nothing was opened in it."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
 
     async def _keep_house(self) -> None:
         while True:

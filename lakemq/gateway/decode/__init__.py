@@ -97,7 +97,8 @@ _DECODERS: dict[str, Decoder] = {
 }
 _AS_THEY_ARE = (JSON, NDJSON, ARROW)
 """Forms that are an event's data where the headers are an event's attributes."""
-assert _DECODERS.keys() == set(FORMS), "each form of the contract has a decoder"
+if _DECODERS.keys() != set(FORMS):
+    raise NotImplementedError(f"forms of the contract without a decoder: {set(FORMS) ^ _DECODERS.keys()}")
 
 
 def _decoder(media: str) -> Decoder:

@@ -1,4 +1,4 @@
-"""The few pieces of ASGI that the hot paths use directly."""
+"""The few pieces of ASGI that are used directly, and what a request is checked for."""
 
 from __future__ import annotations
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 
 from lakemq import __version__
 from lakemq.contract import routes
@@ -58,7 +61,7 @@ def make_app(broker: Broker) -> App:
     )
     producer = Producer(broker)
     handlers = _handlers(broker, producer)
-    for router in (
+    routers = (
         message_routes.make_router(broker),
         routing_routes.make_router(broker),
         transaction_routes.make_router(broker),
@@ -70,10 +73,20 @@ def make_app(broker: Broker) -> App:
         erasure_routes.make_router(broker),
         broker_routes.make_router(broker),
         docs_routes.make_router(lambda: complete(app.openapi(), handlers)),
-    ):
+    )
+    for router in routers:
         app.include_router(router)
+    _check_all_served([each for router in routers for each in router.routes], handlers)
     _add_error_handlers(app, broker)
     return App(Front(app, handlers, broker), producer)
+
+
+def _check_all_served(by_fastapi: list[BaseRoute], handlers: Mapping[Route, Handler]) -> None:
+    """Raise `NotImplementedError` unless each route of the contract is served, and no other."""
+    served = {(method, each.path) for each in by_fastapi if isinstance(each, APIRoute) for method in each.methods or ()}
+    served |= {(each.method, each.path) for each in handlers}
+    if different := served ^ {(each.method, each.path) for each in routes.ALL}:
+        raise NotImplementedError(f"routes that are not both served and of the contract: {different}")
 
 
 def _handlers(broker: Broker, producer: Producer) -> dict[Route, Handler]:

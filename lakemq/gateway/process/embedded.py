@@ -21,6 +21,11 @@ class _Running(NamedTuple):
     url: str
 
 
+def _stop(ready: Future[_Running]) -> None:
+    if ready.exception() is None:
+        ready.result().server.stop()
+
+
 class Embedded:
     """A gateway on an event loop of its own. It takes nothing of the process for itself: no signals, no log's form, no
     umask. Raises what `lakemq.gateway.serve` does when it can't start."""
@@ -31,7 +36,11 @@ class Embedded:
         arguments = (settings, self._begin, clock, files)
         self._thread = threading.Thread(target=self._run, args=arguments, name="lakemq gateway", daemon=True)
         self._thread.start()
-        self._server, self.url = self._ready.result()
+        try:
+            self._server, self.url = self._ready.result()
+        except BaseException:  # whoever is interrupted here has nothing to stop it by
+            self._ready.add_done_callback(_stop)
+            raise
 
     def _begin(self, server: Server, url: str) -> None:
         self._ready.set_result(_Running(server, url))

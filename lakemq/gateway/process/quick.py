@@ -16,7 +16,7 @@ from lakemq.contract.routes import BEGIN, PRODUCE, RESOLVE
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.problems import answer_to, to_bytes
 from lakemq.gateway.http.request import read_query
-from lakemq.gateway.produce.produce import Producer, plain_properties
+from lakemq.gateway.produce.produce import Producer, plain_properties, receipt_of
 from lakemq.gateway.produce.transact import parse_resolution
 from lakemq.model.errors import LakemqError
 from lakemq.model.names import HALF_TOPIC, check_group
@@ -25,6 +25,8 @@ from lakemq.storage.segment.rows import Row, body_row, change_row
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 _QUICK = (PRODUCE, BEGIN, RESOLVE)
+_TRANSACTION = RESOLVE.path.partition("{")[0].encode()
+URL_BYTES_MAX = 1024
 _RESOLUTION_BYTES_MAX = 512
 _DIGITS_MAX = 18
 
@@ -75,13 +77,9 @@ class _Message(_Waiting):
 
     def set_result(self, result: StoredOne, /) -> None:
         quick = self._quick
-        queue_id, queue_offset, position, time_ms = result
         quick.counters.messages_in += 1
         quick.counters.bytes_in += self._size
-        body = (
-            b'{"messages":[{"message_id":"%b%d","queue_id":%d,"queue_offset":%d,"position":%d,"store_time_ms":%d}]}'
-            % (quick.ids.prefix_bytes, position, queue_id, queue_offset, position, time_ms)
-        )
+        body = receipt_of(quick.ids.prefix_bytes, result)
         self._connection.answer(_HEAD % (len(body), body))
 
 
@@ -131,7 +129,10 @@ class Quick:
 
     def look(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> QuickRequest | None:
         """What a POST asks for; None when it has to go the long way."""
-        found = _find(url)
+        if len(url) > URL_BYTES_MAX:
+            return None
+        # Each transaction has its own URL: remembered they would put away those that come again.
+        found = _find(url) if url.startswith(_TRANSACTION) else _known(url)
         if found is None:
             return None
         if found.route is RESOLVE:
@@ -188,7 +189,6 @@ class Quick:
         return to_bytes(answer_to(error, self.counters.problem))
 
 
-@lru_cache(maxsize=1024)
 def _find(url: bytes) -> QuickRequest | None:
     """What a POST of that URL asks for, as far as the URL says it."""
     path, _, query_string = url.partition(b"?")
@@ -206,6 +206,9 @@ def _find(url: bytes) -> QuickRequest | None:
     if ack != "async" and (ack != "sync" or found.route is not PRODUCE):
         return None
     return None if found.route is BEGIN and group is None else QuickRequest(found.route, name, group, ack == "sync")
+
+
+_known = lru_cache(maxsize=1024)(_find)
 
 
 def _is_plain_json(headers: list[tuple[bytes, bytes]]) -> bool:

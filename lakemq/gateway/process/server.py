@@ -140,6 +140,7 @@ async def serve(
             watch.stop()
             await broker.close()
     finally:
+        broker.unlock()
         listener.close()
 
 

@@ -24,9 +24,9 @@ from lakemq.model.errors import InvalidRequest
 from lakemq.model.message import Draft
 from lakemq.model.names import check_group
 from lakemq.storage.log.apart import Spread
-from lakemq.storage.log.appends import Key, Stored
+from lakemq.storage.log.appends import Key, Stored, StoredOne
 from lakemq.storage.read.idempotency import make_key, plan_result, read_result
-from lakemq.storage.segment.rows import Row, body_bytes_of, change_row, value_of
+from lakemq.storage.segment.rows import Row, body_bytes_of, body_row, change_row, value_of
 from lakemq.storage.segment.segment_index import Note
 from lakemq.storage.state.topics import Topic
 
@@ -109,10 +109,26 @@ class Producer:
         ack = request.query.get("ack", "async")
         if ack == "async":
             ack = self._default_ack
+        plain = plain_properties(request.scope["headers"]) if group is None and ack != "none" else None
         body = await read_body(request.receive, self._broker.limits.request_bytes_max)
+        if plain is not None and len(body) <= self.small_bytes:
+            await send_answer(request.send, await self._store_raw(name, body, plain, ack))
+            return
         with self._broker.decoding.holding(len(body), client_of(request.scope)):
             answer = await self._store_decoded(request.scope, name, body, ack, group)
         await send_answer(request.send, answer)
+
+    async def _store_raw(self, name: str, body: bytes, properties: dict[str, str], ack: str) -> Answer:
+        """Store one small plain message, as it is."""
+        log, counters = self._log, self._broker.counters
+        topic = self.open_topics.get(name)
+        if topic is None or not topic.open:
+            topic = await self._open(name)
+        stored = await log.append_one(body_row(body, properties), topic.next_queue())
+        await self._keep_promise(ack)
+        counters.messages_in += 1
+        counters.bytes_in += len(body)
+        return Answer(200, [JSON_HEADER], receipt_of(self._ids.prefix_bytes, stored))
 
     async def _open(self, name: str) -> Topic:
         """The topic to produce to, which is remembered. Raises what `Broker.writable_topic` does."""
@@ -249,6 +265,19 @@ class Producer:
             positions = range(positions[0], positions[0] + rows.batch.num_rows)
         message_id, secret_id = self._ids.of, self._broker.secret_ids.of
         return [{"transaction_id": secret_id(each), "message_id": message_id(each)} for each in positions]
+
+
+def receipt_of(id_prefix: bytes, stored: StoredOne) -> bytes:
+    """What is answered for one message."""
+    queue_id, queue_offset, position, time_ms = stored
+    return b'{"messages":[{"message_id":"%b%d","queue_id":%d,"queue_offset":%d,"position":%d,"store_time_ms":%d}]}' % (
+        id_prefix,
+        position,
+        queue_id,
+        queue_offset,
+        position,
+        time_ms,
+    )
 
 
 def _ranges(stored: Stored, count: int, id_prefix: str) -> dict[str, Any]:

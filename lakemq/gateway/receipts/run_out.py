@@ -28,7 +28,7 @@ EARLY_MS_MAX = 5_000
 
 class RunOut:
     """Carries out what becomes of a message that is out when its time is over. `anticipate`: then that
-    is certain, as every acknowledgement comes this way, so the wheel does it on the millisecond. Else a
+    is certain, as every acknowledgement comes this way, so it is done on the millisecond. Else a
     query decides it, unless it hasn't for `grace_ms`; below 0: however long it takes."""
 
     def __init__(self, executor: Executor, clock: Clock, anticipate: bool, grace_ms: int) -> None:

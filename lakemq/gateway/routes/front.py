@@ -48,7 +48,7 @@ class Front:
         method, path = scope["method"], scope["path"]
         found = GRAMMAR.find(method, path)
         if found is None:
-            await send_answer(send, self._no_route(method, path))
+            await send_answer(send, self._closing(self._no_route(method, path), scope))
             return
         handler = self._handlers.get(found.route)
         try:
@@ -59,10 +59,18 @@ class Front:
         except Disconnected:
             raise
         except Exception as error:  # noqa: BLE001  whatever it is, the client is answered
-            await send_answer(send, answer_to(error, self.broker.counters.problem))
+            await send_answer(send, self._closing(answer_to(error, self.broker.counters.problem), scope))
             return
         # What FastAPI answers has small bodies, and it would read one of any size.
         await self._app(scope, bounded(receive, self.broker.limits.message_bytes_max), send)
+
+    def _closing(self, answer: Answer, scope: Scope) -> Answer:
+        """The refusal; the last one of its connection when its body, which nobody wants, may be large."""
+        most = self.broker.limits.message_bytes_max
+        for name, value in scope["headers"]:
+            if name == b"transfer-encoding" or (name == b"content-length" and value.isdigit() and int(value) > most):
+                return answer._replace(headers=[*answer.headers, (b"connection", b"close")])
+        return answer
 
     def _no_route(self, method: str, path: str) -> Answer:
         shown = f"{method} {path[:PATH_SHOWN_MAX]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,19 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
 }
 _MANY: dict[str, Any] = {form: _EXAMPLES.get(form, {}) for form in (*forms.FORMS, forms.OCTETS)}
 _ONE: dict[str, Any] = {forms.JSON: {"example": {"body": "hello"}}, forms.EVENT: {}, forms.OCTETS: {}}
+_NAMES = {
+    routes.PRODUCE: "produce",
+    routes.PULL: "pull",
+    routes.BEGIN: "begin",
+    routes.RESOLVE: "resolve",
+    routes.REQUEST: "ask",
+    routes.REPLY: "reply",
+    routes.RECEIVE: "receive",
+    routes.ACKS: "acknowledge",
+    routes.INVISIBILITY: "change",
+    routes.STAGE_PART: "stage",
+}
+"""As FastAPI would take them from a function's name: programs are generated from these."""
 _HEADERS: dict[Route, list[dict[str, Any]]] = {
     routes.PRODUCE: [{"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "maxLength": 256}}],
     routes.BEGIN: [{"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "maxLength": 256}}],
@@ -57,6 +71,7 @@ def _operation(route: Route) -> dict[str, Any]:
         *_HEADERS.get(route, []),
     ]
     operation: dict[str, Any] = {
+        "operationId": re.sub(r"\W", "_", f"{_NAMES[route]}{route.path}") + f"_{route.method.lower()}",
         "tags": [route.tag],
         "summary": route.summary,
         "parameters": parameters,
