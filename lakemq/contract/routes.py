@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakemq.contract.limits import NUMBER_MAX
 from lakemq.contract.route import Field, Reads, Route
 
 JSON, MESSAGES = Reads.JSON, Reads.MESSAGES
@@ -43,7 +44,7 @@ MESSAGES_BY_KEY = Route(
         Field("topic", "string", required=True),
         Field("key", "string", required=True),
         Field("begin_ms", "integer", default=0),
-        Field("end_ms", "integer", default=2**53),
+        Field("end_ms", "integer", default=NUMBER_MAX),
         Field("max", "integer", default=32),
     ),
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from lakemq.contract.forms import ARROW, EVENT, EVENT_BATCH, FORMS, JSON, NDJSON, OCTETS, is_form
+from lakemq.contract.media_type import check_utf8, media_type
 from lakemq.gateway.decode import cloud_events
 from lakemq.gateway.decode.arrow_form import ArrowRows, decode_arrow
 from lakemq.gateway.decode.header_fields import ALL, ROUTING, check_headers
 from lakemq.gateway.decode.inflate import inflate
 from lakemq.gateway.decode.json_form import decode_json, decode_json_message, decode_ndjson
 from lakemq.gateway.decode.limits import Limits
-from lakemq.gateway.decode.media_type import check_utf8, media_type
 from lakemq.gateway.decode.raw_form import decode_raw
 from lakemq.model.errors import InvalidRequest, MessageTooLarge, UnsupportedMediaType
 from lakemq.model.message import Draft

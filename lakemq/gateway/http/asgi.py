@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 
-from lakemq.gateway.decode.media_type import check_utf8, media_type
+from lakemq.contract.media_type import check_utf8, media_type
 from lakemq.gateway.http.problems import Answer
 from lakemq.model.errors import InvalidRequest, MessageTooLarge, UnsupportedMediaType
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import orjson
 
+from lakemq.contract.forms import JSON
 from lakemq.model.errors import LakemqError
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ STATUS: dict[str, int] = {
 RETRY_AFTER_S = {"store_unwritable": b"5", "busy": b"1", "flow_control": b"1"}
 DETAIL_CHARACTERS_MAX = 1000
 MEDIA_TYPE = b"application/problem+json"
+_JSON = (b"content-type", JSON.encode())
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -70,6 +72,11 @@ class Answer(NamedTuple):
     status: int
     headers: Headers
     body: bytes | memoryview
+
+
+def json_answer(body: bytes) -> Answer:
+    """200, with JSON."""
+    return Answer(200, [_JSON], body)
 
 
 def make_problem(code: str, detail: str, extra: Headers | None = None) -> Answer:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from lakemq.contract.forms import OCTETS, is_form
+from lakemq.contract.media_type import media_type
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.decode import ArrowRows, Limits, decode, inflate
-from lakemq.gateway.decode.media_type import media_type
 from lakemq.gateway.decode.raw_form import CURLS_OWN
 from lakemq.gateway.http.asgi import Scope, client_of, read_body, send_answer
-from lakemq.gateway.http.problems import Answer
+from lakemq.gateway.http.problems import Answer, json_answer
 from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.placement.bulk import is_large, make_bulk, pack_batch
 from lakemq.gateway.placement.placement import Batch
@@ -30,7 +30,6 @@ from lakemq.storage.segment.rows import Row, body_bytes_of, body_row, change_row
 from lakemq.storage.segment.segment_index import Note
 from lakemq.storage.state.topics import Topic
 
-JSON_HEADER = (b"content-type", b"application/json")
 SMALL_BYTES = 64 * 1024
 DELETED_MAX = 64
 """So many topics are remembered that may be no more."""
@@ -128,7 +127,7 @@ class Producer:
         await self._keep_promise(ack)
         counters.messages_in += 1
         counters.bytes_in += len(body)
-        return Answer(200, [JSON_HEADER], receipt_of(self._ids.prefix_bytes, stored))
+        return json_answer(receipt_of(self._ids.prefix_bytes, stored))
 
     async def _open(self, name: str) -> Topic:
         """The topic to produce to, which is remembered. Raises what `Broker.writable_topic` does."""
@@ -242,9 +241,9 @@ class Producer:
         if spread is not None:
             stored = Stored(spread.each(stored.placed), stored.store_time_ms)
         if group is not None:
-            return Answer(200, [JSON_HEADER], orjson.dumps({"transactions": self._transactions(stored, rows)}))
+            return json_answer(orjson.dumps({"transactions": self._transactions(stored, rows)}))
         if isinstance(rows, ArrowRows):
-            return Answer(200, [JSON_HEADER], orjson.dumps(_ranges(stored, rows.batch.num_rows, self._ids.prefix)))
+            return json_answer(orjson.dumps(_ranges(stored, rows.batch.num_rows, self._ids.prefix)))
         prefix = self._ids.prefix
         messages = [
             {
@@ -256,7 +255,7 @@ class Producer:
             }
             for queue_id, queue_offset, position in stored.placed
         ]
-        return Answer(200, [JSON_HEADER], orjson.dumps({"messages": messages}))
+        return json_answer(orjson.dumps({"messages": messages}))
 
     def _transactions(self, stored: Stored, rows: list[Draft] | ArrowRows) -> list[dict[str, str]]:
         """The transactions of a request's halves."""

@@ -10,9 +10,8 @@ from lakemq.contract.forms import ARROW
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.decode import inflate
 from lakemq.gateway.http.asgi import Receive, client_of, read_body, send_answer
-from lakemq.gateway.http.problems import Answer
+from lakemq.gateway.http.problems import json_answer
 from lakemq.gateway.http.request import HttpRequest
-from lakemq.gateway.produce.produce import JSON_HEADER
 from lakemq.gateway.work.gate import Client
 from lakemq.model.errors import InvalidRequest, UnsupportedMediaType
 
@@ -40,7 +39,7 @@ class Stager:
             run = broker.decoding.run_for(client)
             part = await broker.sinks.stage(sink, int(batch), name, query["topic"], group, body, run)
         answer = {"staged": part is not None, "messages": 0 if part is None else part.messages}
-        await send_answer(request.send, Answer(200, [JSON_HEADER], orjson.dumps(answer)))
+        await send_answer(request.send, json_answer(orjson.dumps(answer)))
 
     async def _body(self, receive: Receive, encoding: str, client: Client) -> bytes:
         broker = self._broker

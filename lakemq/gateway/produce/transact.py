@@ -6,9 +6,8 @@ import orjson
 
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.asgi import read_body, send_answer
-from lakemq.gateway.http.problems import Answer
+from lakemq.gateway.http.problems import json_answer
 from lakemq.gateway.http.request import HttpRequest
-from lakemq.gateway.produce.produce import JSON_HEADER
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
 
@@ -30,7 +29,7 @@ class Transactor:
         await self._transactions.resolve(transaction_id, group, resolution)
         await self._broker.keep_promise(sync=request.query.get("ack") == "sync")
         content = {"transaction_id": transaction_id, "resolution": resolution}
-        await send_answer(request.send, Answer(200, [JSON_HEADER], orjson.dumps(content)))
+        await send_answer(request.send, json_answer(orjson.dumps(content)))
 
 
 def parse_resolution(body: bytes) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from lakemq.contract.limits import OFFSET_MAX
 from lakemq.contract.routes import PULL_MAX
 from lakemq.gateway.broker.broker import Broker, finish
 from lakemq.gateway.filter.scan import (
@@ -41,7 +42,6 @@ from lakemq.storage.lake.cold_rows import ColdSlice
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.state.topics import Queue
 
-OFFSET_MAX = 2**63 - 1
 GROUP_CHARACTERS_MAX = 255
 
 

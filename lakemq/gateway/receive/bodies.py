@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from lakemq.contract.limits import NUMBER_MAX
 from lakemq.model.errors import InvalidRequest
 
 Strict = ConfigDict(extra="forbid", strict=True)
-NUMBER_MAX = 2**53
 RECEIPT_CHARACTERS_MAX = 200
 
 Body = TypeVar("Body", bound=BaseModel)

@@ -20,9 +20,8 @@ from lakemq.gateway.http.asgi import (
     send_answer,
 )
 from lakemq.gateway.http.asgi import until_gone as until_client_is_gone
-from lakemq.gateway.http.problems import Answer
+from lakemq.gateway.http.problems import json_answer
 from lakemq.gateway.http.request import HttpRequest
-from lakemq.gateway.produce.produce import JSON_HEADER
 from lakemq.gateway.receipts.receive_request import ReceiveRequest
 from lakemq.gateway.receive.bodies import AcksBody, Body, InvisibilityBody, ReceiveBody, parse
 from lakemq.gateway.receive.receiver import Given, Receiver
@@ -146,7 +145,7 @@ async def _read(request: HttpRequest, kind: type[Body]) -> tuple[str, Body]:
 
 
 async def _answer(request: HttpRequest, data: bytes) -> None:
-    await send_answer(request.send, Answer(200, [JSON_HEADER], data))
+    await send_answer(request.send, json_answer(data))
 
 
 def _check(name: str, number: int, most: int) -> None:

@@ -11,10 +11,9 @@ from lakemq.contract.routes import REQUEST_TIMEOUT_MS
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.decode import Limits, decode_one, inflate
 from lakemq.gateway.http.asgi import client_of, parse_int, read_body, send_answer, until_gone
-from lakemq.gateway.http.problems import Answer
+from lakemq.gateway.http.problems import json_answer
 from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.placement.bulk import is_large
-from lakemq.gateway.produce.produce import JSON_HEADER
 from lakemq.gateway.requests.requests import Requests
 from lakemq.model.message import Draft
 from lakemq.model.names import check_writable
@@ -39,13 +38,13 @@ class RequestHandler:
             reply = await self.requests.wait(correlation_id, timeout_ms, gone)
         finally:
             gone.cancel()
-        await send_answer(request.send, Answer(200, [JSON_HEADER], orjson.dumps(reply)))
+        await send_answer(request.send, json_answer(orjson.dumps(reply)))
 
     async def serve_reply(self, request: HttpRequest) -> None:
         """Answer a reply; raises `LakemqError` or `Disconnected`."""
         (correlation_id,) = request.values
         stored = await self.requests.reply(correlation_id, await self._decode(request))
-        await send_answer(request.send, Answer(200, [JSON_HEADER], orjson.dumps(stored)))
+        await send_answer(request.send, json_answer(orjson.dumps(stored)))
 
     async def _decode(self, request: HttpRequest) -> Draft:
         broker = self._broker

@@ -10,13 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq import __version__
 from lakemq.contract import routes
+from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routes.metrics import BrokerCollector
 from lakemq.gateway.routing.jobs import Heartbeat
 from lakemq.model.errors import InvalidRequest, StoreUnwritable
-
-NUMBER_MAX = 2**53
 
 
 class Compacted(BaseModel):

@@ -9,12 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyroaring import BitMap64
 
 from lakemq.contract import routes
+from lakemq.contract.limits import OFFSET_MAX
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.model.errors import InvalidRequest
 
 AT_ONCE_MAX = 200_000
-Position = Annotated[int, Field(ge=0, lt=2**63)]
+Position = Annotated[int, Field(ge=0, le=OFFSET_MAX)]
 
 
 class ErasureBody(BaseModel):

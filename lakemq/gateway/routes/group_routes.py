@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
+from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.groups.offsets import QueueOffset
@@ -26,8 +27,6 @@ EXPRESSION_CHARACTERS_MAX = 4_096
 EXPRESSIONS_CHARACTERS_MAX = 64 * 1024
 """Of one member's together: each is looked at with every heartbeat."""
 CLIENT_ID_CHARACTERS_MAX = 256
-TIMESTAMP_MAX = 2**53
-OFFSET_MAX = 2**63 - 1
 QUEUE_ID_MAX = 2**31
 Strict = ConfigDict(extra="forbid", strict=True)
 
@@ -62,7 +61,7 @@ class HeartbeatBody(BaseModel):
     model_config = Strict
     model: Literal["clustering", "broadcasting"] = "clustering"
     consume_from: Literal["last", "first", "timestamp"] = "last"
-    consume_timestamp_ms: int | None = Field(None, ge=0, le=TIMESTAMP_MAX)
+    consume_timestamp_ms: int | None = Field(None, ge=0, le=NUMBER_MAX)
     subscriptions: list[SubscriptionBody] = Field(default_factory=list[SubscriptionBody], max_length=SUBSCRIPTIONS_MAX)
 
 
@@ -91,7 +90,7 @@ class ResetBody(BaseModel):
     model_config = Strict
     topic: Text
     to: Literal["earliest", "latest", "timestamp"]
-    timestamp_ms: int | None = Field(None, ge=0, le=TIMESTAMP_MAX)
+    timestamp_ms: int | None = Field(None, ge=0, le=NUMBER_MAX)
 
 
 class QueueBody(BaseModel):

@@ -10,12 +10,12 @@ import pyarrow.compute
 from fastapi import APIRouter, Query, Request, Response
 
 from lakemq.contract import routes
+from lakemq.contract.limits import OFFSET_MAX
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.gaps.holes import Range, positions_without, to_header
 from lakemq.gateway.http.answers import ARROW, to_arrow
 from lakemq.gateway.http.asgi import client_of
 from lakemq.gateway.http.by_fastapi import serves
-from lakemq.gateway.pull.pull import OFFSET_MAX
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
 from lakemq.model.columns import MESSAGE, SIZE, STORED
 from lakemq.model.errors import InvalidRequest, PositionGone

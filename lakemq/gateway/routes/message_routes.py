@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from lakemq.contract import routes
+from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.cold.by_key import KeySearch, Sought
 from lakemq.gateway.http.answers import to_dicts
@@ -18,7 +19,6 @@ from lakemq.model.names import check_readable
 from lakemq.storage.lake.cold_rows import ColdSlice
 from lakemq.storage.read.reader import Slice
 
-TIME_MS_MAX = 2**53
 FOUND_MAX = 1_000
 
 
@@ -31,8 +31,8 @@ def make_router(broker: Broker) -> APIRouter:
     async def by_key(  # pyright: ignore[reportUnusedFunction]
         topic: str,
         key: Annotated[str, Query(min_length=1)],
-        begin_ms: Annotated[int, Query(ge=0, le=TIME_MS_MAX)] = 0,
-        end_ms: Annotated[int, Query(ge=0, le=TIME_MS_MAX)] = TIME_MS_MAX,
+        begin_ms: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
+        end_ms: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = NUMBER_MAX,
         messages_max: Annotated[int, Query(alias="max", ge=1, le=FOUND_MAX)] = 32,
     ) -> dict[str, Any]:
         broker.log.topics.get(check_readable(topic))

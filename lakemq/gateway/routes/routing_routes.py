@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lakemq.contract import routes
+from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.decisions import Posted
@@ -17,7 +18,6 @@ from lakemq.model.names import check_group
 
 BATCH_MAX = 50_000
 NACKS_MAX = 10_000
-NUMBER_MAX = 2**53
 Strict = ConfigDict(extra="forbid", strict=True)
 
 

@@ -9,14 +9,13 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
+from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.asgi import client_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import in_order, respond
 from lakemq.model.names import check_readable, check_writable, is_system
 from lakemq.storage.state.topics import Queue, Topic
-
-TIMESTAMP_MAX = 2**53
 
 
 class TopicBody(BaseModel):
@@ -83,7 +82,7 @@ def make_router(broker: Broker) -> APIRouter:
 
     @serves(router, routes.OFFSET_BY_TIME)
     async def offset_by_time(  # pyright: ignore[reportUnusedFunction]
-        topic: str, queue_id: int, timestamp_ms: int = Query(ge=0, le=TIMESTAMP_MAX)
+        topic: str, queue_id: int, timestamp_ms: int = Query(ge=0, le=NUMBER_MAX)
     ) -> dict[str, int]:
         queue = topics.topics.queue(check_readable(topic), queue_id)
         return {"offset": await cold.offset_at_time(queue, timestamp_ms)}

@@ -136,31 +136,21 @@ def _tell(receiver: Receiver[None], error: StoreUnwritable | None) -> None:
 
 
 class OnDisk:
-    """Tells a receiver where its message was stored, as soon as that is on disk too."""
+    """Tells a receiver where its message was stored, as soon as that is on disk too: it is told of both itself."""
 
-    __slots__ = ("_flusher", "_receiver", "done", "set_exception")
+    __slots__ = ("_flusher", "_receiver", "_stored", "done", "set_exception")
 
     def __init__(self, flusher: Flusher, receiver: Receiver[StoredOne]) -> None:
         self._flusher = flusher
         self._receiver = receiver
+        self._stored: StoredOne | None = None
         self.done = receiver.done
         self.set_exception = receiver.set_exception
 
-    def set_result(self, stored: StoredOne, /) -> None:
-        _, _, position, _ = stored
-        self._flusher.tell(position + 1, _Flushed(self._receiver, stored))
-
-
-class _Flushed:
-    """Tells a receiver what it was to be told once the disk had it."""
-
-    __slots__ = ("_receiver", "_stored", "done", "set_exception")
-
-    def __init__(self, receiver: Receiver[StoredOne], stored: StoredOne) -> None:
-        self._receiver = receiver
-        self._stored = stored
-        self.done = receiver.done
-        self.set_exception = receiver.set_exception
-
-    def set_result(self, _: None, /) -> None:
-        self._receiver.set_result(self._stored)
+    def set_result(self, stored: StoredOne | None, /) -> None:
+        if self._stored is not None:
+            self._receiver.set_result(self._stored)
+        elif stored is not None:
+            self._stored = stored
+            _, _, position, _ = stored
+            self._flusher.tell(position + 1, self)
