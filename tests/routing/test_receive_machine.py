@@ -227,7 +227,7 @@ class ReceiveMachine(RuleBasedStateMachine):
         if len(log.segments) < 2:
             return
         log.retention.certain_position = log.next_position
-        self.harness.clock.time_ms += 100_000_001
+        self.harness.pass_time(100_000_001)
         self.retain()
 
     def retain(self) -> None:

@@ -178,9 +178,9 @@ class RoutingMachine(RuleBasedStateMachine):
         log = self.harness.broker.log
         if len(log.segments) < 2:
             return
+        self.harness.pass_time(100_000_001)
         before = self.harness.messages()
         log.retention.certain_position = log.next_position
-        self.harness.clock.time_ms += 100_000_001
         log.retain()
         self.harness.run(self.harness.broker.router.make_room())
         self.gone += [m for m in before if m.position < log.min_position]

@@ -61,6 +61,11 @@ class DueLoop:
         if self._sleeping is not None and not self._sleeping.done():
             self._sleeping.set_result(None)
 
+    @property
+    def idle(self) -> bool:
+        """Whether it does nothing now."""
+        return self._task is None or (self._sleeping is not None and not self._sleeping.done())
+
     async def _run(self) -> None:
         while True:
             due_ms = self._work.dues.earliest()
