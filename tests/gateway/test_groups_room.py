@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.groups.offsets import QueueOffset
+from lakemq.gateway.process.broker import Broker
 from lakemq.model.errors import FlowControl
 from lakemq.settings import Groups, Settings, Storage
 from lakemq.storage.state.group_state import Group, Member
@@ -21,7 +21,7 @@ def test_no_more_groups_come_at_once_than_there_is_room_for(tmp_path: Path) -> N
         broker = Broker(Settings(storage=Storage(data_dir=tmp_path), groups=Groups(groups_max=3)))
         broker.open()
         await broker.start()
-        await broker.put_topic("t", 1, "rw")
+        await broker.topics.put("t", 1, "rw")
         members, state = broker.groups.members, broker.log.state.groups
 
         async def commit(name: str) -> object:

@@ -12,10 +12,10 @@ import httpx
 import orjson
 import pytest
 
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http import in_slices
 from lakemq.gateway.http.in_slices import all_of, in_order, write
 from lakemq.gateway.process.app import make_app
+from lakemq.gateway.process.broker import Broker
 from lakemq.settings import Settings, Storage
 
 COUNT = 60
@@ -30,7 +30,7 @@ async def asking(tmp_path: Path) -> AsyncGenerator[tuple[Broker, httpx.AsyncClie
     await broker.start()
     transport = httpx.ASGITransport(make_app(broker).front, client=("127.0.0.1", 1))
     try:
-        await asyncio.gather(*[broker.put_topic(name, 2, "rw") for name in reversed(TOPICS)])
+        await asyncio.gather(*[broker.topics.put(name, 2, "rw") for name in reversed(TOPICS)])
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
             yield broker, http
     finally:
@@ -91,9 +91,9 @@ def test_others_go_on_while_many_topics_groups_and_offsets_are_described(
 def test_one_long_answer_is_made_at_a_time_for_clients_in_turn(tmp_path: Path) -> None:
     async def all_of_it() -> None:
         async with asking(tmp_path) as (broker, http):
-            async with broker.listing.place("another"):
+            async with broker.work.listing.place("another"):
                 asked = [asyncio.create_task(http.get(path)) for path in ("/v1/topics", "/v1/groups")]
-                while broker.listing.waiting < len(asked):  # noqa: ASYNC110  nobody tells
+                while broker.work.listing.waiting < len(asked):  # noqa: ASYNC110  nobody tells
                     await asyncio.sleep(0)
             assert all(response.is_success for response in await asyncio.gather(*asked))
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lakemq.gateway.gaps.holes import offsets_without, positions_without, to_header
+from lakemq.storage.slices.holes import offsets_without, positions_without, to_header
 from lakemq.testing import start_gateway
 from tests.gateway.http import connect, is_problem, produce
 from tests.gateway.receiving import ack, receive

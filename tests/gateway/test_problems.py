@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from lakemq.gateway.broker.counters import Counters
 from lakemq.gateway.http.problems import answer_to
+from lakemq.gateway.work.counters import Counters
 from lakemq.model.errors import TopicNotFound
 from tests.gateway.http import check_problem
 

@@ -13,10 +13,10 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.cold.reader import THREADS, ColdReader
 from lakemq.gateway.placement.bulk import LARGE_BYTES
 from lakemq.gateway.process.app import make_app
+from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.routes.front import Front
 from lakemq.gateway.work import workshop
 from lakemq.gateway.work.workshop import Workshop
@@ -27,16 +27,16 @@ BODY = "x" * 1_000
 
 
 @asynccontextmanager
-async def serving(tmp_path: Path) -> AsyncGenerator[Front]:
+async def serving(tmp_path: Path) -> AsyncGenerator[tuple[Front, Broker]]:
     """A broker with 300 messages in queue 0 of topic `t`, as requests come to it."""
     broker = Broker(Settings(storage=Storage(data_dir=tmp_path)))
     broker.open()
     await broker.start()
     front = make_app(broker).front
     try:
-        await broker.put_topic("t", 1, "rw")
+        await broker.topics.put("t", 1, "rw")
         await ask(front, "c", "POST", "/v1/topics/t/messages", MANY, JSON)
-        yield front
+        yield front, broker
     finally:
         await broker.close()
 
@@ -115,8 +115,8 @@ def test_what_takes_long_is_done_for_clients_in_turn(tmp_path: Path, kind: str) 
         order.append(client)
 
     async def all_of_it() -> None:
-        async with serving(tmp_path) as front:
-            workshops = front.broker.decoding, front.broker.answering
+        async with serving(tmp_path) as (front, broker):
+            workshops = broker.work.decoding, broker.work.answering
             async with busy(*workshops):
                 tasks = [asyncio.ensure_future(one(front, client, number)) for number, client in enumerate("aaaaaaaab")]
                 await until(lambda: sum(each.waiting for each in workshops) == len(tasks))
@@ -141,8 +141,8 @@ def test_what_is_read_in_the_lake_is_read_for_clients_in_turn(tmp_path: Path, ki
         order.append(client)
 
     async def all_of_it() -> None:
-        async with serving(tmp_path) as front:
-            cold, queue = front.broker.cold, front.broker.log.topics.queue("t", 0)
+        async with serving(tmp_path) as (_, broker):
+            cold, queue = broker.cold, broker.log.topics.queue("t", 0)
             free = threading.Event()
             blocked = [asyncio.ensure_future(cold.run(free.wait)) for _ in range(THREADS)]
             tasks = [asyncio.ensure_future(one(cold, queue, client)) for client in "aaaaaaaab"]
@@ -163,13 +163,13 @@ def test_a_receive_that_finds_no_room_hands_out_nothing(tmp_path: Path, monkeypa
     path = path.format(0)
 
     async def all_of_it() -> None:
-        async with serving(tmp_path) as front:
-            answering = front.broker.answering
+        async with serving(tmp_path) as (front, broker):
+            answering = broker.work.answering
             async with busy(answering):
                 other = asyncio.ensure_future(answering.run(int))
                 await until(lambda: answering.waiting == 1)
                 assert (await ask(front, "a", method, path, body, media, status=503))["code"] == "busy"
-                assert not front.broker.log.routing.receipts.out
+                assert not broker.log.routing.receipts.out
             await other
             messages = (await ask(front, "a", method, path, body, media))["messages"]
             assert [each["queue_offset"] for each in messages] == list(range(300))

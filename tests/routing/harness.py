@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.filter.selector import Selector
-from lakemq.gateway.produce.deferred import DeferredPlacement, Rows
+from lakemq.gateway.process.app import make_receiver
+from lakemq.gateway.process.broker import Broker
+from lakemq.gateway.produce.deferred import DeferredPlacement
 from lakemq.gateway.receipts.receive_request import ReceiveRequest
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.routing.decisions import Posted
@@ -22,6 +24,7 @@ from lakemq.model.message import Draft
 from lakemq.model.names import HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
 from lakemq.settings import Broker as Name
 from lakemq.settings import Routing, Settings, Storage
+from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.recovery import recover
 from lakemq.storage.segment.rows import Row, row_at, value_of
 from lakemq.storage.state.bitmaps import unpack, unpack_numbers
@@ -32,6 +35,9 @@ from lakemq.testing import FaultyFiles, ManualClock
 T = TypeVar("T")
 TOPIC = "orders"
 CONFIRM_MS = 60_000
+
+
+SETTLED_S_MAX = 60
 
 
 class Message(NamedTuple):
@@ -79,8 +85,9 @@ class RoutingHarness:
         settings = Settings(broker=Name(name="b"), storage=self._storage, routing=routing)
         self._loop = asyncio.new_event_loop()
         self.broker = Broker(settings, self.files, self.clock)
-        self.receiver = Receiver(self.broker)
+        self.receiver = make_receiver(self.broker)
         self.run(self._start())
+        self.run(self._settle())
 
     async def _start(self) -> None:
         self.broker.open()
@@ -162,10 +169,13 @@ class RoutingHarness:
 
     async def storing(self, draft: Draft, group: str | None) -> int:
         """`produce`, for several at once."""
-        topic = await self.broker.writable_topic(TOPIC)
-        placed = await DeferredPlacement(self.broker).place(topic, [draft], group, at_once)
-        assert isinstance(placed, Rows)
-        stored = await self.broker.log.append(placed.rows, placed.queues, len(draft.body))
+        topic = await self.broker.topics.writable(TOPIC)
+        broker = self.broker
+        halves, delays = broker.router.transactions, broker.settings.delay
+        placement = DeferredPlacement(broker.log, broker.topics, halves, delays)
+        placed = await placement.place(topic, [draft], group, at_once)
+        assert isinstance(placed, RowsAppend)
+        stored = await self.broker.log.append(placed)
         return stored.placed[0].position
 
     async def receiving(
@@ -193,17 +203,21 @@ class RoutingHarness:
         self.run(self._settle())
 
     async def _settle(self) -> None:
+        """Until all is done that is due: a loop may be at it, in a thread too, with nothing due any more."""
         router = self.broker.router
-        anticipates = self.broker.settings.routing.lead_ms > 0
-        for _ in range(10_000):
-            router.deliveries.loop.look_again()
-            router.run_out.loop.look_again()
+        routing = self.broker.settings.routing
+        runs_out = routing.lead_ms > 0 or routing.grace_ms >= 0  # else only the query decides
+        works = [router.deliveries, router.run_out] if runs_out else [router.deliveries]
+        until_s = time.monotonic() + SETTLED_S_MAX
+        while time.monotonic() < until_s:
             await asyncio.sleep(0)
-            dues = [router.deliveries.dues.earliest(), router.run_out.dues.earliest() if anticipates else None]
-            if all(due is None or due > self.clock.time_ms for due in dues):
-                break
-        for _ in range(20):  # what was taken is written within a few turns
-            await asyncio.sleep(0)
+            if all(work.loop.idle for work in works):
+                dues = [(work.dues.earliest(), work.now_ms()) for work in works]
+                if all(due_ms is None or due_ms > now_ms for due_ms, now_ms in dues):
+                    return
+                for work in works:
+                    work.loop.look_again()
+        raise AssertionError("what is due is not done")
 
     def decisions(self) -> list[Posted]:
         """What the three queries decide now, by the whole log, whether it is done or not."""

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 
 from lakemq.settings import MIB, Storage
-from lakemq.storage.log.appends import Key, Stored
+from lakemq.storage.log.appends import BatchAppend, Key, RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.log.receiver import Stored
 from lakemq.storage.read.reader import Reader, Slice
 from lakemq.storage.segment.frame import LogEpoch, encode
 from lakemq.storage.segment.rows import make_row
@@ -144,7 +145,7 @@ class LogHarness:
         body = json.dumps(record).encode()
 
         async def recording() -> None:
-            await self.log.append([make_row(body=body)], [self.queue(TOPICS_TOPIC)], len(body))
+            await self.log.append(RowsAppend([make_row(body=body)], [self.queue(TOPICS_TOPIC)]))
 
         self.run(recording())
 
@@ -162,10 +163,9 @@ class LogHarness:
         """Begin to store the bodies, each in its queue: one request."""
         rows = [make_row(body=body) for body in bodies]
         queues = [self.queue(topic, queue_id) for queue_id in queue_ids]
-        size = sum(map(len, bodies))
 
         async def beginning() -> asyncio.Future[Stored]:
-            return self.log.append(rows, queues, size, key)
+            return self.log.append(RowsAppend(rows, queues, key))
 
         return self.loop.run_until_complete(beginning())
 
@@ -182,7 +182,7 @@ class LogHarness:
         counts = [(self.queue(topic, queue_id), len(group)) for queue_id, group in groups]
 
         async def appending() -> Stored:
-            return await self.log.append_batch(batch, counts, sum(map(len, bodies)))
+            return await self.log.append(BatchAppend(batch, counts, sum(map(len, bodies))))
 
         return self.run(appending())
 

@@ -25,11 +25,12 @@ from typing import TypeVar
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.groups.offsets import QueueOffset
+from lakemq.gateway.process.broker import Broker
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Broker as Name
 from lakemq.settings import Settings, Storage
+from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.segment.rows import make_row
 from lakemq.testing import LossyFiles, ManualClock
 from tests.gateway.http import write_arrow
@@ -198,12 +199,12 @@ class Machine:
     async def produce(self, count: int, sync: bool = False) -> None:
         """Send messages, as one request."""
         messages = [self.ledger.send() for _ in range(count)]
-        topic = await self.attempt(self.broker.writable_topic(TOPIC))
+        topic = await self.attempt(self.broker.topics.writable(TOPIC))
         if topic is None:
             return
         queues = [self.chance.choice(topic.queues[:2]) for _ in messages]
         rows = [make_row(body=sent.body) for sent in messages]
-        stored = await self.attempt(self.broker.log.append(rows, queues, sum(len(sent.body) for sent in messages)))
+        stored = await self.attempt(self.broker.log.append(RowsAppend(rows, queues)))
         for sent, placed in zip(messages, [None] * count if stored is None else stored.placed, strict=True):
             sent.fate = Fate.REFUSED if placed is None else Fate.HANDED
             sent.place = None if placed is None else (placed.queue_id, placed.queue_offset, placed.position)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from lakemq.model.columns import STORED, stored_schema
 from lakemq.model.errors import StoreUnwritable
+from lakemq.storage.log.appends import BatchAppend, OneAppend, RowsAppend
 from lakemq.storage.log.commit_log import CommitLog, Stored
 from lakemq.storage.segment.frame import Meta
 from lakemq.storage.segment.rows import PayloadCodec, batch_mask, body_row, decode_payload, make_row, rows_to_batch
@@ -41,8 +42,8 @@ def test_all_appends_pending_at_once_make_one_frame(harness: LogHarness) -> None
         futures: list[asyncio.Future[Any]] = []
         for number in range(10):
             queue = harness.queue("a", number % 2)
-            futures.append(log.append([make_row(body=b"row %d" % number)], [queue], 5))
-            futures.append(log.append_one(make_row(body=b"one %d" % number), queue))
+            futures.append(log.append(RowsAppend([make_row(body=b"row %d" % number)], [queue])))
+            futures.append(log.append(OneAppend(make_row(body=b"one %d" % number), queue)))
         assert not any(future.done() for future in futures)
         return await asyncio.gather(*futures)
 
@@ -73,7 +74,7 @@ def test_single_messages_pending_at_once_make_one_frame(harness: LogHarness) -> 
     async def store() -> list[tuple[int, int, int, int]]:
         queues = [harness.queue("a", number % 3) for number in range(12)]
         return await asyncio.gather(
-            *[harness.log.append_one(make_row(body=b"%d" % n), q) for n, q in enumerate(queues)]
+            *[harness.log.append(OneAppend(make_row(body=b"%d" % n), q)) for n, q in enumerate(queues)]
         )
 
     results = harness.run(store())
@@ -92,7 +93,7 @@ def test_requests_beyond_what_a_frame_takes_make_several_and_none_is_split(make_
         queue = harness.queue("a")
         bodies = [incompressible(number, 100_000) for number in range(12)]
         return await asyncio.gather(
-            *[harness.log.append([make_row(body=body)] * 2, [queue] * 2, 200_000) for body in bodies]
+            *[harness.log.append(RowsAppend([make_row(body=body)] * 2, [queue] * 2)) for body in bodies]
         )
 
     results = harness.run(store())
@@ -112,7 +113,7 @@ def test_single_messages_beyond_what_a_frame_takes_make_several(make_log: MakeLo
     async def store() -> list[tuple[int, int, int, int]]:
         queue = harness.queue("a")
         rows = [make_row(body=incompressible(number, 100_000)) for number in range(9)]
-        return await asyncio.gather(*[harness.log.append_one(row, queue) for row in rows])
+        return await asyncio.gather(*[harness.log.append(OneAppend(row, queue)) for row in rows])
 
     results = harness.run(store())
     assert [offset for _, offset, _, _ in results] == list(range(9))
@@ -123,12 +124,12 @@ def test_request_whose_client_has_gone_is_stored_all_the_same(harness: LogHarnes
     async def store() -> None:
         queue = harness.queue("a")
         gone = [
-            harness.log.append([make_row(body=b"gone")], [queue], 4),
-            harness.log.append_batch(rows_to_batch([make_row(body=b"gone")])[1], [(queue, 1)], 4),
+            harness.log.append(RowsAppend([make_row(body=b"gone")], [queue])),
+            harness.log.append(BatchAppend(rows_to_batch([make_row(body=b"gone")])[1], [(queue, 1)], 4)),
         ]
         for future in gone:
             future.cancel()
-        await harness.log.append([make_row(body=b"here")], [queue], 4)
+        await harness.log.append(RowsAppend([make_row(body=b"here")], [queue]))
 
     harness.run(store())
     assert sorted(m.body for m in harness.read_queue("a", 0)) == [b"gone", b"gone", b"here"]
@@ -137,9 +138,9 @@ def test_request_whose_client_has_gone_is_stored_all_the_same(harness: LogHarnes
 def test_single_message_whose_client_has_gone_is_stored_all_the_same(harness: LogHarness) -> None:
     async def store(beside: bool) -> None:
         queue = harness.queue("a")
-        harness.log.append_one(make_row(body=b"gone"), queue).cancel()
+        harness.log.append(OneAppend(make_row(body=b"gone"), queue)).cancel()
         if beside:
-            await harness.log.append([make_row(body=b"here")], [queue], 4)
+            await harness.log.append(RowsAppend([make_row(body=b"here")], [queue]))
         else:
             await asyncio.sleep(0)
 
@@ -157,7 +158,7 @@ def test_row_that_no_frame_can_hold_is_refused_and_harms_nothing(harness: LogHar
 
 
 async def _append_row(harness: LogHarness, row: Any) -> Stored:
-    return await harness.log.append([row], [harness.queue("a")], 1)
+    return await harness.log.append(RowsAppend([row], [harness.queue("a")]))
 
 
 def test_batch_is_stored_as_a_frame_of_its_own(harness: LogHarness) -> None:
@@ -220,9 +221,9 @@ def test_log_that_stops_while_it_rolls_keeps_what_is_pending(harness: LogHarness
     async def stop() -> list[Any]:
         log, queue = harness.log, harness.queue("a")
         pending = [
-            log.append([make_row(body=b"pending 1")], [queue], 9),
-            log.append_batch(rows_to_batch([make_row(body=b"pending 2")])[1], [(queue, 1)], 9),
-            log.append_one(make_row(body=b"pending 3"), queue),
+            log.append(RowsAppend([make_row(body=b"pending 1")], [queue])),
+            log.append(BatchAppend(rows_to_batch([make_row(body=b"pending 2")])[1], [(queue, 1)], 9)),
+            log.append(OneAppend(make_row(body=b"pending 3"), queue)),
         ]
         await log.close()
         assert all(future.done() for future in pending)
@@ -240,7 +241,7 @@ def test_single_message_pending_at_a_stop_is_flushed_before_the_snapshot(harness
     syncs = harness.files.syncs
 
     async def stop() -> tuple[int, int, int, int]:
-        pending = harness.log.append_one(make_row(body=b"pending"), harness.queue("a"))
+        pending = harness.log.append(OneAppend(make_row(body=b"pending"), harness.queue("a")))
         await harness.log.close()
         return await pending
 
@@ -306,10 +307,10 @@ def test_full_disk_refuses_all_that_was_pending_and_says_so_once(
         queue = harness.queue("a")
         batch = rows_to_batch([make_row(body=b"b")])[1]
         return await asyncio.gather(
-            harness.log.append([make_row(body=b"x" * 1000)], [queue], 1000),
-            harness.log.append_one(make_row(body=b"one"), queue),
-            harness.log.append_batch(batch, [(queue, 1)], 1),
-            harness.log.append_batch(batch, [(queue, 1)], 1),
+            harness.log.append(RowsAppend([make_row(body=b"x" * 1000)], [queue])),
+            harness.log.append(OneAppend(make_row(body=b"one"), queue)),
+            harness.log.append(BatchAppend(batch, [(queue, 1)], 1)),
+            harness.log.append(BatchAppend(batch, [(queue, 1)], 1)),
             return_exceptions=True,
         )
 
@@ -373,7 +374,7 @@ def test_waiters_share_a_flush(harness: LogHarness) -> None:
     syncs = harness.files.syncs
 
     async def store_and_wait(number: int) -> None:
-        await harness.log.append([make_row(body=b"x")], [harness.queue("a", number % 4)], 1)
+        await harness.log.append(RowsAppend([make_row(body=b"x")], [harness.queue("a", number % 4)]))
         await harness.log.flushed()
 
     async def many() -> None:
@@ -438,10 +439,10 @@ def test_log_says_when_too_much_waits_for_the_disk(make_log: MakeLog) -> None:
 def test_what_is_written_during_a_flush_is_flushed_too(harness: LogHarness) -> None:
     async def overlap() -> None:
         queue = harness.queue("a")
-        await harness.log.append([make_row(body=b"1")], [queue], 1)
+        await harness.log.append(RowsAppend([make_row(body=b"1")], [queue]))
         first = harness.log.flushed()
         harness.log.flusher.start()
-        await harness.log.append([make_row(body=b"2")], [queue], 1)
+        await harness.log.append(RowsAppend([make_row(body=b"2")], [queue]))
         second = harness.log.flushed()
         await first
         await second
@@ -452,13 +453,13 @@ def test_what_is_written_during_a_flush_is_flushed_too(harness: LogHarness) -> N
 
 def test_waiter_that_gave_up_does_not_disturb_the_others(harness: LogHarness) -> None:
     async def wait_and_give_up() -> None:
-        await harness.log.append([make_row(body=b"1")], [harness.queue("a")], 1)
+        await harness.log.append(RowsAppend([make_row(body=b"1")], [harness.queue("a")]))
         waiters = [harness.log.flushed() for _ in range(3)]
         waiters[1].cancel()
         await waiters[0]
         await waiters[2]
         harness.files.fail_sync = True
-        await harness.log.append([make_row(body=b"2")], [harness.queue("a")], 1)
+        await harness.log.append(RowsAppend([make_row(body=b"2")], [harness.queue("a")]))
         waiters = [harness.log.flushed() for _ in range(2)]
         waiters[0].cancel()
         with pytest.raises(StoreUnwritable):
@@ -603,7 +604,7 @@ def test_batch_with_more_columns_comes_back_whole(harness: LogHarness) -> None:
     batch = pa.RecordBatch.from_pydict({"body": [b"1", b"2"], "tag": ["t", None], "keys": [["k"], None]}, schema=schema)
 
     async def store() -> Stored:
-        return await harness.log.append_batch(batch, [(harness.queue("a"), 2)], 2)
+        return await harness.log.append(BatchAppend(batch, [(harness.queue("a"), 2)], 2))
 
     position = harness.run(store()).placed[0].position
     harness.reopen()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemq.model.errors import LogVersion, StoreUnwritable
+from lakemq.storage.log.appends import OneAppend, RowsAppend
 from lakemq.storage.segment import segment_index
 from lakemq.storage.segment.rows import make_row
 from lakemq.storage.state import endings as endings_module
@@ -90,8 +91,11 @@ def test_who_comes_too_late_for_a_topic_is_refused_and_nobody_else(harness: LogH
 
     async def store() -> tuple[object, ...]:
         log = harness.log
-        rows = log.append([make_row(body=b"rows")], [late], 4), log.append([make_row(body=b"there")], [there], 5)
-        ones = log.append_one(make_row(body=b"one"), late), log.append_one(make_row(body=b"one"), there)
+        rows = (
+            log.append(RowsAppend([make_row(body=b"rows")], [late])),
+            log.append(RowsAppend([make_row(body=b"there")], [there])),
+        )
+        ones = log.append(OneAppend(make_row(body=b"one"), late)), log.append(OneAppend(make_row(body=b"one"), there))
         return await asyncio.gather(*rows, *ones, return_exceptions=True)
 
     results = harness.run(store())

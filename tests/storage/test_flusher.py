@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from lakemq.model.errors import StoreUnwritable
-from lakemq.storage.log.appends import StoredOne
+from lakemq.storage.log.appends import OneAppend
+from lakemq.storage.log.flusher import OnDisk
+from lakemq.storage.log.receiver import StoredOne
 from lakemq.storage.segment.rows import make_row
 from tests.storage.harness import LogHarness
 
@@ -16,7 +18,7 @@ def test_a_receiver_is_told_once_its_message_is_on_disk(harness: LogHarness) -> 
     async def store(number: int) -> StoredOne:
         log = harness.log
         told: asyncio.Future[StoredOne] = asyncio.get_running_loop().create_future()
-        log.sync_one_for(make_row(body=b"%d" % number), harness.queue("a"), told)
+        log.submit(OneAppend(make_row(body=b"%d" % number), harness.queue("a")), OnDisk(log.flusher, told))
         result = await told
         assert log.flushed_position > result[2]
         return result
@@ -38,13 +40,13 @@ def test_a_receiver_whose_message_does_not_come_to_disk_is_told_so(harness: LogH
         harness.files.fail_sync = True
         told: list[asyncio.Future[StoredOne]] = [loop.create_future() for _ in range(3)]
         for receiver in told:
-            log.sync_one_for(make_row(body=b"x"), harness.queue("a"), receiver)
+            log.submit(OneAppend(make_row(body=b"x"), harness.queue("a")), OnDisk(log.flusher, receiver))
         told[1].cancel()  # it needs to know no more, which is no trouble to the others
         for receiver in (told[0], told[2]):
             with pytest.raises(StoreUnwritable):
                 await receiver
         late: asyncio.Future[StoredOne] = loop.create_future()
-        log.sync_one_for(make_row(body=b"x"), harness.queue("a"), late)
+        log.submit(OneAppend(make_row(body=b"x"), harness.queue("a")), OnDisk(log.flusher, late))
         with pytest.raises(StoreUnwritable):
             await late
 
@@ -72,8 +74,8 @@ def test_a_receiver_that_fails_keeps_nothing_from_the_others(
         log = harness.log
         harness.files.fail_sync = disk_fails
         told: asyncio.Future[StoredOne] = asyncio.get_running_loop().create_future()
-        log.sync_one_for(make_row(body=b"x"), harness.queue("a"), Faulty())
-        log.sync_one_for(make_row(body=b"y"), harness.queue("a"), told)
+        log.submit(OneAppend(make_row(body=b"x"), harness.queue("a")), OnDisk(log.flusher, Faulty()))
+        log.submit(OneAppend(make_row(body=b"y"), harness.queue("a")), OnDisk(log.flusher, told))
         return await told
 
     if disk_fails:

@@ -7,7 +7,8 @@ from asyncio import gather
 import pytest
 
 from lakemq.model.errors import IdempotencyMismatch
-from lakemq.storage.log.appends import Key, Stored
+from lakemq.storage.log.appends import Key, RowsAppend
+from lakemq.storage.log.receiver import Stored
 from lakemq.storage.read.idempotency import LARGE_BYTES, IdempotencyTable, make_key, plan_result, read_result
 from lakemq.storage.read.reader import Reader
 from lakemq.storage.segment.rows import make_row
@@ -86,7 +87,7 @@ def test_requests_that_share_a_frame_keep_their_own_results(harness: LogHarness)
     async def store() -> list[Stored]:
         queue = harness.queue("a")
         return await gather(
-            *[harness.log.append([make_row(body=b"%d" % n)], [queue], 1, k) for n, k in enumerate(keys)]
+            *[harness.log.append(RowsAppend([make_row(body=b"%d" % n)], [queue], k)) for n, k in enumerate(keys)]
         )
 
     results = harness.run(store())

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from lakemq.gateway.placement.bulk import make_bulk
+from lakemq.gateway.placement.bulk import pack
 from lakemq.model.errors import StoreUnwritable
 from lakemq.model.message import Placed
-from lakemq.storage.log.apart import APART_BYTES, Spread
-from lakemq.storage.log.appends import Key, Stored
+from lakemq.storage.log.appends import BatchAppend, Key, RowsAppend, Spread
+from lakemq.storage.log.layout import APART_BYTES
+from lakemq.storage.log.receiver import Stored
 from lakemq.storage.segment.rows import make_row, rows_to_batch
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness, incompressible
@@ -26,9 +27,9 @@ async def store(harness: LogHarness, sizes: Sequence[int], rolls: bool = False) 
     for count in sizes:
         if count:
             batch = rows_to_batch([make_row(body=LARGE)] * count)[1]
-            asked.append(harness.log.append_batch(batch, [(queue, count)], count * len(LARGE)))
+            asked.append(harness.log.append(BatchAppend(batch, [(queue, count)], count * len(LARGE))))
         else:
-            asked.append(harness.log.append([make_row(body=b"small")], [queue], 5))
+            asked.append(harness.log.append(RowsAppend([make_row(body=b"small")], [queue])))
         await asyncio.sleep(0)
         if rolls:
             harness.log.begin_segment()
@@ -75,7 +76,7 @@ def test_a_log_that_is_let_go_while_a_large_frame_is_written_is_whole(make_log: 
 
     async def begin() -> None:
         batch = rows_to_batch([make_row(body=LARGE)] * 4)[1]
-        harness.log.append_batch(batch, [(harness.queue("a"), 4)], 4 * len(LARGE))
+        harness.log.append(BatchAppend(batch, [(harness.queue("a"), 4)], 4 * len(LARGE)))
         await asyncio.sleep(0)
 
     harness.run(begin())
@@ -93,12 +94,11 @@ def test_a_bulk_says_of_each_message_where_it_is_in_the_answer_and_in_the_note(m
     harness.append("a", 1, b"before")
     order = [2, 0, 1, 1, 2, 0, 1]
     rows = [make_row(body=b"%d" % number, tag=str(number)) for number in range(len(order))]
-    bulk = make_bulk(rows, [harness.queue("a", queue_id) for queue_id in order], harness.log.pack)
+    asked = RowsAppend(rows, [harness.queue("a", queue_id) for queue_id in order], Key("k", "p"))
+    bulk = pack(asked, harness.log.pack)
 
     async def append() -> Stored:
-        return await harness.log.append_batch(
-            bulk.batch, bulk.groups, bulk.body_bytes, Key("k", "p"), bulk.packed, bulk.spread
-        )
+        return await harness.log.append(bulk)
 
     stored = harness.run(append())
     assert bulk.spread is not None

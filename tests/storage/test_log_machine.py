@@ -24,7 +24,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lakemq.model.errors import MessageNotFound, StoreUnwritable
 from lakemq.storage.log import positions as positions_module
-from lakemq.storage.log.appends import Stored
+from lakemq.storage.log.appends import BatchAppend, OneAppend, RowsAppend
+from lakemq.storage.log.receiver import Stored
 from lakemq.storage.read import reader as reader_module
 from lakemq.storage.read import sealed_indexes as sealed_indexes_module
 from lakemq.storage.segment import scan as scan_module
@@ -173,10 +174,10 @@ class LogMachine(RuleBasedStateMachine):
         rows = [(queues[number % len(queues)], self._body(size)) for number, size in part.rows]
         if part.form == "one":
             queue, body = rows[0]
-            return self.harness.log.append_one(make_row(body=body, tag="t"), queue), [(queue, body)]
+            return self.harness.log.append(OneAppend(make_row(body=body, tag="t"), queue)), [(queue, body)]
         size = sum(len(body) for _, body in rows)
         if part.form == "rows":
-            future = self.harness.log.append([make_row(body=b) for _, b in rows], [q for q, _ in rows], size)
+            future = self.harness.log.append(RowsAppend([make_row(body=b) for _, b in rows], [q for q, _ in rows]))
             return future, rows
         groups: dict[Queue, list[bytes]] = {}
         for queue, body in rows:
@@ -185,7 +186,7 @@ class LogMachine(RuleBasedStateMachine):
         schema = pa.schema([pa.field("body", pa.binary(), nullable=False)])
         batch = pa.RecordBatch.from_arrays([pa.array(bodies, pa.binary())], schema=schema)
         counts = [(queue, len(group)) for queue, group in groups.items()]
-        future = self.harness.log.append_batch(batch, counts, size)
+        future = self.harness.log.append(BatchAppend(batch, counts, size))
         return future, [(queue, body) for queue, group in groups.items() for body in group]
 
     def _store(self, parts: Sequence[Part]) -> list[bool]:

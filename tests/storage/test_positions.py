@@ -15,6 +15,7 @@ import pytest
 
 from lakemq.model.errors import MessageNotFound, StoreUnwritable
 from lakemq.storage.log import positions
+from lakemq.storage.log.appends import OneAppend, RowsAppend
 from lakemq.storage.log.positions import BLOCK_MIN, RESERVED, UNKNOWN_BLOCK, WRITTEN, read_reserved
 from lakemq.storage.mend.repair import repair_log
 from lakemq.storage.mend.verify import verify_log
@@ -192,8 +193,10 @@ def test_without_positions_nothing_is_stored(
 
     async def store() -> Sequence[object]:
         queue = harness.queue("a")
-        some = harness.log.append([make_row(body=b"x")] * 20, [queue] * 20, 20)
-        return await asyncio.gather(some, harness.log.append_one(make_row(body=b"y"), queue), return_exceptions=True)
+        some = harness.log.append(RowsAppend([make_row(body=b"x")] * 20, [queue] * 20))
+        return await asyncio.gather(
+            some, harness.log.append(OneAppend(make_row(body=b"y"), queue)), return_exceptions=True
+        )
 
     for error in harness.run(store()):
         assert isinstance(error, StoreUnwritable)

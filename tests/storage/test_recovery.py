@@ -17,6 +17,7 @@ from crc32c import crc32c
 
 from lakemq.model.errors import LogDamaged, LogVersion
 from lakemq.storage.disk.files import Files
+from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.positions import RESERVED
 from lakemq.storage.log.recovery import recover
 from lakemq.storage.mend.repair import repair_log
@@ -262,8 +263,8 @@ def test_deletion_hides_what_came_in_its_own_frame_after_a_restart_too(harness: 
     body = json.dumps({"op": "delete", "topic": "a", "queues": 4, "permission": "rw"}).encode()
 
     async def store_both() -> None:
-        deleting = harness.log.append([make_row(body=body)], [harness.queue("RMQ_SYS_TOPICS")], len(body))
-        await asyncio.gather(deleting, harness.log.append([make_row(body=b"")], [harness.queue("a")], 0))
+        deleting = harness.log.append(RowsAppend([make_row(body=body)], [harness.queue("RMQ_SYS_TOPICS")]))
+        await asyncio.gather(deleting, harness.log.append(RowsAppend([make_row(body=b"")], [harness.queue("a")])))
 
     harness.run(store_both())
     harness.reopen()
@@ -278,8 +279,8 @@ def test_snapshot_right_after_a_topics_record_holds_the_change(make_log: MakeLog
     body = b'{"op": "put", "topic": "b", "queues": 3, "permission": "r"}'
 
     async def store_both() -> None:
-        change = harness.log.append([make_row(body=body)], [harness.queue("RMQ_SYS_TOPICS")], len(body))
-        await asyncio.gather(change, harness.log.append([make_row(body=b"x" * 5000)], [harness.queue("a")], 5000))
+        change = harness.log.append(RowsAppend([make_row(body=body)], [harness.queue("RMQ_SYS_TOPICS")]))
+        await asyncio.gather(change, harness.log.append(RowsAppend([make_row(body=b"x" * 5000)], [harness.queue("a")])))
 
     harness.run(store_both())
     harness.reopen()

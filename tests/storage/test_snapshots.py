@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemq.storage.log import rolling, segment_store
+from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.segment import large_json, segment_index
 from lakemq.storage.segment.large_json import PIECE_BYTES, to_base64, to_json
 from lakemq.storage.segment.rows import make_row
@@ -104,7 +105,7 @@ def test_others_go_on_while_a_segment_begins_and_nothing_is_written(
     async def begin() -> int:
         turns, before = 0, log.next_position
         log.begin_segment()
-        stored = log.append([make_row(body=b"x")], [harness.queue("t0")], 1)
+        stored = log.append(RowsAppend([make_row(body=b"x")], [harness.queue("t0")]))
         while len(log.segments) == 1:
             turns += 1
             assert log.next_position == before

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.gateway.cold.reader import ColdReader
-from lakemq.gateway.http.answers import to_dicts
 from lakemq.model.errors import Busy, LogDamaged
 from lakemq.storage.lake.cold_rows import ColdSlice, as_slice
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.reader import PositionPlan, Slice
 from lakemq.storage.read.row_reader import RowReader
+from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.message_ids import MessageIds
 
 # Its functions are made as it is imported: no type checker sees them.

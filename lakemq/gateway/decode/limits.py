@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from lakemq.settings import Gateway
+
 
 class Limits(NamedTuple):
     """The bounds that are settings: of one message's body and of a request, inflated."""
 
     message_bytes_max: int
     request_bytes_max: int
+
+    @classmethod
+    def of(cls, settings: Gateway) -> Limits:
+        """Those of a gateway."""
+        return cls(settings.message_bytes_max, settings.request_bytes_max)
 
 
 DRAFTS_MAX = 20_000

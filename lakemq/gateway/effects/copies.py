@@ -83,9 +83,3 @@ def to_batch(columns: dict[str, pa.Array], order: list[int] | None = None) -> pa
             mask |= 1 << bit
             kept.append(column if indices is None else column.take(indices))
     return pa.RecordBatch.from_arrays(kept, schema=cached_schema(mask))
-
-
-def body_bytes(columns: dict[str, pa.Array]) -> int:
-    """The bytes of all bodies."""
-    lengths = pc.call_function("binary_length", [columns["body"]])
-    return pc.call_function("sum", [lengths]).as_py() or 0

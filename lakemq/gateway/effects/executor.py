@@ -7,12 +7,11 @@ import logging
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
-import pyarrow as pa
-
 from lakemq.model.errors import LogDamaged
 from lakemq.model.message import Placed
-from lakemq.storage.log.appends import Stored
+from lakemq.storage.log.appends import BatchAppend, RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.log.receiver import Stored
 from lakemq.storage.read.row_reader import FrameRows, RowReader, RowsRead
 from lakemq.storage.segment.rows import Row, value_of
 from lakemq.storage.state.message_ids import MessageIds
@@ -104,7 +103,7 @@ class Executor:
         rows = [effects[number][1] for number in chosen] + [row for row, _ in with_rows]
         queues = [effects[number][2] for number in chosen] + [queue for _, queue in with_rows]
         if rows:
-            stored = await self._stored(self.log.append(rows, queues, sum([len(row[1]) for row in rows])), causes)
+            stored = await self._stored(self.log.append(RowsAppend(rows, queues)), causes)
             for number, where in zip(chosen, stored.placed, strict=False):
                 placed[number] = where
         return placed
@@ -120,11 +119,9 @@ class Executor:
         self._claimed.update(free)
         return free
 
-    async def execute_batch(
-        self, batch: pa.RecordBatch, groups: list[tuple[Queue, int]], body_bytes: int, causes: Sequence[int]
-    ) -> Stored:
-        """Write a batch that holds the effects of these claimed causes; like `CommitLog.append_batch`."""
-        return await self._stored(self.log.append_batch(batch, groups, body_bytes), causes)
+    async def execute_batch(self, append: BatchAppend, causes: Sequence[int]) -> Stored:
+        """Write a batch that holds the effects of these claimed causes. Raises `StoreUnwritable`, with none written."""
+        return await self._stored(self.log.append(append), causes)
 
     def release(self, causes: Iterable[int]) -> None:
         """Give claims back."""

@@ -25,6 +25,11 @@ class Locks:
         self.renewals = Renewals[Key](limits.lock_expiry_ms, self._expire)
 
     @property
+    def expiry_ms(self) -> int:
+        """How long a lock that isn't renewed is held."""
+        return self._limits.lock_expiry_ms
+
+    @property
     def _state(self) -> GroupState:
         return self._records.state
 

@@ -11,6 +11,7 @@ import orjson
 
 from lakemq.model.errors import FlowControl
 from lakemq.model.names import GROUP_TOPIC
+from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.segment.rows import make_row
 from lakemq.storage.state.group_state import GroupState
@@ -53,7 +54,7 @@ class Records:
         self._changing.update(groups)
         self._going.update(going)
         try:
-            await self._log.append(rows, [queue] * len(rows), sum([len(row[1]) for row in rows]))
+            await self._log.append(RowsAppend(rows, [queue] * len(rows)))
         finally:
             self._going.difference_update(going)
             for group, count in groups.items():
@@ -70,13 +71,13 @@ class Records:
         rows = [make_row(body=orjson.dumps(each)) for each in records]
         queues = [table.queue(TOPICS_TOPIC, 0)] * len(rows)
         rows.append(make_row(body=b"{}", tag="delete", group=group))
-        await self._log.append(rows, [*queues, queue], sum([len(row[1]) for row in rows]))
+        await self._log.append(RowsAppend(rows, [*queues, queue]))
 
     async def forget_place(self, group: str, topic: str) -> None:
         """Store that the group receives no more of the topic, unless something is out. Raises `StoreUnwritable`."""
         queue = (await self._ensure_topic(GROUP_TOPIC)).queues[0]
         body = orjson.dumps({"topic": topic})
-        await self._log.append([make_row(body=body, tag="idle", group=group)], [queue], len(body))
+        await self._log.append(RowsAppend([make_row(body=body, tag="idle", group=group)], [queue]))
 
     def _is_new(self, group: str) -> bool:
         return self.state.find(group) is None

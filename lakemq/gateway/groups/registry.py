@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from lakemq.gateway.cold import ColdReader
-from lakemq.gateway.gaps.gaps import Gaps
+from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.groups.differences import differences, subscriptions_of
 from lakemq.gateway.groups.lag import Lags, total
 from lakemq.gateway.groups.locks import Locks

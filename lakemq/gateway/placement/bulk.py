@@ -4,32 +4,19 @@ says where it goes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from lakemq.contract.forms import ARROW
-from lakemq.gateway.placement.placement import Batch
-from lakemq.storage.log.apart import Spread
+from lakemq.storage.log.appends import BatchAppend, RowsAppend, Spread
 from lakemq.storage.segment.frame import Packed
-from lakemq.storage.segment.rows import Row, body_bytes_of, rows_to_batch
+from lakemq.storage.segment.rows import rows_to_batch
 from lakemq.storage.state.topics import Queue
 
 LARGE_BYTES = 256 * 1024
 LARGE_ARROW_BYTES = 4 * 1024 * 1024
 VALUES_MAX = 500
 """So many JSON values the loop itself takes: that is a matter of milliseconds."""
-
-
-class Bulk(NamedTuple):
-    """A request's batch as it will be stored, its rows grouped by queue. `spread`: where each of its messages is in
-    it; None where they stand as they came, as with Arrow."""
-
-    batch: pa.RecordBatch
-    groups: list[tuple[Queue, int]]
-    body_bytes: int
-    packed: Packed
-    spread: Spread | None
 
 
 def is_large(headers: Mapping[str, str], body: bytes) -> bool:
@@ -41,14 +28,14 @@ def is_large(headers: Mapping[str, str], body: bytes) -> bool:
     return len(body) > LARGE_BYTES or (len(body) > 4 * VALUES_MAX and body.count(b",") + body.count(b"{") > VALUES_MAX)
 
 
-def pack_batch(placed: Batch, pack: Callable[[pa.RecordBatch, int], Packed]) -> Bulk:
-    """The bulk of rows that came as Arrow. Any thread may call it."""
-    body_bytes = body_bytes_of(placed.batch)
-    return Bulk(placed.batch, placed.groups, body_bytes, pack(placed.batch, body_bytes), None)
+def pack(append: RowsAppend | BatchAppend, payload: Callable[[pa.RecordBatch, int], Packed]) -> BatchAppend:
+    """The append as a batch whose payload is made. Any thread may call it."""
+    batch = append if isinstance(append, BatchAppend) else _by_queue(append)
+    return batch._replace(packed=payload(batch.batch, batch.body_bytes))
 
 
-def make_bulk(rows: list[Row], queues: list[Queue], pack: Callable[[pa.RecordBatch, int], Packed]) -> Bulk:
-    """The bulk of rows, `rows[i]` in `queues[i]`. Any thread may call it."""
+def _by_queue(append: RowsAppend) -> BatchAppend:
+    rows, queues, key = append
     numbers: dict[Queue, int] = {}
     members: list[list[int]] = []
     groups: list[int] = []
@@ -63,6 +50,5 @@ def make_bulk(rows: list[Row], queues: list[Queue], pack: Callable[[pa.RecordBat
     for row, index in enumerate(order):
         at[index] = row
     _, batch = rows_to_batch([rows[index] for index in order])
-    body_bytes = sum([len(row[1]) for row in rows])
     counts = [(queue, len(each)) for queue, each in zip(numbers, members, strict=True)]
-    return Bulk(batch, counts, body_bytes, pack(batch, body_bytes), Spread(groups, at))
+    return BatchAppend(batch, counts, append.body_bytes, key, spread=Spread(groups, at))

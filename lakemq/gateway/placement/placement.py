@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,6 +12,7 @@ from lakemq.model.errors import InvalidRequest, QueueNotFound
 from lakemq.model.hashing import queue_of_ordering_key
 from lakemq.model.message import Draft
 from lakemq.settings import Delay
+from lakemq.storage.log.appends import BatchAppend
 from lakemq.storage.segment.rows import Row, batch_mask, make_row
 from lakemq.storage.state.topics import Queue, Topic
 
@@ -54,14 +53,7 @@ def row_of(draft: Draft, **routing: object) -> Row:
     )
 
 
-class Batch(NamedTuple):
-    """The stored columns of an Arrow request, its rows grouped by queue, and the groups."""
-
-    batch: pa.RecordBatch
-    groups: list[tuple[Queue, int]]
-
-
-def place_batch(rows: ArrowRows, topic: Topic) -> Batch:
+def place_batch(rows: ArrowRows, topic: Topic) -> BatchAppend:
     """Where the rows of an Arrow request go that are delivered at once.
 
     Rows that name no queue and have no ordering key go to one queue together, each request to the
@@ -71,13 +63,13 @@ def place_batch(rows: ArrowRows, topic: Topic) -> Batch:
     stored = _stored(batch)
     queue_ids = _queue_ids(batch, topic)
     if queue_ids is None:
-        return Batch(stored, [(topic.next_queue(), batch.num_rows)])
+        return BatchAppend.of(stored, [(topic.next_queue(), batch.num_rows)])
     counts = queue_ids.value_counts().to_pylist()
     if len(counts) > 1:
         order = pc.call_function("array_sort_indices", [queue_ids])
         stored = stored.take(order)
     groups = sorted((entry["values"], entry["counts"]) for entry in counts)
-    return Batch(stored, [(topic.queues[queue_id], count) for queue_id, count in groups])
+    return BatchAppend.of(stored, [(topic.queues[queue_id], count) for queue_id, count in groups])
 
 
 def later_rows(rows: ArrowRows, now_ms: int, delays: Delay) -> pa.Array | None:
@@ -93,7 +85,7 @@ def later_rows(rows: ArrowRows, now_ms: int, delays: Delay) -> pa.Array | None:
     return pc.fill_null(pc.call_function("greater", [column, pa.scalar(now_ms, pa.int64())]), False)
 
 
-def place_aside(rows: ArrowRows, topic: Topic, aside: pa.Array, queue: Queue, group: str | None = None) -> Batch:
+def place_aside(rows: ArrowRows, topic: Topic, aside: pa.Array, queue: Queue, group: str | None = None) -> BatchAppend:
     """`place_batch`, but the rows in the mask `aside` go to `queue`, last, with their real topic and queue, and
     the group."""
     batch = rows.batch
@@ -114,7 +106,7 @@ def place_aside(rows: ArrowRows, topic: Topic, aside: pa.Array, queue: Queue, gr
     order = pc.call_function("array_sort_indices", [keys])
     counts = sorted((entry["values"], entry["counts"]) for entry in keys.value_counts().to_pylist())
     queues = [*topic.queues, queue]
-    return Batch(made.take(order), [(queues[key], count) for key, count in counts])
+    return BatchAppend.of(made.take(order), [(queues[key], count) for key, count in counts])
 
 
 def _where(mask: pa.Array, values: pa.Array | pa.Scalar) -> pa.Array:

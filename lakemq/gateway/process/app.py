@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -14,15 +14,19 @@ from starlette.routing import BaseRoute
 from lakemq import __version__
 from lakemq.contract import routes
 from lakemq.contract.route import Route
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.problems import Answer, answer_to, make_problem
 from lakemq.gateway.http.request import Handler
+from lakemq.gateway.process.broker import Broker
+from lakemq.gateway.process.metrics import BrokerCollector
+from lakemq.gateway.process.openapi import complete
 from lakemq.gateway.produce.produce import Producer
-from lakemq.gateway.produce.sink_parts import Stager
 from lakemq.gateway.produce.transact import Transactor
 from lakemq.gateway.pull.pull import Puller
 from lakemq.gateway.receive import serve
+from lakemq.gateway.receive.places import Places
+from lakemq.gateway.receive.receiver import Receiver
 from lakemq.gateway.requests.request_handler import RequestHandler
+from lakemq.gateway.requests.requests import Requests
 from lakemq.gateway.routes import (
     broker_routes,
     docs_routes,
@@ -37,7 +41,8 @@ from lakemq.gateway.routes import (
     transaction_routes,
 )
 from lakemq.gateway.routes.front import Front
-from lakemq.gateway.routes.openapi import complete
+from lakemq.gateway.routes.log_end import LogEnd
+from lakemq.gateway.sinks.stager import Stager
 from lakemq.model.errors import LakemqError
 
 _HTTP_CODES = {413: "message_too_large"}
@@ -59,26 +64,28 @@ def make_app(broker: Broker) -> App:
     app = FastAPI(
         title="lakemq", version=__version__, description=DESCRIPTION, redirect_slashes=False, openapi_url=None
     )
-    producer = Producer(broker)
+    producer = make_producer(broker)
     handlers = _handlers(broker, producer)
-    routers = (
-        message_routes.make_router(broker),
-        routing_routes.make_router(broker),
-        transaction_routes.make_router(broker),
-        redrive_routes.make_router(broker.redriver),
-        sink_routes.make_router(broker.sinks),
-        group_routes.make_router(broker),
-        topic_routes.make_router(broker),
-        log_routes.make_router(broker),
-        erasure_routes.make_router(broker),
-        broker_routes.make_router(broker),
-        docs_routes.make_router(lambda: complete(app.openapi(), handlers)),
-    )
+    routers = (*_routers(broker), docs_routes.make_router(lambda: complete(app.openapi(), handlers)))
     for router in routers:
         app.include_router(router)
     _check_all_served([each for router in routers for each in router.routes], handlers)
-    _add_error_handlers(app, broker)
-    return App(Front(app, handlers, broker), producer)
+    _add_error_handlers(app, broker.work.counters.problem)
+    problem = broker.work.counters.problem
+    return App(Front(app, handlers, broker.work.limits.message_bytes_max, problem), producer)
+
+
+def make_producer(broker: Broker) -> Producer:
+    """Who serves produce requests."""
+    transactions, delays = broker.router.transactions, broker.settings.delay
+    return Producer(broker.store, broker.topics, broker.idempotency, transactions, delays, broker.work)
+
+
+def make_receiver(broker: Broker) -> Receiver:
+    """Who hands messages out."""
+    store, limits = broker.store, broker.settings.receive
+    places = Places(limits, broker.groups, store.log, broker.clock)
+    return Receiver(store, broker.topics, broker.cold, broker.gaps, places, limits, broker.work)
 
 
 def _check_all_served(by_fastapi: list[BaseRoute], handlers: Mapping[Route, Handler]) -> None:
@@ -91,19 +98,39 @@ def _check_all_served(by_fastapi: list[BaseRoute], handlers: Mapping[Route, Hand
 
 def _handlers(broker: Broker, producer: Producer) -> dict[Route, Handler]:
     """What is too hot, or has too large bodies, for FastAPI."""
-    receives, requests = serve.Server(broker), RequestHandler(broker)
+    store, topics, work, settings = broker.store, broker.topics, broker.work, broker.settings
+    receives = serve.Server(store, make_receiver(broker), broker.router.acknowledger, settings, work)
+    requests = RequestHandler(Requests(store, topics, settings.requests.waiting_max, work), work)
     return {
         routes.PRODUCE: producer.serve,
         routes.BEGIN: producer.serve_halves,
-        routes.RESOLVE: Transactor(broker).serve,
-        routes.PULL: Puller(broker).serve,
+        routes.RESOLVE: Transactor(store.log, broker.router.transactions.resolve).serve,
+        routes.PULL: Puller(store, broker.cold, broker.gaps, work).serve,
         routes.RECEIVE: receives.serve_receive,
         routes.ACKS: receives.serve_acks,
         routes.INVISIBILITY: receives.serve_invisibility,
         routes.REQUEST: requests.serve_request,
         routes.REPLY: requests.serve_reply,
-        routes.STAGE_PART: Stager(broker).serve,
+        routes.STAGE_PART: Stager(broker.sinks, work).serve,
     }
+
+
+def _routers(broker: Broker) -> list[APIRouter]:
+    store, router, cold, work = broker.store, broker.router, broker.cold, broker.work
+    log, limits = store.log, work.limits
+    ends = LogEnd(broker.name, store, work.waiters, router.timer_ms)
+    return [
+        message_routes.make_router(store, cold, limits.pull_bytes_max),
+        routing_routes.make_router(router, log),
+        transaction_routes.make_router(router, log, limits.wait_ms_max),
+        redrive_routes.make_router(broker.redriver),
+        sink_routes.make_router(broker.sinks),
+        group_routes.make_router(broker.groups, log, work),
+        topic_routes.make_router(log, broker.topics, cold, work.listing),
+        log_routes.make_router(store, ends, work.answering),
+        erasure_routes.make_router(broker.eraser, log, router.transactions, broker.sinks, cold),
+        broker_routes.make_router(broker, log, router.jobs, work.waiters, BrokerCollector(broker)),
+    ]
 
 
 def to_response(answer: Answer) -> Response:
@@ -114,13 +141,13 @@ def to_response(answer: Answer) -> Response:
     return response
 
 
-def _add_error_handlers(app: FastAPI, broker: Broker) -> None:
+def _add_error_handlers(app: FastAPI, count: Callable[[str], None]) -> None:
     def problem(answer: Answer, code: str) -> Response:
-        broker.counters.problem(code)
+        count(code)
         return to_response(answer)
 
     async def failed(_: Request, error: Exception) -> Response:
-        return to_response(answer_to(error, broker.counters.problem))
+        return to_response(answer_to(error, count))
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

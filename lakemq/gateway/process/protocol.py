@@ -10,7 +10,6 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from lakemq.gateway.broker.counters import Counters
 from lakemq.gateway.http.asgi import App, Receive, Scope, Send, send_answer
 from lakemq.gateway.http.guard import Guard
 from lakemq.gateway.http.problems import Answer, make_problem, to_bytes
@@ -18,6 +17,7 @@ from lakemq.gateway.http.turns import Ahead, Turns, Unread
 from lakemq.gateway.http.watch import Phase, Unsent, Uploads
 from lakemq.gateway.process.quick import Quick, QuickRequest
 from lakemq.gateway.process.quick_cycle import QuickCycle, Repeated
+from lakemq.gateway.work.counters import Counters
 from lakemq.settings import Gateway
 
 _IDLE, _HEAD, _BODY, _SERVED = Phase  # a member of an enum is looked up slowly, and each request needs three

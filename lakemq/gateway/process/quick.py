@@ -13,14 +13,18 @@ from typing import NamedTuple, Protocol
 from lakemq.contract.grammar import GRAMMAR
 from lakemq.contract.route import Route
 from lakemq.contract.routes import BEGIN, PRODUCE, RESOLVE
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.problems import answer_to, to_bytes
 from lakemq.gateway.http.request import read_query
 from lakemq.gateway.produce.produce import Producer, plain_properties, receipt_of
 from lakemq.gateway.produce.transact import parse_resolution
+from lakemq.gateway.routing.transactions import Transactions
+from lakemq.gateway.work.counters import Counters
 from lakemq.model.errors import LakemqError
 from lakemq.model.names import HALF_TOPIC, check_group
-from lakemq.storage.log.appends import Stored, StoredOne
+from lakemq.storage.log.appends import OneAppend
+from lakemq.storage.log.flusher import OnDisk
+from lakemq.storage.log.receiver import Stored, StoredOne
+from lakemq.storage.read.store import Store
 from lakemq.storage.segment.rows import Row, body_row, change_row
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
@@ -77,8 +81,7 @@ class _Message(_Waiting):
 
     def set_result(self, result: StoredOne, /) -> None:
         quick = self._quick
-        quick.counters.messages_in += 1
-        quick.counters.bytes_in += self._size
+        quick.counters.took(1, self._size)
         body = receipt_of(quick.ids.prefix_bytes, result)
         self._connection.answer(_HEAD % (len(body), body))
 
@@ -93,8 +96,7 @@ class _Half(_Waiting):
     def set_result(self, result: StoredOne, /) -> None:
         quick = self._quick
         _, _, position, time_ms = result
-        quick.counters.messages_in += 1
-        quick.counters.bytes_in += len(self._row[1])
+        quick.counters.took(1, len(self._row[1]))
         quick.transactions.keep(position, change_row(self._row, born_time_ms=time_ms))
         half_id = quick.ids.prefix_bytes + b"%d" % position
         nonce = quick.secret_ids.nonce(position).encode()
@@ -115,17 +117,17 @@ class _Commit(_Waiting):
 
 
 class Quick:
-    """Serves such requests of one broker."""
+    """Serves such requests."""
 
-    def __init__(self, broker: Broker, producer: Producer) -> None:
-        self._log = broker.log
+    def __init__(self, store: Store, producer: Producer, transactions: Transactions, counters: Counters) -> None:
+        self._log = store.log
         self._open_topics = producer.open_topics
         self._bytes_max = producer.small_bytes
-        self._sync = broker.settings.storage.flush == "sync"
-        self.ids = broker.ids
-        self.secret_ids = broker.secret_ids
-        self.counters = broker.counters
-        self.transactions = broker.router.transactions
+        self._sync = store.log.settings.flush == "sync"
+        self.ids = store.ids
+        self.secret_ids = store.secret_ids
+        self.counters = counters
+        self.transactions = transactions
 
     def look(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> QuickRequest | None:
         """What a POST asks for; None when it has to go the long way."""
@@ -157,15 +159,16 @@ class Quick:
         if topic is None or not topic.open or properties is None:
             return False
         if group is None:
-            append = log.sync_one_for if sync else log.append_one_for
-            append(body_row(body, properties), topic.next_queue(), _Message(self, connection, size))
+            told = _Message(self, connection, size)
+            append = OneAppend(body_row(body, properties), topic.next_queue())
+            log.submit(append, OnDisk(log.flusher, told) if sync else told)
             return True
         halves = log.topics.find(HALF_TOPIC)
         if halves is None or not self.transactions.has_room():
             return False
         queue_id = topic.next_queue().queue_id
         row = change_row(body_row(body, properties), real_topic=name, real_queue_id=queue_id, group=group)
-        log.append_one_for(row, halves.queues[0], _Half(self, connection, row))
+        log.submit(OneAppend(row, halves.queues[0]), _Half(self, connection, row))
         return True
 
     def _resolve(self, connection: Answering, transaction_id: bytes, body: bytes) -> bool:

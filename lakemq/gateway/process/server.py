@@ -15,10 +15,10 @@ from typing import cast
 import uvicorn
 import uvloop
 
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.guard import Guard
 from lakemq.gateway.http.watch import Watch
 from lakemq.gateway.process.app import make_app
+from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.protocol import Connection, ConnectionRules, make_connection_class
 from lakemq.gateway.process.quick import Quick
 from lakemq.model.errors import LakemqError, LogDamaged
@@ -67,7 +67,7 @@ class Server(uvicorn.Server):
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._broker.begin_stop()
+        self._broker.work.waiters.stop()
         await super().shutdown(sockets)
 
 
@@ -93,10 +93,11 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _config(settings: Settings, broker: Broker, port: int) -> uvicorn.Config:
     app = make_app(broker)
-    quick, guard = Quick(broker, app.producer), Guard(settings.gateway, port)
+    quick = Quick(broker.store, app.producer, broker.router.transactions, broker.work.counters)
+    guard = Guard(settings.gateway, port)
     return uvicorn.Config(
         app.front,
-        http=make_connection_class(ConnectionRules(settings.gateway, broker.counters), quick, guard),
+        http=make_connection_class(ConnectionRules(settings.gateway, broker.work.counters), quick, guard),
         proxy_headers=False,
         ws="none",
         lifespan="off",

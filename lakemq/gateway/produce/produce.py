@@ -10,23 +10,25 @@ import orjson
 
 from lakemq.contract.forms import OCTETS, is_form
 from lakemq.contract.media_type import media_type
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.decode import ArrowRows, Limits, decode, inflate
 from lakemq.gateway.decode.raw_form import CURLS_OWN
 from lakemq.gateway.http.asgi import Scope, client_of, read_body, send_answer
 from lakemq.gateway.http.problems import Answer, json_answer
 from lakemq.gateway.http.request import HttpRequest
-from lakemq.gateway.placement.bulk import is_large, make_bulk, pack_batch
-from lakemq.gateway.placement.placement import Batch
-from lakemq.gateway.produce.deferred import DeferredPlacement
+from lakemq.gateway.placement.bulk import is_large, pack
+from lakemq.gateway.produce.deferred import DeferredPlacement, Halves
 from lakemq.gateway.work.run import Run, at_once
+from lakemq.gateway.work.work import Work
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.message import Draft
 from lakemq.model.names import check_group
-from lakemq.storage.log.apart import Spread
-from lakemq.storage.log.appends import Key, Stored, StoredOne
-from lakemq.storage.read.idempotency import make_key, plan_result, read_result
-from lakemq.storage.segment.rows import Row, body_bytes_of, body_row, change_row, value_of
+from lakemq.settings import Delay
+from lakemq.storage.log.appends import BatchAppend, Key, OneAppend, RowsAppend, Spread
+from lakemq.storage.log.receiver import Stored, StoredOne
+from lakemq.storage.log.topic_changes import TopicChanges
+from lakemq.storage.read.idempotency import IdempotencyTable, make_key, plan_result, read_result
+from lakemq.storage.read.store import Store
+from lakemq.storage.segment.rows import Row, body_row, change_row, value_of
 from lakemq.storage.segment.segment_index import Note
 from lakemq.storage.state.topics import Topic
 
@@ -81,18 +83,31 @@ class _Decoded(NamedTuple):
 
 
 class Producer:
-    """Serves produce requests of one broker."""
+    """Serves produce requests."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._log = broker.log
-        self._ids = broker.ids
-        self._default_ack = "sync" if broker.settings.storage.flush == "sync" else "async"
-        self.small_bytes = min(SMALL_BYTES, broker.limits.message_bytes_max)
+    def __init__(
+        self,
+        store: Store,
+        topics: TopicChanges,
+        idempotency: IdempotencyTable,
+        halves: Halves,
+        delays: Delay,
+        work: Work,
+    ) -> None:
+        self._store = store
+        self._log = store.log
+        self._ids = store.ids
+        self._topics = topics
+        self._idempotency = idempotency
+        self._halves = halves
+        self._work = work
+        self._limits = Limits.of(work.limits)
+        self._default_ack = "sync" if store.log.settings.flush == "sync" else "async"
+        self.small_bytes = min(SMALL_BYTES, self._limits.message_bytes_max)
         # A topic that isn't open any more is looked up again.
         self.open_topics: dict[str, Topic] = {}
         self._storing: dict[str, asyncio.Future[None]] = {}
-        self._deferred = DeferredPlacement(broker)
+        self._deferred = DeferredPlacement(store.log, topics, halves, delays)
 
     async def serve(self, request: HttpRequest) -> None:
         """Answer one request with messages; raises `LakemqError` or `Disconnected`."""
@@ -109,29 +124,27 @@ class Producer:
         if ack == "async":
             ack = self._default_ack
         plain = plain_properties(request.scope["headers"]) if group is None and ack != "none" else None
-        body = await read_body(request.receive, self._broker.limits.request_bytes_max)
+        body = await read_body(request.receive, self._limits.request_bytes_max)
         if plain is not None and len(body) <= self.small_bytes:
             await send_answer(request.send, await self._store_raw(name, body, plain, ack))
             return
-        with self._broker.decoding.holding(len(body), client_of(request.scope)):
+        with self._work.decoding.holding(len(body), client_of(request.scope)):
             answer = await self._store_decoded(request.scope, name, body, ack, group)
         await send_answer(request.send, answer)
 
     async def _store_raw(self, name: str, body: bytes, properties: dict[str, str], ack: str) -> Answer:
         """Store one small plain message, as it is."""
-        log, counters = self._log, self._broker.counters
         topic = self.open_topics.get(name)
         if topic is None or not topic.open:
             topic = await self._open(name)
-        stored = await log.append_one(body_row(body, properties), topic.next_queue())
+        stored = await self._log.append(OneAppend(body_row(body, properties), topic.next_queue()))
         await self._keep_promise(ack)
-        counters.messages_in += 1
-        counters.bytes_in += len(body)
+        self._work.counters.took(1, len(body))
         return json_answer(receipt_of(self._ids.prefix_bytes, stored))
 
     async def _open(self, name: str) -> Topic:
-        """The topic to produce to, which is remembered. Raises what `Broker.writable_topic` does."""
-        topic = self.open_topics[name] = await self._broker.writable_topic(name)
+        """The topic to produce to, which is remembered. Raises what `TopicChanges.writable` does."""
+        topic = self.open_topics[name] = await self._topics.writable(name)
         if len(self.open_topics) > len(self._log.topics) + DELETED_MAX:
             for gone in [each for each, held in self.open_topics.items() if not held.open]:
                 del self.open_topics[gone]
@@ -151,8 +164,8 @@ class Producer:
             answer = await self._store_in(scope_of_key, name, headers, body, ack, group, at_once)
         else:
             client = client_of(scope)
-            async with self._broker.decoding.room(client):
-                run = self._broker.decoding.run_for(client)
+            async with self._work.decoding.room(client):
+                run = self._work.decoding.run_for(client)
                 answer = await self._store_in(scope_of_key, name, headers, body, ack, group, run)
         await self._keep_promise(ack)
         return answer
@@ -161,7 +174,7 @@ class Producer:
         self, scope_of_key: str, name: str, headers: dict[str, str], body: bytes, ack: str, group: str | None, run: Run
     ) -> Answer:
         """Decode and store a request; what takes the longer the larger it is, `run` carries out."""
-        rows, key = await run(_decode_whole, headers, body, scope_of_key, self._broker.limits)
+        rows, key = await run(_decode_whole, headers, body, scope_of_key, self._limits)
         del body
         topic = await self._open(name)
         if key is not None:
@@ -179,7 +192,7 @@ class Producer:
         while (other := self._storing.get(key.key)) is not None:
             await asyncio.wait([other])
         spread: Spread | None = None
-        note = self._broker.idempotency.known(key, self._log.retention.steady_ms)
+        note = self._idempotency.known(key, self._log.retention.steady_ms)
         done = asyncio.get_running_loop().create_future()
         self._storing[key.key] = done
         try:
@@ -194,7 +207,7 @@ class Producer:
 
     async def _first_result(self, note: Note) -> Stored | None:
         """What the request was answered that the note is of: its frame may have to be read, or the lake."""
-        reader = self._broker.reader
+        reader = self._store.reader
         plan = plan_result(note, reader)
         if plan is None or reader.cached(plan):
             return None if plan is None else read_result(note, plan, reader)
@@ -204,27 +217,15 @@ class Producer:
         self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key | None, group: str | None, run: Run
     ) -> tuple[asyncio.Future[Stored], Spread | None]:
         """Where the messages go is known when the future is done: by the spread, when there is one."""
-        counters = self._broker.counters
-        placed = await self._deferred.place(topic, rows, group, run)
+        append = await self._deferred.place(topic, rows, group, run)
         if run is not at_once:
-            pack = self._log.pack
-            bulk = await (run(pack_batch, placed, pack) if isinstance(placed, Batch) else run(make_bulk, *placed, pack))
-            counters.messages_in += bulk.batch.num_rows
-            counters.bytes_in += bulk.body_bytes
-            return self._log.append_batch(bulk.batch, bulk.groups, bulk.body_bytes, key, *bulk[3:]), bulk.spread
-        if isinstance(placed, Batch):
-            batch, groups = placed
-            body_bytes = body_bytes_of(batch)
-            counters.messages_in += batch.num_rows
-            counters.bytes_in += body_bytes
-            return self._log.append_batch(batch, groups, body_bytes, key), None
-        body_bytes = sum([len(row[1]) for row in placed.rows])
-        counters.messages_in += len(placed.rows)
-        counters.bytes_in += body_bytes
-        storing = self._log.append(placed.rows, placed.queues, body_bytes, key)
-        if group is not None:
-            storing.add_done_callback(lambda done: self._keep_halves(done, placed.rows))
-        return storing, None
+            append = await run(pack, append, self._log.pack)
+        spread = append.spread if isinstance(append, BatchAppend) else None
+        self._work.counters.took(append.messages, append.body_bytes)
+        storing = self._log.append(append._replace(key=key))
+        if group is not None and isinstance(append, RowsAppend):
+            storing.add_done_callback(lambda done: self._keep_halves(done, append.rows))
+        return storing, spread
 
     def _keep_halves(self, done: asyncio.Future[Stored], rows: list[Row]) -> None:
         if not done.cancelled() and done.exception() is None:
@@ -232,7 +233,7 @@ class Producer:
             for (_, _, position), row in zip(placed, rows, strict=True):
                 if value_of(row, "born_time_ms") is None:
                     row = change_row(row, born_time_ms=store_time_ms)
-                self._broker.router.transactions.keep(position, row)
+                self._halves.keep(position, row)
 
     def _answer(
         self, stored: Stored, spread: Spread | None, rows: list[Draft] | ArrowRows, group: str | None
@@ -262,7 +263,7 @@ class Producer:
         positions = [placed.position for placed in stored.placed]
         if isinstance(rows, ArrowRows):  # all in one run
             positions = range(positions[0], positions[0] + rows.batch.num_rows)
-        message_id, secret_id = self._ids.of, self._broker.secret_ids.of
+        message_id, secret_id = self._ids.of, self._store.secret_ids.of
         return [{"transaction_id": secret_id(each), "message_id": message_id(each)} for each in positions]
 
 

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import orjson
 
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.asgi import read_body, send_answer
 from lakemq.gateway.http.problems import json_answer
 from lakemq.gateway.http.request import HttpRequest
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
+from lakemq.storage.log.commit_log import CommitLog
 
 BODY_BYTES_MAX = 64 * 1024
 _FIELDS = {"producer_group", "resolution"}
 
 
 class Transactor:
-    """Resolves transactions of one broker."""
+    """Resolves transactions: `resolve` one by id, group and resolution."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._transactions = broker.router.transactions
+    def __init__(self, log: CommitLog, resolve: Callable[[str, str, str], Awaitable[None]]) -> None:
+        self._log = log
+        self._resolve = resolve
 
     async def serve(self, request: HttpRequest) -> None:
         """Answer one request; raises `LakemqError` or `Disconnected`."""
         (transaction_id,) = request.values
         group, resolution = parse_resolution(await read_body(request.receive, BODY_BYTES_MAX))
-        await self._transactions.resolve(transaction_id, group, resolution)
-        await self._broker.keep_promise(sync=request.query.get("ack") == "sync")
+        await self._resolve(transaction_id, group, resolution)
+        await self._log.keep_promise(sync=request.query.get("ack") == "sync")
         content = {"transaction_id": transaction_id, "resolution": resolution}
         await send_answer(request.send, json_answer(orjson.dumps(content)))
 

@@ -10,7 +10,8 @@ import orjson
 
 from lakemq.contract.limits import OFFSET_MAX
 from lakemq.contract.routes import PULL_MAX
-from lakemq.gateway.broker.broker import Broker, finish
+from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.filter.scan import (
     LIGHT_BYTES,
     LIGHT_ROWS,
@@ -21,9 +22,7 @@ from lakemq.gateway.filter.scan import (
     rows_and_bytes,
 )
 from lakemq.gateway.filter.selector import Selector
-from lakemq.gateway.gaps.gaps import Gap
-from lakemq.gateway.gaps.holes import Range, joined, offsets_without, to_header
-from lakemq.gateway.http.answers import ARROW, JSON, NDJSON, choose_media, to_arrow, to_json_list, to_ndjson
+from lakemq.gateway.http.accept import ARROW, JSON, NDJSON, choose_media
 from lakemq.gateway.http.asgi import (
     Disconnected,
     Receive,
@@ -36,10 +35,15 @@ from lakemq.gateway.http.problems import Answer
 from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.work.gate import Client
 from lakemq.gateway.work.slices import first_of
+from lakemq.gateway.work.waiters import finish
+from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Forbidden, InvalidRequest, PositionGone
 from lakemq.model.names import check_readable
 from lakemq.storage.lake.cold_rows import ColdSlice
 from lakemq.storage.read.reader import Slice
+from lakemq.storage.read.store import Store
+from lakemq.storage.slices.holes import Gap, Range, joined, offsets_without, to_header
+from lakemq.storage.slices.messages import to_arrow, to_json_list, to_ndjson
 from lakemq.storage.state.topics import Queue
 
 GROUP_CHARACTERS_MAX = 255
@@ -72,13 +76,15 @@ class Pulled(NamedTuple):
 
 
 class Puller:
-    """Serves pulls of one broker."""
+    """Serves pulls of what is stored. What groups pass over goes to `gaps`."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._reader = broker.reader
-        self._cold = broker.cold
-        self._log = broker.log
+    def __init__(self, store: Store, cold: ColdReader, gaps: Gaps, work: Work) -> None:
+        self._log = store.log
+        self._reader = store.reader
+        self._ids = store.ids
+        self._cold = cold
+        self._gaps = gaps
+        self._work = work
 
     async def serve(self, request: HttpRequest) -> None:
         """Answer one request; raises `LakemqError`, or `Disconnected` when nobody waits any more."""
@@ -90,13 +96,13 @@ class Puller:
         answer, count = pulled.answer or self._answer(
             queue, self._cold.known_min_offset(queue), pulled, pull, pulled.slices
         )
-        counters = self._broker.counters
+        counters = self._work.counters
         counters.messages_out += count
         counters.bytes_out += len(answer.body)
         await send_answer(request.send, answer)
 
     async def _parse(self, query: dict[str, str], media: bytes, client: Client) -> Pull:
-        limits = self._broker.settings.gateway
+        limits = self._work.limits
         return Pull(
             parse_int(query, "offset", None, 0, OFFSET_MAX),
             parse_int(query, "max", PULL_MAX, 1, limits.messages_per_pull_max),
@@ -152,7 +158,7 @@ class Puller:
                     continue
                 scanned = SCANNED_MAX
             left = deadline - loop.time()
-            if left <= 0 or self._broker.stopping or scanned >= SCANNED_MAX:
+            if left <= 0 or self._work.waiters.stopping or scanned >= SCANNED_MAX:
                 return Pulled("no_matched_message" if scanned else "no_new_message", offset, [], gone=holes)
             await self._wait(queue, arrival, left, receive)
             if queue in self._log.topics.deleted:
@@ -161,12 +167,12 @@ class Puller:
     def _tell(self, queue: Queue, pull: Pull, begin: int) -> None:
         """The queue begins after what the pull, maybe a group's, asks for."""
         if pull.group and len(pull.group) <= GROUP_CHARACTERS_MAX and pull.offset < begin:
-            self._broker.gaps.note(pull.group, Gap(*queue.key, pull.offset, begin), 0)
+            self._gaps.note(pull.group, Gap(*queue.key, pull.offset, begin), 0)
 
     def _tell_gone(self, queue: Queue, pull: Pull, found: Pulled) -> None:
         """What was looked at has holes, which the pull, maybe a group's, passes over."""
         if found.gone and pull.group and len(pull.group) <= GROUP_CHARACTERS_MAX:
-            self._broker.gaps.note_all(pull.group, queue, found.gone, 0)
+            self._gaps.note_all(pull.group, queue, found.gone, 0)
 
     async def _wait(self, queue: Queue, arrival: asyncio.Future[None], seconds: float, receive: Receive) -> None:
         """Return when something may have arrived or the time is over; raises `Disconnected`."""
@@ -174,7 +180,7 @@ class Puller:
         client.add_done_callback(lambda _: finish(arrival))
         queue.waiters.add(arrival)
         try:
-            await self._broker.wait(arrival, seconds)
+            await self._work.waiters.wait(arrival, seconds)
             if client.done():
                 raise Disconnected
         finally:
@@ -184,7 +190,7 @@ class Puller:
     async def _scan(self, queue: Queue, offset: int, pull: Pull, holes: list[Range]) -> Pulled:
         """The next matching messages, maybe none of those looked at, and the offset to go on with. `holes`: those
         that the pull has passed before. Raises `PositionGone`, `LogDamaged`, `LakeUnreadable`."""
-        bytes_max = self._broker.settings.gateway.pull_bytes_max
+        bytes_max = self._work.limits.pull_bytes_max
         wanted = pull.messages_max
         step = wanted if pull.selector.everything else max(wanted, SCAN_STEP)
         if offset < queue.min_offset:
@@ -206,7 +212,7 @@ class Puller:
             pulled = Pulled("found", reached, [], gone=offsets_without(found, offset, reached))
             return self._answered(queue, begin, pulled, slices, pull, holes)
 
-        return await self._broker.answering.run_for(pull.client)(carry_out)
+        return await self._work.answering.run_for(pull.client)(carry_out)
 
     async def _scan_cold(self, queue: Queue, offset: int, pull: Pull, step: int, holes: list[Range]) -> Pulled:
         """`_scan` of what has left the log. What is read is answered in the same thread at once: else what
@@ -221,7 +227,7 @@ class Puller:
             pulled = Pulled("found", reached, [], gone=offsets_without(parts, offset, reached))
             return self._answered(queue, begin, pulled, found, pull, holes)
 
-        bytes_max = self._broker.settings.gateway.pull_bytes_max
+        bytes_max = self._work.limits.pull_bytes_max
         found = await self._cold.pull(queue, offset, step, bytes_max, finish, pull.client)
         if found is None:
             raise PositionGone(f"the log begins with offset {queue.min_offset} of the queue, and there is no lake")
@@ -255,7 +261,7 @@ class Puller:
         self, queue: Queue, begin: int, pulled: Pulled, pull: Pull, slices: Sequence[Slice | ColdSlice]
     ) -> tuple[Answer, int]:
         """The answer, and how many messages it has. For any thread."""
-        ids, count = self._broker.ids, sum([part.count for part in slices])
+        ids, count = self._ids, sum([part.count for part in slices])
         media, holes, status, next_offset = pull.media, pulled.gone, pulled.status, pulled.next_offset
         if media == JSON:
             content: dict[str, Any] = {

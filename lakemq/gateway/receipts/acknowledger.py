@@ -10,6 +10,7 @@ from lakemq.gateway.receipts.run_out import RunOut
 from lakemq.model.errors import InvalidRequest, ReceiptExpired
 from lakemq.model.ids import broker_of_id
 from lakemq.model.names import ACK_TOPIC, RECEIVE_TOPIC
+from lakemq.storage.log.appends import BatchAppend
 from lakemq.storage.state.receipts import Out, Receipts
 from lakemq.storage.state.secret_ids import SecretIds
 
@@ -47,7 +48,7 @@ class Acknowledger:
         if claimed:
             out = self._receipts.out
             batch = acks_batch(group, {receipt: out[receipt] for receipt in claimed})
-            await self._executor.execute_batch(batch, [(queue, len(claimed))], 0, claimed)
+            await self._executor.execute_batch(BatchAppend(batch, [(queue, len(claimed))], 0), claimed)
         return statuses
 
     def status(self, group: str, receipt: int) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from lakemq.gateway.filter.selector import Selector
-from lakemq.gateway.gaps.gaps import Gap
 from lakemq.gateway.work.gate import Client
 from lakemq.model.names import retry_topic
 from lakemq.storage.read.reader import Slice
+from lakemq.storage.slices.holes import Gap
 from lakemq.storage.state.topics import Queue
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 
-from lakemq.gateway.gaps.gaps import Gap
+from lakemq.storage.slices.holes import Gap
 from lakemq.storage.state.subscription import Order
 
 LEFT_BEHIND_MAX = 65_536

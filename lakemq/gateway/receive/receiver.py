@@ -8,16 +8,22 @@ from functools import partial
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest
 from lakemq.gateway.receipts.records import receipts_batch
 from lakemq.gateway.receive.places import Places
 from lakemq.gateway.receive.selection import Budget, Selection
 from lakemq.gateway.receive.wakeups import Wakeups
+from lakemq.gateway.work.work import Work
 from lakemq.model.errors import FlowControl, Forbidden, PositionGone
 from lakemq.model.names import RECEIVE_TOPIC
-from lakemq.storage.log.appends import Stored
+from lakemq.settings import Receive
+from lakemq.storage.log.appends import BatchAppend
+from lakemq.storage.log.receiver import Stored
+from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.storage.read.reader import Slice
+from lakemq.storage.read.store import Store
 from lakemq.storage.state.receipts import BODY_BYTES
 from lakemq.storage.state.subscription import Order
 from lakemq.storage.state.topics import TOPICS_TOPIC, Queue, Topic
@@ -36,15 +42,27 @@ class Given(NamedTuple):
 
 
 class Receiver:
-    """The receives of one broker. Those of one group and topic choose one after the other; which
+    """The receives of one log. Those of one group and topic choose one after the other; which
     messages are out is what the log says, so whoever asks next sees what was given."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._log = broker.log
-        self._limits = broker.settings.receive
-        self._selection = Selection(broker.reader, broker.cold, broker.gaps, broker.answering)
-        self._places = Places(broker.settings.receive, broker.groups, broker.log, broker.clock)
+    def __init__(
+        self,
+        store: Store,
+        topics: TopicChanges,
+        cold: ColdReader,
+        gaps: Gaps,
+        places: Places,
+        limits: Receive,
+        work: Work,
+    ) -> None:
+        self._log = store.log
+        self._ids = store.ids
+        self._topics = topics
+        self._cold = cold
+        self._limits = limits
+        self._work = work
+        self._selection = Selection(store.reader, cold, gaps, work.answering)
+        self._places = places
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._wakeups: dict[tuple[str, str, str, bool], Wakeups] = {}
         self._storing = 0
@@ -72,7 +90,7 @@ class Receiver:
         wakeups = self._wakeups_of(wanted)
         has_to_hand_on = False
         try:
-            while given is None and loop.time() < deadline and not self._broker.stopping and not gone.done():
+            while given is None and loop.time() < deadline and not self._work.waiters.stopping and not gone.done():
                 waiter = wakeups.join()
                 try:
                     # What came since the last look is seen now, what comes from now on ends the wait.
@@ -116,7 +134,7 @@ class Receiver:
 
         gone.add_done_callback(wake)
         try:
-            await self._broker.wait(arrival, max(seconds, 0))
+            await self._work.waiters.wait(arrival, max(seconds, 0))
         finally:
             gone.remove_done_callback(wake)
 
@@ -141,7 +159,7 @@ class Receiver:
         if not self._may_have_some(wanted):
             return None, True
         for topic in (RECEIVE_TOPIC, wanted.retry_topic):
-            await self._broker.system_topic(topic)
+            await self._topics.system(topic)
         key = wanted.group, wanted.topic
         lock = self._locks.get(key)
         if lock is None:
@@ -187,10 +205,10 @@ class Receiver:
     async def _begin(self, wanted: ReceiveRequest, queue: Queue) -> int:
         """The queue's first offset that may be new to the group, in the log or the lake."""
         place = self._place(wanted, queue)
-        return await self._broker.cold.min_offset(queue) if place is None else place
+        return await self._cold.min_offset(queue) if place is None else place
 
     async def _choose(self, wanted: ReceiveRequest) -> tuple[list[Chosen], bool]:
-        budget = Budget(self._room(wanted), self._broker.settings.gateway.pull_bytes_max)
+        budget = Budget(self._room(wanted), self._work.limits.pull_bytes_max)
         subscription = self._log.routing.receipts.find(wanted.group, wanted.topic)
         if subscription is None:
             await self._places.make_room()
@@ -228,10 +246,10 @@ class Receiver:
 
     async def _store(self, wanted: ReceiveRequest, chosen: list[Chosen], lock: asyncio.Lock) -> Given:
         until_ms = self._log.now_ms() + wanted.invisible_ms
-        batch = receipts_batch(wanted, chosen, until_ms, self._broker.ids)
+        batch = receipts_batch(wanted, chosen, until_ms, self._ids)
         count = batch.num_rows
         queue = self._log.topics.queue(RECEIVE_TOPIC, 0)
-        storing = self._log.append_batch(batch, [(queue, count)], count * BODY_BYTES)
+        storing = self._log.append(BatchAppend(batch, [(queue, count)], count * BODY_BYTES))
         self._storing += count
 
         def stored(done: asyncio.Future[Stored]) -> None:

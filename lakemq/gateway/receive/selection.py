@@ -9,14 +9,14 @@ from typing import NamedTuple
 from pyroaring import BitMap64
 
 from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.filter.scan import SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
-from lakemq.gateway.gaps.gaps import Gap, Gaps
-from lakemq.gateway.gaps.holes import offsets_without
 from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest, values
 from lakemq.gateway.receive.backlog import Backlog, Backlogs, Key
 from lakemq.gateway.work.slices import first_of, stretches
 from lakemq.gateway.work.workshop import Workshop
 from lakemq.storage.read.reader import Reader, Slice
+from lakemq.storage.slices.holes import Gap, offsets_without
 from lakemq.storage.state.subscription import NO_QUEUE, Cursor, Order, Subscription
 from lakemq.storage.state.topics import Queue
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import orjson
 
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.filter.scan import LIGHT_BYTES, LIGHT_ROWS, rows_and_bytes
 from lakemq.gateway.filter.selector import Selector
-from lakemq.gateway.http.answers import to_dicts
 from lakemq.gateway.http.asgi import (
     Disconnected,
     Receive,
@@ -22,27 +20,36 @@ from lakemq.gateway.http.asgi import (
 from lakemq.gateway.http.asgi import until_gone as until_client_is_gone
 from lakemq.gateway.http.problems import json_answer
 from lakemq.gateway.http.request import HttpRequest
+from lakemq.gateway.receipts.acknowledger import Acknowledger
 from lakemq.gateway.receipts.receive_request import ReceiveRequest
 from lakemq.gateway.receive.bodies import AcksBody, Body, InvisibilityBody, ReceiveBody, parse
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.work.gate import Client
 from lakemq.gateway.work.run import Run, at_once
+from lakemq.gateway.work.work import Work
 from lakemq.model.errors import InvalidRequest, InvalidTopic
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, check_group, check_readable, is_system, retry_topic
+from lakemq.settings import Settings
 from lakemq.storage.read.reader import Slice
+from lakemq.storage.read.store import Store
+from lakemq.storage.slices.messages import to_dicts
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 _NOTHING = orjson.dumps({"messages": []})
 
 
 class Server:
-    """Answers the requests of simple consumption of one broker."""
+    """Answers the requests of simple consumption."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._limits = broker.settings.receive
-        self.receiver = Receiver(broker)
-        self._acknowledger = broker.router.acknowledger
+    def __init__(
+        self, store: Store, receiver: Receiver, acknowledger: Acknowledger, settings: Settings, work: Work
+    ) -> None:
+        self._store = store
+        self._receiver = receiver
+        self._acknowledger = acknowledger
+        self._limits = settings.receive
+        self._retries_max = settings.retry.max_reconsume_times
+        self._work = work
 
     async def serve_receive(self, request: HttpRequest) -> None:
         """Answer one receive; raises `LakemqError` or `Disconnected`."""
@@ -74,10 +81,10 @@ class Server:
                 # Before anything is handed out: who is told `busy` then has lost nothing.
                 rows, size = rows_and_bytes(parts)
                 light = rows <= LIGHT_ROWS and size <= LIGHT_BYTES
-                runs.append(at_once if light else kept.enter_context(self._broker.answering.kept_for(client)))
+                runs.append(at_once if light else kept.enter_context(self._work.answering.kept_for(client)))
 
             try:
-                given = await self.receiver.receive(wanted, body.wait_ms, watch, admit)
+                given = await self._receiver.receive(wanted, body.wait_ms, watch, admit)
                 if given is None and any(waiting.done() for waiting in clients):
                     raise Disconnected
             finally:
@@ -85,14 +92,14 @@ class Server:
                     waiting.cancel()
             if given is None:
                 return _NOTHING
-            await self._broker.keep_promise()
-            self._broker.counters.messages_out += sum([some.count_rows for some in given.chosen])
+            await self._store.log.keep_promise()
+            self._work.counters.messages_out += sum([some.count_rows for some in given.chosen])
             return await runs[-1](self._answer, given, wanted.retry_topic)
 
     async def _wanted(self, group: str, body: ReceiveBody, client: Client) -> ReceiveRequest:
         limits = self._limits
         _check("max", body.max, limits.messages_per_call_max)
-        _check("wait_ms", body.wait_ms, self._broker.settings.gateway.wait_ms_max)
+        _check("wait_ms", body.wait_ms, self._work.limits.wait_ms_max)
         _check("invisible_ms", body.invisible_ms, limits.invisible_ms_max)
         most = body.max_reconsume_times
         return ReceiveRequest(
@@ -100,7 +107,7 @@ class Server:
             _check_topic(group, body.topic),
             body.max,
             body.invisible_ms,
-            self._broker.settings.retry.max_reconsume_times if most is None else most,
+            self._retries_max if most is None else most,
             body.ordered,
             await Selector.soon(body.tags, body.sql or None),
             repr((body.tags, body.sql)),
@@ -113,10 +120,10 @@ class Server:
         return orjson.dumps({"messages": self._to_messages(given, retries)} | ({"gaps": gaps} if gaps else {}))
 
     def _to_messages(self, given: Given, retries: str) -> list[dict[str, Any]]:
-        ids = self._broker.ids
+        ids = self._store.ids
         messages = [message for some in given.chosen for part in some.parts for message in to_dicts(part, ids)]
         first = given.first_receipt
-        receipts = self._broker.secret_ids.texts(range(first, first + len(messages)))
+        receipts = self._store.secret_ids.texts(range(first, first + len(messages)))
         for receipt, message in zip(receipts, messages, strict=True):
             message["receipt"] = receipt
             message["invisible_until_ms"] = given.until_ms
@@ -127,14 +134,14 @@ class Server:
     async def _acknowledge(self, group: str, body: AcksBody) -> dict[str, Any]:
         _check("receipts' count", len(body.receipts), self._limits.receipts_per_call_max)
         statuses = await self._acknowledger.acknowledge(group, body.receipts)
-        await self._broker.keep_promise()
+        await self._store.log.keep_promise()
         pairs = zip(body.receipts, statuses, strict=True)
         return {"receipts": [{"receipt": receipt, "status": status} for receipt, status in pairs]}
 
     async def _change(self, group: str, body: InvisibilityBody) -> dict[str, Any]:
         _check("invisible_ms", body.invisible_ms, self._limits.invisible_ms_max)
         receipt, until_ms = await self._acknowledger.change(group, body.receipt, body.invisible_ms)
-        await self._broker.keep_promise()
+        await self._store.log.keep_promise()
         return {"receipt": receipt, "invisible_until_ms": until_ms}
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakemq.gateway.http.answers import to_batch
 from lakemq.model.columns import COMPUTED, STORED
 from lakemq.storage.read.reader import Slice
+from lakemq.storage.slices.messages import to_batch
 from lakemq.storage.state.message_ids import MessageIds
 
 _LOG = {field.name: field for field in [*COMPUTED, *STORED]}

@@ -12,13 +12,14 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakemq.gateway.cold import ColdReader
-from lakemq.gateway.effects.copies import body_bytes, gather, to_batch
+from lakemq.gateway.effects.copies import gather, to_batch
 from lakemq.gateway.effects.executor import Executor
 from lakemq.gateway.redrive.dead_letters import find_copies
 from lakemq.gateway.redrive.progress import Progress
 from lakemq.gateway.redrive.records import FAILED, done_row
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.model.names import REDRIVE_TOPIC, retry_topic
+from lakemq.storage.log.appends import BatchAppend
 from lakemq.storage.read.row_reader import FrameRows
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,6 @@ class _Copies(NamedTuple):
     """A frame of copies of the dead letters at `positions`."""
 
     batch: pa.RecordBatch
-    body_bytes: int
     positions: list[int]
 
 
@@ -104,8 +104,8 @@ class Run:
         self._settle(failed, [FAILED] * len(failed))
         if copies is None:
             return 0
-        groups = [(queue, len(copies.positions))]
-        stored = await executor.execute_batch(copies.batch, groups, copies.body_bytes, copies.positions)
+        append = BatchAppend.of(copies.batch, [(queue, len(copies.positions))])
+        stored = await executor.execute_batch(append, copies.positions)
         first = stored.placed[0].position
         self._settle(copies.positions, range(first, first + len(copies.positions)))
         return len(copies.positions)
@@ -131,4 +131,4 @@ def _copy(parts: list[FrameRows]) -> _Copies:
     dead = gather(parts)
     none = {name: pa.nulls(dead.count_rows, dead.columns[name].type) for name in ("group", "reconsume_times")}
     columns = dead.columns | none | {"cause": dead.positions}
-    return _Copies(to_batch(columns), body_bytes(columns), dead.positions.to_pylist())
+    return _Copies(to_batch(columns), dead.positions.to_pylist())

@@ -8,34 +8,35 @@ import asyncio
 import orjson
 
 from lakemq.contract.routes import REQUEST_TIMEOUT_MS
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.decode import Limits, decode_one, inflate
 from lakemq.gateway.http.asgi import client_of, parse_int, read_body, send_answer, until_gone
 from lakemq.gateway.http.problems import json_answer
 from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.placement.bulk import is_large
 from lakemq.gateway.requests.requests import Requests
+from lakemq.gateway.work.work import Work
 from lakemq.model.message import Draft
 from lakemq.model.names import check_writable
 
 
 class RequestHandler:
-    """Serves requests and replies of one broker."""
+    """Serves requests and replies."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self.requests = Requests(broker)
+    def __init__(self, requests: Requests, work: Work) -> None:
+        self._requests = requests
+        self._work = work
+        self._limits = Limits.of(work.limits)
 
     async def serve_request(self, request: HttpRequest) -> None:
         """Answer a request when its reply has come; raises `LakemqError` or `Disconnected`."""
         topic = check_writable(request.values[0])
-        most_ms = self._broker.settings.gateway.wait_ms_max
+        most_ms = self._work.limits.wait_ms_max
         timeout_ms = parse_int(request.query, "timeout_ms", REQUEST_TIMEOUT_MS, 1, most_ms)
         # Who waits doesn't hold the message any more: there may be many.
-        correlation_id = await self.requests.ask(topic, await self._decode(request), timeout_ms)
+        correlation_id = await self._requests.ask(topic, await self._decode(request), timeout_ms)
         gone = asyncio.ensure_future(until_gone(request.receive))
         try:
-            reply = await self.requests.wait(correlation_id, timeout_ms, gone)
+            reply = await self._requests.wait(correlation_id, timeout_ms, gone)
         finally:
             gone.cancel()
         await send_answer(request.send, json_answer(orjson.dumps(reply)))
@@ -43,18 +44,18 @@ class RequestHandler:
     async def serve_reply(self, request: HttpRequest) -> None:
         """Answer a reply; raises `LakemqError` or `Disconnected`."""
         (correlation_id,) = request.values
-        stored = await self.requests.reply(correlation_id, await self._decode(request))
+        stored = await self._requests.reply(correlation_id, await self._decode(request))
         await send_answer(request.send, json_answer(orjson.dumps(stored)))
 
     async def _decode(self, request: HttpRequest) -> Draft:
-        broker = self._broker
-        body = await read_body(request.receive, broker.limits.request_bytes_max)
+        limits, decoding = self._limits, self._work.decoding
+        body = await read_body(request.receive, limits.request_bytes_max)
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in request.scope["headers"]}
         client = client_of(request.scope)
-        with broker.decoding.holding(len(body), client):
+        with decoding.holding(len(body), client):
             if not is_large(headers, body):
-                return _decode_whole(headers, body, broker.limits)
-            return await broker.decoding.run_for(client)(_decode_whole, headers, body, broker.limits)
+                return _decode_whole(headers, body, limits)
+            return await decoding.run_for(client)(_decode_whole, headers, body, limits)
 
 
 def _decode_whole(headers: dict[str, str], body: bytes, limits: Limits) -> Draft:

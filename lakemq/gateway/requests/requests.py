@@ -11,12 +11,16 @@ import asyncio
 import uuid
 from typing import Any
 
-from lakemq.gateway.broker.broker import Broker, finish
-from lakemq.gateway.http.answers import to_dicts
 from lakemq.gateway.placement.placement import place_draft, row_of
+from lakemq.gateway.work.waiters import finish
+from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Busy, InvalidRequest, RequestNotFound, RequestTimeout
 from lakemq.model.message import Draft
 from lakemq.model.names import REPLY_TOPIC
+from lakemq.storage.log.appends import OneAppend
+from lakemq.storage.log.topic_changes import TopicChanges
+from lakemq.storage.read.store import Store
+from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.topics import Queue
 
 CORRELATION_ID = "correlation_id"
@@ -35,11 +39,14 @@ class _Pending:
 
 
 class Requests:
-    """The requests of one broker that wait for their replies."""
+    """The requests that wait for their replies, at most so many."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._waiting_max = broker.settings.requests.waiting_max
+    def __init__(self, store: Store, topics: TopicChanges, waiting_max: int, work: Work) -> None:
+        self._store = store
+        self._topics = topics
+        self._waiting_max = waiting_max
+        self._waiters = work.waiters
+        self._counters = work.counters
         self._pending: dict[str, _Pending] = {}
 
     def __len__(self) -> int:
@@ -56,10 +63,10 @@ class Requests:
         # Before it is stored: the reply may be as quick as the answer.
         self._pending[correlation_id] = _Pending()
         try:
-            topic = await self._broker.writable_topic(topic_name)
+            topic = await self._topics.writable(topic_name)
             properties = {CORRELATION_ID: correlation_id, TTL_MS: str(timeout_ms)}
-            await self._store(draft, place_draft(draft, topic), properties)
-            await self._broker.keep_promise()
+            await self._append(draft, place_draft(draft, topic), properties)
+            await self._store.log.keep_promise()
         except BaseException:
             del self._pending[correlation_id]
             raise
@@ -71,13 +78,13 @@ class Requests:
         pending = self._pending[correlation_id]
         gone.add_done_callback(lambda _: finish(pending.woken))
         try:
-            await self._broker.wait(pending.woken, timeout_ms / 1000, bounded=False)
+            await self._waiters.wait(pending.woken, timeout_ms / 1000, bounded=False)
             if pending.storing is not None:  # it came in time
                 await asyncio.wait([pending.storing])
         finally:
             del self._pending[correlation_id]
         if pending.reply is None:
-            if self._broker.stopping:
+            if self._waiters.stopping:
                 raise Busy("the gateway stops")
             raise RequestTimeout(f"no reply came within {timeout_ms} ms")
         return pending.reply
@@ -90,8 +97,8 @@ class Requests:
             raise RequestNotFound(f"nobody waits for a reply to {correlation_id[:100]!r}")
         storing = pending.storing = asyncio.get_running_loop().create_future()
         try:
-            queue = (await self._broker.system_topic(REPLY_TOPIC)).queues[0]
-            position = await self._store(draft, queue, {CORRELATION_ID: correlation_id})
+            queue = (await self._topics.system(REPLY_TOPIC)).queues[0]
+            position = await self._append(draft, queue, {CORRELATION_ID: correlation_id})
             message = pending.reply = await self._read(position)
         except BaseException:
             pending.storing = None  # another may come
@@ -99,21 +106,20 @@ class Requests:
         finally:
             storing.set_result(None)
         finish(pending.woken)
-        await self._broker.keep_promise()
+        await self._store.log.keep_promise()
         return message
 
-    async def _store(self, draft: Draft, queue: Queue, properties: dict[str, str]) -> int:
+    async def _append(self, draft: Draft, queue: Queue, properties: dict[str, str]) -> int:
         """Store the message with these properties beside its own; returns its position."""
         if draft.delay_level or draft.delay_ms or draft.deliver_at_ms is not None:
             raise InvalidRequest("a request and its reply can't be delayed")
         marked = draft._replace(properties={**(draft.properties or {}), **properties})
-        _, _, position, _ = await self._broker.log.append_one(row_of(marked), queue)
-        self._broker.counters.messages_in += 1
-        self._broker.counters.bytes_in += len(draft.body)
+        _, _, position, _ = await self._store.log.append(OneAppend(row_of(marked), queue))
+        self._counters.took(1, len(draft.body))
         return position
 
     async def _read(self, position: int) -> dict[str, Any]:
-        reader = self._broker.reader
+        reader = self._store.reader
         plan = reader.plan_message(position)
         part = reader.read_message(plan) if reader.cached(plan) else await asyncio.to_thread(reader.read_message, plan)
-        return to_dicts(part, self._broker.ids)[0]
+        return to_dicts(part, self._store.ids)[0]

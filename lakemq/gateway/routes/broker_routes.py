@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq import __version__
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.by_fastapi import serves
-from lakemq.gateway.routes.metrics import BrokerCollector
-from lakemq.gateway.routing.jobs import Heartbeat
+from lakemq.gateway.routing.jobs import Heartbeat, Jobs
+from lakemq.gateway.work.waiters import Waiters
 from lakemq.model.errors import InvalidRequest, StoreUnwritable
+from lakemq.storage.log.commit_log import CommitLog
 
 
 class Compacted(BaseModel):
@@ -43,11 +44,27 @@ class Beats(BaseModel):
     jobs: list[Beat] = Field(max_length=32)
 
 
-def make_router(broker: Broker) -> APIRouter:
+class Operated(Protocol):
+    """The broker, as who operates it sees it."""
+
+    def describe(self) -> dict[str, Any]:
+        """What it is and how far."""
+        ...
+
+    def degraded(self) -> list[str]:
+        """What is wrong while it takes and gives messages all the same, a line each."""
+        ...
+
+    def tell_compacted(self, position: int) -> None:
+        """The lake holds everything below."""
+        ...
+
+
+def make_router(broker: Operated, log: CommitLog, jobs: Jobs, waiters: Waiters, metrics: Collector) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
     registry = CollectorRegistry()
-    registry.register(BrokerCollector(broker))
+    registry.register(metrics)
 
     @serves(router, routes.HEALTH)
     async def healthz() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
@@ -55,14 +72,14 @@ def make_router(broker: Broker) -> APIRouter:
 
     @serves(router, routes.READY)
     async def readyz() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        if broker.log.unwritable is not None:
-            raise StoreUnwritable(broker.log.unwritable)
-        if broker.stopping:
+        if log.unwritable is not None:
+            raise StoreUnwritable(log.unwritable)
+        if waiters.stopping:
             raise StoreUnwritable("the gateway is stopping")
         return {"status": "ready", "degraded": broker.degraded()}
 
     @serves(router, routes.METRICS)
-    async def metrics() -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def get_metrics() -> Response:  # pyright: ignore[reportUnusedFunction]
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     @serves(router, routes.BROKER)
@@ -71,17 +88,17 @@ def make_router(broker: Broker) -> APIRouter:
 
     @serves(router, routes.HEAR_JOBS)
     async def hear(body: Beats) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        broker.router.jobs.hear(
+        jobs.hear(
             Heartbeat(each.name, each.position, each.clock_ms, None if each.topics is None else frozenset(each.topics))
             for each in body.jobs
         )
-        return {"broker": broker.name}
+        return {"broker": broker.describe()["name"]}
 
     @serves(router, routes.COMPACTED)
     async def compacted(body: Compacted) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
-        if body.compacted_position > broker.log.next_position:
-            raise InvalidRequest(f"the log ends with position {broker.log.next_position}")
-        broker.letting_go.tell(body.compacted_position)
+        if body.compacted_position > log.next_position:
+            raise InvalidRequest(f"the log ends with position {log.next_position}")
+        broker.tell_compacted(body.compacted_position)
         return {"compacted_position": body.compacted_position}
 
     return router

@@ -10,9 +10,13 @@ from pyroaring import BitMap64
 
 from lakemq.contract import routes
 from lakemq.contract.limits import OFFSET_MAX
-from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.http.by_fastapi import serves
+from lakemq.gateway.routing.transactions import Transactions
+from lakemq.gateway.sinks.committer import Sinks
 from lakemq.model.errors import InvalidRequest
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.mend.erasure import Eraser
 
 AT_ONCE_MAX = 200_000
 Position = Annotated[int, Field(ge=0, le=OFFSET_MAX)]
@@ -28,28 +32,30 @@ class ErasureBody(BaseModel):
     )
 
 
-def make_router(broker: Broker) -> APIRouter:
+def make_router(
+    eraser: Eraser, log: CommitLog, transactions: Transactions, sinks: Sinks, cold: ColdReader
+) -> APIRouter:
     """The route of one broker."""
     router = APIRouter()
 
     @serves(router, routes.ERASE)
     async def erase(body: ErasureBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         last = max([*body.positions, *(end - 1 for _, end in body.ranges)], default=0)
-        if last > 0 and last >= broker.log.next_position:
-            raise InvalidRequest(f"the log ends with position {broker.log.next_position}: {last} is not there")
+        if last > 0 and last >= log.next_position:
+            raise InvalidRequest(f"the log ends with position {log.next_position}: {last} is not there")
         wanted = BitMap64(body.positions)
         for begin, end in body.ranges:
             # What has left the log is not looked at, but counted: a range costs little for each 65,536.
             wanted.add_range(begin, max(begin, end))
         try:
             # A transaction whose half is erased is over: its message is in no topic, and never will be.
-            halves = [*(broker.log.routing.halves & wanted)]
+            halves = [*(log.routing.halves & wanted)]
             if halves:
-                await broker.router.transactions.drop(halves)
-            done = await broker.eraser.erase(wanted)
-            await broker.sinks.drop_copies()  # a replay may have read what is erased, and not committed it
+                await transactions.drop(halves)
+            done = await eraser.erase(wanted)
+            await sinks.drop_copies()  # a replay may have read what is erased, and not committed it
         finally:
-            broker.cold.forget()  # who erases from the log has done so in the lake, or will
+            cold.forget()  # who erases from the log has done so in the lake, or will
         return done._asdict()
 
     return router

@@ -4,11 +4,10 @@ them. Hot routes have handlers of ASGI; all others are FastAPI's."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from lakemq.contract.grammar import GRAMMAR
 from lakemq.contract.route import Reads, Route
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.asgi import (
     App,
     Disconnected,
@@ -28,12 +27,16 @@ PATH_SHOWN_MAX = 200
 
 
 class Front:
-    """All routes of one broker: `handlers` answers some, `app` the others."""
+    """All routes: `handlers` answers some, `app` the others, whose bodies have at most so many bytes. `count` is told
+    of each error by its code."""
 
-    def __init__(self, app: App, handlers: Mapping[Route, Handler], broker: Broker) -> None:
+    def __init__(
+        self, app: App, handlers: Mapping[Route, Handler], bytes_max: int, count: Callable[[str], None]
+    ) -> None:
         self._app = app
         self._handlers = handlers
-        self.broker = broker
+        self._bytes_max = bytes_max
+        self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -59,14 +62,14 @@ class Front:
         except Disconnected:
             raise
         except Exception as error:  # noqa: BLE001  whatever it is, the client is answered
-            await send_answer(send, self._closing(answer_to(error, self.broker.counters.problem), scope))
+            await send_answer(send, self._closing(answer_to(error, self._count), scope))
             return
         # What FastAPI answers has small bodies, and it would read one of any size.
-        await self._app(scope, bounded(receive, self.broker.limits.message_bytes_max), send)
+        await self._app(scope, bounded(receive, self._bytes_max), send)
 
     def _closing(self, answer: Answer, scope: Scope) -> Answer:
         """The refusal; the last one of its connection when its body, which nobody wants, may be large."""
-        most = self.broker.limits.message_bytes_max
+        most = self._bytes_max
         for name, value in scope["headers"]:
             if name == b"transfer-encoding" or (name == b"content-length" and value.isdigit() and int(value) > most):
                 return answer._replace(headers=[*answer.headers, (b"connection", b"close")])
@@ -76,7 +79,7 @@ class Front:
         shown = f"{method} {path[:PATH_SHOWN_MAX]}"
         methods = GRAMMAR.methods(path)
         code = "method_not_allowed" if methods else "not_found"
-        self.broker.counters.problem(code)
+        self._count(code)
         if not methods:
             return make_problem(code, f"Not Found: {shown}")
         return make_problem(code, f"Method Not Allowed: {shown}", [(b"allow", ", ".join(methods).encode())])

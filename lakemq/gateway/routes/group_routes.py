@@ -11,14 +11,18 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.filter.selector import Selector
-from lakemq.gateway.groups.offsets import QueueOffset
+from lakemq.gateway.groups import Groups
+from lakemq.gateway.groups.locks import Locks
+from lakemq.gateway.groups.offsets import Offsets, QueueOffset
 from lakemq.gateway.http.asgi import client_of, until_gone
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
+from lakemq.gateway.work.gate import Gate
+from lakemq.gateway.work.work import Work
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
+from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.state.group_state import Member, Subscription
 
 QUEUES_MAX = 10_000
@@ -128,49 +132,48 @@ async def to_member(body: HeartbeatBody) -> Member:
     return Member(body.model, body.consume_from, body.consume_timestamp_ms, tuple(sorted(subscriptions)))
 
 
-def make_router(broker: Broker) -> APIRouter:
-    """The routes of one broker."""
+def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
+    """The routes of a log's groups."""
     router = APIRouter()
-    _add_members(router, broker)
-    _add_offsets(router, broker)
-    _add_locks(router, broker)
-    groups = broker.groups
+    _add_members(router, groups, log, work.limits.wait_ms_max)
+    _add_offsets(router, groups.offsets, log, work.listing)
+    _add_locks(router, groups.locks, log)
 
     @serves(router, routes.GROUPS)
     async def list_groups(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        async with broker.listing.place(client_of(request.scope)):
+        async with work.listing.place(client_of(request.scope)):
             return await respond({"groups": iter(await groups.list())})
 
     @serves(router, routes.GROUP)
     async def get_group(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]
-        async with broker.listing.place(client_of(request.scope)):
+        async with work.listing.place(client_of(request.scope)):
             return await respond(await groups.describe(check_group(group)))
 
     @serves(router, routes.DELETE_GROUP)
     async def delete_group(group: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         await groups.delete(check_group(group))
-        await broker.keep_promise()
+        await log.keep_promise()
         return {"group": group, "deleted": True}
 
     return router
 
 
-def _add_members(router: APIRouter, broker: Broker) -> None:
-    members = broker.groups.members
+def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max: int) -> None:
+    members = groups.members
 
     def answer(group: str) -> Response:
-        return Response(members.answer(broker.groups.find(group)), media_type="application/json")
+        return Response(members.answer(groups.find(group)), media_type="application/json")
 
     @serves(router, routes.HEARTBEAT)
     async def heartbeat(group: str, client_id: PathClientId, body: HeartbeatBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         await members.heartbeat(check_group(group), client_id, await to_member(body))
-        await broker.keep_promise()
+        await log.keep_promise()
         return answer(group)
 
     @serves(router, routes.LEAVE)
     async def leave(group: str, client_id: PathClientId) -> Response:  # pyright: ignore[reportUnusedFunction]
         await members.leave(check_group(group), client_id)
-        await broker.keep_promise()
+        await log.keep_promise()
         return answer(group)
 
     @serves(router, routes.MEMBERS)
@@ -180,9 +183,9 @@ def _add_members(router: APIRouter, broker: Broker) -> None:
         generation: Annotated[int | None, Query(ge=0, le=OFFSET_MAX)] = None,
         wait_ms: Annotated[int, Query(ge=0)] = 0,
     ) -> Response:
-        if wait_ms > broker.settings.gateway.wait_ms_max:
-            raise InvalidRequest(f"wait_ms is at most {broker.settings.gateway.wait_ms_max}")
-        broker.groups.find(check_group(group))
+        if wait_ms > wait_ms_max:
+            raise InvalidRequest(f"wait_ms is at most {wait_ms_max}")
+        groups.find(check_group(group))
         if generation is not None and wait_ms:
             gone = asyncio.ensure_future(until_gone(request.receive))
             try:
@@ -192,23 +195,21 @@ def _add_members(router: APIRouter, broker: Broker) -> None:
         return answer(group)
 
 
-def _add_offsets(router: APIRouter, broker: Broker) -> None:
-    offsets = broker.groups.offsets
-
+def _add_offsets(router: APIRouter, offsets: Offsets, log: CommitLog, listing: Gate) -> None:
     async def describe(found: Iterable[QueueOffset]) -> Response:
         return await respond({"offsets": (each._asdict() for each in found)})
 
     @serves(router, routes.OFFSETS)
     async def get_offsets(request: Request, group: str, topic: str | None = None) -> Response:  # pyright: ignore[reportUnusedFunction]
         wanted = topic if topic is None else check_readable(topic)
-        async with broker.listing.place(client_of(request.scope)):
+        async with listing.place(client_of(request.scope)):
             return await describe(offsets.of(check_group(group), wanted))
 
     @serves(router, routes.COMMIT_OFFSETS)
     async def commit(group: str, body: OffsetsBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         wanted = [QueueOffset(each.topic, each.queue_id, each.offset) for each in body.offsets]
         found = await offsets.commit(check_group(group), wanted, body.if_absent, body.resets)
-        await broker.keep_promise()
+        await log.keep_promise()
         return await describe(found)
 
     @serves(router, routes.RESET_OFFSETS)
@@ -216,26 +217,23 @@ def _add_offsets(router: APIRouter, broker: Broker) -> None:
         if body.to == "timestamp" and body.timestamp_ms is None:
             raise InvalidRequest("to timestamp needs timestamp_ms")
         found = await offsets.reset(check_group(group), body.topic, body.to, body.timestamp_ms or 0)
-        await broker.keep_promise()
+        await log.keep_promise()
         return await describe(found)
 
 
-def _add_locks(router: APIRouter, broker: Broker) -> None:
-    locks = broker.groups.locks
-    lock_ms = broker.settings.groups.lock_expiry_ms
-
+def _add_locks(router: APIRouter, locks: Locks, log: CommitLog) -> None:
     async def describe(name: str, queues: list[tuple[str, int]]) -> Response:
         described = ({"topic": topic, "queue_id": queue_id} for topic, queue_id in queues)
-        return await respond({name: described, "lock_ms": lock_ms})
+        return await respond({name: described, "lock_ms": locks.expiry_ms})
 
     @serves(router, routes.LOCK)
     async def lock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
-        found = await locks.acquire(check_group(group), body.client_id, body.keys(), broker.log.topics)
-        await broker.keep_promise()
+        found = await locks.acquire(check_group(group), body.client_id, body.keys(), log.topics)
+        await log.keep_promise()
         return await describe("locked", found)
 
     @serves(router, routes.UNLOCK)
     async def unlock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         found = await locks.release(check_group(group), body.client_id, body.keys())
-        await broker.keep_promise()
+        await log.keep_promise()
         return await describe("unlocked", found)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.work.waiters import Waiters
 from lakemq.model.errors import StoreUnwritable
+from lakemq.storage.read.store import Store
 from lakemq.storage.state.topics import TOPICS_TOPIC, Queue
 
 
 class LogEnd:
-    """The end of subscriptions of one broker's log. A subscription is a set of topics; None: all."""
+    """The end of subscriptions of one broker's log. A subscription is a set of topics; None: all. `timer_ms`: when the
+    timer of that name is due first."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._log = broker.log
+    def __init__(self, name: str, store: Store, waiters: Waiters, timer_ms: Callable[[str], int | None]) -> None:
+        self._name = name
+        self._log = store.log
+        self._reader = store.reader
+        self._waiters = waiters
+        self.timer_ms = timer_ms
 
     async def durable_position(self) -> int:
         """How far the log is on disk, after a flush of what was written. A reader may keep what it
@@ -31,7 +37,7 @@ class LogEnd:
 
     async def reached(self, start: int, wanted: set[str] | None, messages_max: int | None) -> int:
         """How far the subscription goes from `start` on, with at most so many messages."""
-        reader = self._broker.reader
+        reader = self._reader
         durable = max(start, await self.durable_position())
         reached = durable if wanted is None else min(durable, reader.end_of(wanted, start))
         if messages_max is None or reached - start <= messages_max:
@@ -40,26 +46,22 @@ class LogEnd:
             return start + messages_max
         return reader.limit(wanted, start, reached, messages_max)
 
-    def timer_ms(self, timer: str | None) -> int | None:
-        """When the timer of that name is due first."""
-        return None if timer is None else self._broker.router.timer_ms(timer)
-
     async def wait(self, wanted: set[str] | None, timer_ms: int | None, seconds: float) -> bool:
         """Until something may have arrived, the timer is due or the time is over; whether it is
         worth looking again."""
         if timer_ms is not None:
             seconds = min(seconds, (timer_ms - self._log.now_ms()) / 1000)
-        if seconds <= 0 or self._broker.stopping:
+        if seconds <= 0 or self._waiters.stopping:
             return False
         # A topic of the subscription may come to be: that is a record in the topics' topic.
         queues = [*self.queues_of(wanted), self._log.topics.queue(TOPICS_TOPIC, 0)]
-        await self._broker.wait_for_any(queues, seconds)
+        await self._waiters.wait_for_any(queues, seconds)
         return True
 
     def describe(self, reached: int, timer_ms: int | None) -> dict[str, Any]:
         """The answer to who asked."""
         return {
-            "broker": self._broker.name,
+            "broker": self._name,
             "log_id": self._log.identity.log_id,
             "begin_position": self._log.min_position,
             "end_position": reached,

@@ -11,14 +11,17 @@ from fastapi import APIRouter, Query, Request, Response
 
 from lakemq.contract import routes
 from lakemq.contract.limits import OFFSET_MAX
-from lakemq.gateway.broker.broker import Broker
-from lakemq.gateway.gaps.holes import Range, positions_without, to_header
-from lakemq.gateway.http.answers import ARROW, to_arrow
+from lakemq.gateway.http.accept import ARROW
 from lakemq.gateway.http.asgi import client_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
+from lakemq.gateway.work.workshop import Workshop
 from lakemq.model.columns import MESSAGE, SIZE, STORED
 from lakemq.model.errors import InvalidRequest, PositionGone
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.store import Store
+from lakemq.storage.slices.holes import Range, positions_without, to_header
+from lakemq.storage.slices.messages import to_arrow
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
@@ -29,7 +32,7 @@ PATTERN_CHARACTERS_MAX = 1000
 WAIT_MS_MAX = 60_000
 
 
-def _subscription(broker: Broker, topics: str | None, pattern: str | None) -> set[str] | None:
+def _subscription(log: CommitLog, topics: str | None, pattern: str | None) -> set[str] | None:
     """The topics that a reader wants; None for all. Raises `InvalidRequest`."""
     if topics is not None and pattern is not None:
         raise InvalidRequest("at most one of topics and pattern")
@@ -39,7 +42,7 @@ def _subscription(broker: Broker, topics: str | None, pattern: str | None) -> se
         return None
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise InvalidRequest(f"pattern has more than {PATTERN_CHARACTERS_MAX} characters")
-    return _matching([topic.name for topic in broker.log.topics], pattern)
+    return _matching([topic.name for topic in log.topics], pattern)
 
 
 def _matching(names: list[str], pattern: str) -> set[str]:
@@ -65,10 +68,10 @@ def _schema(columns: str | None) -> pa.Schema:
     return pa.schema([known[name] for name in dict.fromkeys(names)])
 
 
-def make_router(broker: Broker) -> APIRouter:
-    """The routes of one broker."""
+def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:
+    """The routes of what is stored."""
     router = APIRouter()
-    log, reader, ends = broker.log, broker.reader, LogEnd(broker)
+    log, reader, ids, _ = store
 
     @serves(router, routes.LOG_END)
     async def end(  # pyright: ignore[reportUnusedFunction]
@@ -81,10 +84,10 @@ def make_router(broker: Broker) -> APIRouter:
     ) -> dict[str, Any]:
         deadline = asyncio.get_running_loop().time() + wait_ms / 1000
         while True:
-            wanted = _subscription(broker, topics, pattern)
+            wanted = _subscription(log, topics, pattern)
             start = log.min_position if begin is None else begin
             reached = await ends.reached(start, wanted, messages_max)
-            timer_ms = ends.timer_ms(timer)
+            timer_ms = None if timer is None else ends.timer_ms(timer)
             if reached > start or not await ends.wait(wanted, timer_ms, seconds_until(deadline)):
                 return ends.describe(reached, timer_ms)
 
@@ -100,16 +103,16 @@ def make_router(broker: Broker) -> APIRouter:
     ) -> Response:
         if begin < log.min_position:
             raise PositionGone(f"the log begins with position {log.min_position}; {begin} is gone")
-        wanted = _subscription(broker, topics, pattern)
+        wanted = _subscription(log, topics, pattern)
         schema = _schema(columns)
         plan = reader.plan_positions(begin, min(to, log.next_position), wanted, bytes_max)
 
         def carry_out() -> tuple[memoryview, int, list[Range]]:
             slices, reached = reader.read_positions_up_to(plan, wanted, bytes_max)
             holes = positions_without(slices, begin, reached) if wanted is None else []
-            return to_arrow(slices, broker.ids, schema), reached, holes
+            return to_arrow(slices, ids, schema), reached, holes
 
-        body, reached, holes = await broker.answering.run_for(client_of(request.scope))(carry_out)
+        body, reached, holes = await answering.run_for(client_of(request.scope))(carry_out)
         headers = {
             "lakemq-next-position": str(max(reached, begin)),
             "lakemq-log-id": log.identity.log_id,

@@ -10,22 +10,24 @@ from fastapi import APIRouter, Query
 
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
-from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.by_key import KeySearch, Sought
-from lakemq.gateway.http.answers import to_dicts
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.model.errors import MessageNotFound, PositionGone
 from lakemq.model.names import check_readable
 from lakemq.storage.lake.cold_rows import ColdSlice
 from lakemq.storage.read.reader import Slice
+from lakemq.storage.read.store import Store
+from lakemq.storage.slices.messages import to_dicts
 
 FOUND_MAX = 1_000
 
 
-def make_router(broker: Broker) -> APIRouter:
-    """The routes of one broker."""
+def make_router(store: Store, cold: ColdReader, bytes_max: int) -> APIRouter:
+    """The routes of what is stored. A search takes about so much memory."""
     router = APIRouter()
-    searches = KeySearch(broker.log, broker.reader, broker.cold, broker.ids, broker.settings.gateway.pull_bytes_max)
+    log, reader, ids, _ = store
+    searches = KeySearch(log, reader, cold, ids, bytes_max)
 
     @serves(router, routes.MESSAGES_BY_KEY)
     async def by_key(  # pyright: ignore[reportUnusedFunction]
@@ -35,29 +37,29 @@ def make_router(broker: Broker) -> APIRouter:
         end_ms: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = NUMBER_MAX,
         messages_max: Annotated[int, Query(alias="max", ge=1, le=FOUND_MAX)] = 32,
     ) -> dict[str, Any]:
-        broker.log.topics.get(check_readable(topic))
+        log.topics.get(check_readable(topic))
         messages, complete = await searches.find(Sought(topic, key, begin_ms, end_ms, messages_max))
         return {"messages": messages, "complete": complete}
 
     @serves(router, routes.MESSAGE)
     async def message(message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        position = broker.ids.position(message_id)
-        part = await _find(broker, position)
+        position = ids.position(message_id)
+        part = await _find(store, cold, position)
         if part is None:
             raise MessageNotFound(f"there is no message at position {position}, neither in the log nor in the lake")
-        found = to_dicts(part, broker.ids)[0]
+        found = to_dicts(part, ids)[0]
         # A topic that was made again has the same queues: what was deleted lies below their floors.
-        if found["queue_offset"] < broker.log.topics.floor(found["topic"], found["queue_id"]):
+        if found["queue_offset"] < log.topics.floor(found["topic"], found["queue_id"]):
             raise MessageNotFound(f"the topic of message {message_id!r} was deleted")
         return found
 
     return router
 
 
-async def _find(broker: Broker, position: int) -> Slice | ColdSlice | None:
+async def _find(store: Store, cold: ColdReader, position: int) -> Slice | ColdSlice | None:
     """The message at the position. Raises `MessageNotFound`, `LogDamaged`, `LakeUnreadable`."""
-    if position >= broker.log.min_position:
-        plan = broker.reader.plan_message(position)
+    if position >= store.log.min_position:
+        plan = store.reader.plan_message(position)
         with suppress(PositionGone):  # retention was faster
-            return await asyncio.to_thread(broker.reader.read_message, plan)
-    return await broker.cold.message(position)
+            return await asyncio.to_thread(store.reader.read_message, plan)
+    return await cold.message(position)

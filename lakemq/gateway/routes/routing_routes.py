@@ -9,12 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.decisions import Posted
 from lakemq.gateway.routing.nacks import Nack
+from lakemq.gateway.routing.router import Router
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
+from lakemq.storage.log.commit_log import CommitLog
 
 BATCH_MAX = 50_000
 NACKS_MAX = 10_000
@@ -61,15 +62,14 @@ class DecisionsBody(BaseModel):
     due_ms: list[Annotated[int, Field(ge=0, le=NUMBER_MAX)] | None]
 
 
-def make_router(broker: Broker) -> APIRouter:
+def make_router(routing: Router, log: CommitLog) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
-    routing = broker.router
 
     @serves(router, routes.RECALL)
     async def recall(message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         await routing.recalls.recall(message_id)
-        await broker.keep_promise()
+        await log.keep_promise()
         return {"message_id": message_id, "recalled": True}
 
     @serves(router, routes.NACKS)
@@ -78,7 +78,7 @@ def make_router(broker: Broker) -> APIRouter:
             Nack(each.message_id, each.delay_level, each.max_reconsume_times, each.receipt) for each in body.messages
         ]
         statuses = await routing.nacks.nack(check_group(group), nacks)
-        await broker.keep_promise()
+        await log.keep_promise()
         results = [each.name() | {"status": status} for each, status in zip(body.messages, statuses, strict=True)]
         return {"messages": results}
 

@@ -10,11 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
-from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.http.asgi import client_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import in_order, respond
+from lakemq.gateway.work.gate import Gate
 from lakemq.model.names import check_readable, check_writable, is_system
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.storage.state.topics import Queue, Topic
 
 
@@ -44,21 +47,20 @@ def describe(topic: Topic, min_offset: Callable[[Queue], int]) -> dict[str, Any]
     }
 
 
-def make_router(broker: Broker) -> APIRouter:
-    """The routes of one broker."""
+def make_router(log: CommitLog, changes: TopicChanges, cold: ColdReader, listing: Gate) -> APIRouter:
+    """The routes of a log's topics."""
     router = APIRouter()
-    topics, cold = broker.log, broker.cold
 
     @serves(router, routes.TOPICS)
     async def list_topics(request: Request, system: bool = False) -> Response:  # pyright: ignore[reportUnusedFunction]
-        async with broker.listing.place(client_of(request.scope)):
-            names = await in_order([topic.name for topic in topics.topics if system or not is_system(topic.name)])
-            there = (topic for name in names if (topic := topics.topics.find(name)) is not None)
+        async with listing.place(client_of(request.scope)):
+            names = await in_order([topic.name for topic in log.topics if system or not is_system(topic.name)])
+            there = (topic for name in names if (topic := log.topics.find(name)) is not None)
             return await respond({"topics": (describe(topic, cold.known_min_offset) for topic in there)})
 
     @serves(router, routes.TOPIC)
     async def get_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        found = topics.topics.get(check_readable(topic))
+        found = log.topics.get(check_readable(topic))
         begins = {queue.queue_id: await cold.min_offset_or_logs(queue) for queue in list(found.queues)}
         return describe(found, lambda queue: begins.get(queue.queue_id, queue.min_offset))
 
@@ -66,25 +68,25 @@ def make_router(broker: Broker) -> APIRouter:
     async def put_topic(topic: str, response: Response, body: TopicBody | None = None) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         check_writable(topic)
         body = body or TopicBody()  # pyright: ignore[reportCallIssue]
-        old = topics.topics.find(topic)
-        queues = len(old.queues) if old else broker.settings.topics.default_queues
+        old = log.topics.find(topic)
+        queues = len(old.queues) if old else changes.limits.default_queues
         permission = old.permission if old else "rw"
-        made = await broker.put_topic(topic, body.queues or queues, body.permission or permission)
-        await topics.flushed()
+        made = await changes.put(topic, body.queues or queues, body.permission or permission)
+        await log.flushed()
         response.status_code = 200 if old else 201
         return describe(made, cold.known_min_offset)
 
     @serves(router, routes.DELETE_TOPIC)
     async def delete_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        await broker.delete_topic(check_writable(topic))
-        await topics.flushed()
+        await changes.delete(check_writable(topic))
+        await log.flushed()
         return {"topic": topic, "deleted": True}
 
     @serves(router, routes.OFFSET_BY_TIME)
     async def offset_by_time(  # pyright: ignore[reportUnusedFunction]
         topic: str, queue_id: int, timestamp_ms: int = Query(ge=0, le=NUMBER_MAX)
     ) -> dict[str, int]:
-        queue = topics.topics.queue(check_readable(topic), queue_id)
+        queue = log.topics.queue(check_readable(topic), queue_id)
         return {"offset": await cold.offset_at_time(queue, timestamp_ms)}
 
     return router

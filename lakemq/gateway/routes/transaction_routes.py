@@ -9,11 +9,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.http.asgi import until_gone
 from lakemq.gateway.http.by_fastapi import serves
+from lakemq.gateway.routing.router import Router
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
+from lakemq.storage.log.commit_log import CommitLog
 
 BATCH_MAX = 10_000
 Strict = ConfigDict(extra="forbid", strict=True)
@@ -35,16 +36,15 @@ class Resolutions(BaseModel):
     resolutions: list[Resolution] = Field(min_length=1, max_length=BATCH_MAX)
 
 
-def make_router(broker: Broker) -> APIRouter:
+def make_router(routing: Router, log: CommitLog, wait_ms_max: int) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
-    routing = broker.router
 
     @serves(router, routes.RESOLVE_MANY)
     async def resolve_many(body: Resolutions) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         pairs = [(each.transaction_id, each.resolution) for each in body.resolutions]
         results = await routing.transactions.resolve_many(pairs, check_group(body.producer_group))
-        await broker.keep_promise()
+        await log.keep_promise()
         return {"results": [result._asdict() for result in results]}
 
     @serves(router, routes.CHECKS)
@@ -54,8 +54,8 @@ def make_router(broker: Broker) -> APIRouter:
         client_id: Annotated[str, Query(max_length=256)] = "",
         wait_ms: Annotated[int, Query(ge=0)] = 0,
     ) -> dict[str, Any]:
-        if wait_ms > broker.settings.gateway.wait_ms_max:
-            raise InvalidRequest(f"wait_ms is at most {broker.settings.gateway.wait_ms_max}")
+        if wait_ms > wait_ms_max:
+            raise InvalidRequest(f"wait_ms is at most {wait_ms_max}")
         gone = asyncio.ensure_future(until_gone(request.receive))
         try:
             return {"checks": await routing.checks.poll(check_group(group), wait_ms, gone)}

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from lakemq.gateway.effects.executor import Executor
-from lakemq.gateway.http.answers import to_dicts
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.open_halves import OpenHalf
 from lakemq.storage.state.secret_ids import SecretIds

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from pyroaring import BitMap64
 
-from lakemq.gateway.effects.copies import Scheduled, as_delivered, as_moved, body_bytes, gather, to_batch
+from lakemq.gateway.effects.copies import Scheduled, as_delivered, as_moved, gather, to_batch
 from lakemq.gateway.effects.due_loop import DueLoop
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor
 from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC
 from lakemq.storage.disk.clock import Clock
+from lakemq.storage.log.appends import BatchAppend
 from lakemq.storage.read.row_reader import FrameRows
 from lakemq.storage.segment.rows import make_row, value_of
 from lakemq.storage.state.decision_record import Decision, unpack_decisions
@@ -170,7 +171,8 @@ class Deliveries:
             batch = to_batch(columns, None if order == list(range(len(positions))) else order)
             causes = [positions[number] for number in order]
             kept.difference_update(causes)
-            await self._executor.execute_batch(batch, list(groups.items()), body_bytes(columns), causes)
+            append = BatchAppend.of(batch, list(groups.items()))
+            await self._executor.execute_batch(append, causes)
             self.delivered += len(order)
         dropped = [number for number, queue in enumerate(queues) if queue is None]
         if dropped:
@@ -226,7 +228,8 @@ class Deliveries:
             groups = [(topic.queues[0], scheduled.count_rows)]
             moved = scheduled.positions.to_pylist()
             kept.difference_update(moved)
-            await self._executor.execute_batch(to_batch(columns), groups, body_bytes(columns), moved)
+            append = BatchAppend.of(to_batch(columns), groups)
+            await self._executor.execute_batch(append, moved)
         if found.lost:
             await self._drop_lost(found.lost, kept)
         return bool(found.parts or found.lost)

@@ -20,7 +20,8 @@ from lakemq.model.errors import (
 from lakemq.model.names import CHECK_MAX_TOPIC, DECISION_TOPIC, HALF_TOPIC, OP_TOPIC
 from lakemq.model.transaction import RESOLUTIONS
 from lakemq.settings import Transactions as Limits
-from lakemq.storage.log.appends import Receiver, Stored
+from lakemq.storage.log.appends import RowsAppend
+from lakemq.storage.log.receiver import Receiver, Stored
 from lakemq.storage.segment.rows import Row, change_row, make_row, value_of
 from lakemq.storage.state.open_halves import OpenHalf
 from lakemq.storage.state.routing_state import position_of
@@ -159,7 +160,7 @@ class Transactions:
         self._resolving[origin] = asyncio.get_running_loop().create_future()
         executor.claim_one(cause)
         queues = [queue, operations.queues[0]]
-        executor.log.append_for([copy, operation], queues, len(copy[1]), _Committing(self, origin, cause, waiting))
+        executor.log.submit(RowsAppend([copy, operation], queues), _Committing(self, origin, cause, waiting))
         return True
 
     def committed(self, origin: int, cause: int, *, stored: bool) -> None:

@@ -33,6 +33,7 @@ from lakemq.model.errors import (
 from lakemq.model.names import SCHEDULE_TOPIC, SINK_TOPIC, check_group, retry_topic
 from lakemq.settings import Settings
 from lakemq.storage.disk.files import Files
+from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.segment.rows import make_row
 from lakemq.storage.state.sinks import COMMIT, FORGET, SinkState
@@ -238,7 +239,7 @@ class Sinks:
         """Write a record, and bring it to disk."""
         queue = await self._queue(SINK_TOPIC)
         body = orjson.dumps(record)
-        await asyncio.shield(self._log.append([make_row(body=body)], [queue], len(body)))
+        await asyncio.shield(self._log.append(RowsAppend([make_row(body=body)], [queue])))
         await self._log.flushed()
 
     async def _queue(self, name: str) -> Queue:
@@ -305,13 +306,12 @@ class Sinks:
             return
         queue = await self._queue(SINK_TOPIC)
         made = with_record(placed, done_body(part, part.messages), queue)
-        body_bytes = pc.sum(pc.binary_length(made.batch.column("body"))).as_py()
-        await asyncio.shield(self._log.append_batch(made.batch, made.groups, body_bytes))
+        await asyncio.shield(self._log.append(made))
 
     async def _record_dropped(self, part: Part, why: str) -> None:
         body = done_body(part, 0, why[:500])
         queue = await self._queue(SINK_TOPIC)
-        await asyncio.shield(self._log.append([make_row(body=body)], [queue], len(body)))
+        await asyncio.shield(self._log.append(RowsAppend([make_row(body=body)], [queue])))
 
     async def _target(self, part: Part) -> Target:
         scheduled = await self._queue(SCHEDULE_TOPIC) if part.later else None

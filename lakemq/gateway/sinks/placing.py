@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.gateway.decode import ArrowRows
-from lakemq.gateway.placement.placement import Batch, later_rows, place_aside, place_batch
+from lakemq.gateway.placement.placement import later_rows, place_aside, place_batch
 from lakemq.gateway.sinks.staging import Part
 from lakemq.model.columns import STORED_NAMES, stored_schema
 from lakemq.model.errors import InvalidArrow, InvalidRequest, QueueNotFound
 from lakemq.settings import Delay
+from lakemq.storage.log.appends import BatchAppend
 from lakemq.storage.segment.rows import batch_mask
 from lakemq.storage.state.sinks import PART
 from lakemq.storage.state.topics import Queue, Topic
@@ -66,7 +67,7 @@ def check_queues(topic: Topic, queues: int) -> None:
         raise QueueNotFound(f"topic {topic.name!r} has queues 0 to {len(topic.queues) - 1}, not {queues - 1}")
 
 
-def place_part(batch: pa.RecordBatch, target: Target, now_ms: int, delays: Delay) -> Batch:
+def place_part(batch: pa.RecordBatch, target: Target, now_ms: int, delays: Delay) -> BatchAppend:
     """A part's rows by queue. Raises `QueueNotFound` when the topic has become a smaller one."""
     rows = ArrowRows(batch)
     if target.retry is not None:
@@ -77,14 +78,14 @@ def place_part(batch: pa.RecordBatch, target: Target, now_ms: int, delays: Delay
     return place_aside(rows, target.topic, later, target.scheduled)
 
 
-def _for_group(batch: pa.RecordBatch, topic: Topic, retry: Queue) -> Batch:
+def _for_group(batch: pa.RecordBatch, topic: Topic, retry: Queue) -> BatchAppend:
     columns: dict[str, pa.Array] = {
         name: column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
         if name == "body" or (name in STORED_NAMES and column.null_count < batch.num_rows)
     }
     columns["real_topic"] = pa.repeat(pa.scalar(topic.name, pa.string()), batch.num_rows)
-    return Batch(_in_order(columns), [(retry, batch.num_rows)])
+    return BatchAppend.of(_in_order(columns), [(retry, batch.num_rows)])
 
 
 def _in_order(columns: dict[str, pa.Array]) -> pa.RecordBatch:
@@ -99,7 +100,7 @@ def done_body(part: Part, messages: int, why: str | None = None) -> bytes:
     return orjson.dumps({**record, "messages": messages, "dropped": part.messages - messages, "why": why})
 
 
-def with_record(placed: Batch, body: bytes, queue: Queue) -> Batch:
+def with_record(placed: BatchAppend, body: bytes, queue: Queue) -> BatchAppend:
     """The placed rows, and after them a record as one more row, of `queue`."""
     schema = placed.batch.schema
     row = [
@@ -107,4 +108,4 @@ def with_record(placed: Batch, body: bytes, queue: Queue) -> Batch:
         for field in schema
     ]  # fmt: skip
     record = pa.RecordBatch.from_arrays(row, schema=schema)
-    return Batch(pa.concat_batches([placed.batch, record]), [*placed.groups, (queue, 1)])
+    return BatchAppend.of(pa.concat_batches([placed.batch, record]), [*placed.groups, (queue, 1)])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 
-from lakemq.gateway.routing.router import Router
 from lakemq.model.errors import LakemqError
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.segment.segment import Segment
@@ -20,9 +20,16 @@ class Dropping:
     that to be done.
     """
 
-    def __init__(self, log: CommitLog, router: Router) -> None:
+    def __init__(
+        self,
+        log: CommitLog,
+        clear_below: Callable[[int], Awaitable[object]],
+        settle_lost: Callable[[], Awaitable[object]],
+    ) -> None:
+        """`clear_below` a position: schedule anew what waits there; `settle_lost`: end what waited in what is lost."""
         self._log = log
-        self._router = router
+        self._clear_below = clear_below
+        self._settle_lost = settle_lost
 
     async def drop(self) -> None:
         """Drop as many segments as must go, having looked for what may go without loss; then settle what waited in
@@ -41,7 +48,7 @@ class Dropping:
                 _say(begin, end, oldest, waiting)
             log.retain()  # so that it takes writes again
         if retention.dropped.ranges and log.unwritable is None:
-            await self._router.settle_lost()
+            await self._settle_lost()
 
     async def _move_on(self, oldest: Segment) -> None:
         """Schedule anew what waits in the segment, which is about to go."""
@@ -50,7 +57,7 @@ class Dropping:
         if not waiting or 2 * waiting > end - oldest.base_position or self._log.unwritable is not None:
             return
         try:
-            await self._router.deliveries.clear_below(end)
+            await self._clear_below(end)
         except (LakemqError, OSError) as error:
             logger.warning("scheduled messages can't move on: %s", error)
 

@@ -5,32 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
-
-from lakemq.model.message import Placed
-from lakemq.storage.segment.frame import Meta
-
-APART_BYTES = 4 * 1024 * 1024
-"""A frame with more bytes of bodies is written in a thread; so much is also written in one turn of the loop."""
-
-Written = tuple[int, Meta]
-"""A frame's offset and its meta."""
-
-
-class Spread(NamedTuple):
-    """Where the messages of a request stand in its batch, whose rows are grouped by queue: message i is row
-    `rows[i]`, and in group `groups[i]`."""
-
-    groups: list[int]
-    rows: list[int]
-
-    def each(self, placed: list[Placed]) -> list[Placed]:
-        """Where each message is, in the request's order, when `placed` says where each group's first one is."""
-        first = placed[0].position
-        queue_ids = [group.queue_id for group in placed]
-        behind = [group.queue_offset - (group.position - first) for group in placed]
-        found = zip(self.groups, self.rows, strict=True)
-        return [Placed(queue_ids[group], behind[group] + row, first + row) for group, row in found]
+from typing import Any
 
 
 class Apart:

@@ -10,24 +10,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, overload
 
 import pyarrow as pa
 
 from lakemq.model.errors import StoreUnwritable
-from lakemq.model.message import Placed
 from lakemq.settings import Storage
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
-from lakemq.storage.log import appends
-from lakemq.storage.log.apart import APART_BYTES, Apart, Spread
-from lakemq.storage.log.appends import A, BatchAppend, Key, OneAppend, Receiver, RowsAppend, Stored, StoredOne
+from lakemq.storage.log.apart import Apart
+from lakemq.storage.log.appends import BatchAppend, OneAppend, RowsAppend
 from lakemq.storage.log.flush_mark import FlushMark
-from lakemq.storage.log.flusher import Flusher, OnDisk
+from lakemq.storage.log.flusher import Flusher
+from lakemq.storage.log.layout import Asked
 from lakemq.storage.log.lost_tail import pass_over_lost_tail
+from lakemq.storage.log.pending import LayOut, Pending, refuse
 from lakemq.storage.log.positions import Positions
+from lakemq.storage.log.receiver import Receiver, Stored, StoredOne
 from lakemq.storage.log.recovery import Mend, PutOff, recover, refuse_to_mend, refuse_to_put_off
 from lakemq.storage.log.retention import Retention
 from lakemq.storage.log.rolling import Rolling
@@ -36,7 +38,7 @@ from lakemq.storage.log.snapshot_pace import SnapshotPace
 from lakemq.storage.log.unflushed import bring_to_disk
 from lakemq.storage.segment.cache import FrameCache
 from lakemq.storage.segment.frame import LogEpoch, Meta, Packed, pack_payload
-from lakemq.storage.segment.rows import PayloadCodec, Row, batch_mask, rows_to_batch
+from lakemq.storage.segment.rows import PayloadCodec
 from lakemq.storage.segment.segment import Frame, Segment
 from lakemq.storage.segment.segment_index import Note, SegmentIndex, notes_of
 from lakemq.storage.state.log_identity import FIRST_EPOCH, LogIdentity, new_log_id
@@ -68,9 +70,7 @@ class CommitLog:
         self._positions = Positions(files, self.directory, self._positions_changed)
         self._codec = PayloadCodec(settings.compression, settings.compression_body_bytes_min)
         self._store_time_ms = 0
-        self._ones: list[OneAppend] = []
-        self._rows: list[RowsAppend] = []
-        self._batches: deque[BatchAppend] = deque()
+        self._pending = Pending()
         self._apart = Apart()
         self._scheduled = False
         self._pace = SnapshotPace(settings, clock)
@@ -104,14 +104,7 @@ class CommitLog:
 
     async def close(self) -> None:
         """Write what is pending, bring it to disk and leave a snapshot."""
-        while (
-            self._ones
-            or self._rows
-            or self._batches
-            or self._rolling.running
-            or self._apart.running
-            or self._positions.running
-        ):
+        while self._pending or self._rolling.running or self._apart.running or self._positions.running:
             self._write_pending()
             if self._apart.running:
                 await asyncio.wait([self._apart.running])
@@ -205,57 +198,24 @@ class CommitLog:
 
     # Appending -------------------------------------------------------------------------------
 
-    def append_for(self, rows: list[Row], queues: list[Queue], body_bytes: int, receiver: Receiver[Stored]) -> None:
-        """`append`, but `receiver` is told at once, by whoever writes the frame."""
-        self._rows.append(RowsAppend(rows, queues, body_bytes, receiver, None))
+    @overload
+    def submit(self, append: OneAppend, receiver: Receiver[StoredOne]) -> None: ...
+    @overload
+    def submit(self, append: RowsAppend | BatchAppend, receiver: Receiver[Stored]) -> None: ...
+    def submit(self, append: OneAppend | RowsAppend | BatchAppend, receiver: Receiver[Any]) -> None:
+        """Store it; `receiver` is told what became of it by who writes the frame, with `StoreUnwritable` when nothing
+        of it was stored. An `OnDisk` is told when it is on disk."""
+        self._pending.add(append, receiver)
         self._schedule()
 
-    def append(
-        self, rows: list[Row], queues: list[Queue], body_bytes: int, key: Key | None = None
-    ) -> asyncio.Future[Stored]:
-        """Store rows, `rows[i]` in `queues[i]`, all in one frame; their bodies have `body_bytes`.
-
-        The future fails with `StoreUnwritable` when nothing of it was stored.
-        """
-        future: asyncio.Future[Stored] = self._loop.create_future()
-        self._rows.append(RowsAppend(rows, queues, body_bytes, future, key))
-        self._schedule()
-        return future
-
-    def append_one(self, row: Row, queue: Queue) -> asyncio.Future[StoredOne]:
-        """`append` of one row, for the hot path."""
-        future: asyncio.Future[StoredOne] = self._loop.create_future()
-        self.append_one_for(row, queue, future)
-        return future
-
-    def append_one_for(self, row: Row, queue: Queue, receiver: Receiver[StoredOne]) -> None:
-        """`append_one`, but `receiver` is told."""
-        self._ones.append(OneAppend(row, queue, receiver))
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._write_pending)
-
-    def sync_one_for(self, row: Row, queue: Queue, receiver: Receiver[StoredOne]) -> None:
-        """`append_one_for`, but `receiver` is told once the message is on disk; if that fails, `StoreUnwritable`."""
-        self.append_one_for(row, queue, OnDisk(self.flusher, receiver))
-
-    def append_batch(
-        self,
-        batch: pa.RecordBatch,
-        groups: list[tuple[Queue, int]],
-        body_bytes: int,
-        key: Key | None = None,
-        packed: Packed | None = None,
-        spread: Spread | None = None,
-    ) -> asyncio.Future[Stored]:
-        """Store a batch of `STORED` columns, as a frame of its own; otherwise like `append`. `packed`: what `pack`
-        made of it, in another thread. With a `spread` the key's note says of each message where it is.
-
-        Its `Stored.placed` has one entry a group: the group's first row.
-        """
-        future: asyncio.Future[Stored] = self._loop.create_future()
-        self._batches.append(BatchAppend(batch, groups, body_bytes, future, key, packed, spread))
-        self._schedule()
+    @overload
+    def append(self, append: OneAppend) -> asyncio.Future[StoredOne]: ...
+    @overload
+    def append(self, append: RowsAppend | BatchAppend) -> asyncio.Future[Stored]: ...
+    def append(self, append: OneAppend | RowsAppend | BatchAppend) -> asyncio.Future[Any]:
+        """`submit` with a future for the receiver."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self.submit(append, future)
         return future
 
     def pack(self, batch: pa.RecordBatch, body_bytes: int) -> Packed:
@@ -271,6 +231,11 @@ class CommitLog:
         """Whether more waits for the disk than the bound allows: produce should wait for a flush."""
         return self.flusher.dirty_bytes > self.flusher.dirty_bytes_max
 
+    async def keep_promise(self, sync: bool = False) -> None:
+        """Wait for the disk: when that is asked for, or when too much waits for it. Raises `StoreUnwritable`."""
+        if sync or self.settings.flush == "sync" or self.backlogged:
+            await self.flushed()
+
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
@@ -284,36 +249,14 @@ class CommitLog:
         if full and self.unwritable is None:
             self.begin_segment()
             return
-        ones, self._ones = self._ones, []
-        rows, self._rows = self._rows, []
-        if ones and (rows or sum([len(one.row[1]) for one in ones]) > self.settings.frame_bytes_max // 4):
-            rows = [*map(appends.as_rows, ones), *rows]
-        elif ones:
-            self._attempt(self._write_ones, ones)
-        if rows:
-            group, *later = appends.in_frames(rows, min(APART_BYTES, self.settings.frame_bytes_max // 2))
-            self._attempt(self._write_rows, group)
-            # What else is there may take long as well: others have their turn first.
-            self._rows = [request for group in later for request in group] + self._rows
-        self._write_batches()
-        if self._rows or self._batches:
+        for asked, lay_out in self._pending.take(self.settings.frame_bytes_max, self.topics.deleted):
+            self._or_refuse(asked, partial(self._write, asked, lay_out))
+        if self._pending:
             self._schedule()
-
-    def _write_batches(self) -> None:
-        written = 0
-        while self._batches and written < APART_BYTES:
-            request = self._batches.popleft()
-            written += request.body_bytes
-            if request.body_bytes > APART_BYTES:
-                self._attempt(self._write_apart, [request])
-                return
-            self._attempt(self._write_batch, [request])
 
     def _has_positions(self) -> bool:
         """Whether all that is pending may be written, or must be refused; else it waits until it may."""
-        end = self.next_position + len(self._ones)
-        if self._rows or self._batches:
-            end += appends.count(self._rows, self._batches)
+        end = self.next_position + self._pending.count
         return end <= self._positions.bound or self.unwritable is not None or self._positions.ensure(end)
 
     def _positions_changed(self, again: bool) -> None:
@@ -322,105 +265,46 @@ class CommitLog:
             self.full = self._positions.failure or self.retention.no_room()
         self._write_pending()
 
-    def _attempt(self, write: Callable[[list[A]], None], requests: list[A]) -> None:
-        if self.topics.deleted and not (requests := appends.refuse_deleted(requests, self.topics.deleted)):
-            return
+    def _or_refuse(self, asked: Sequence[Asked], write: Callable[[], None]) -> None:
         try:
-            write(requests)
+            write()
         except OSError as error:
             if isinstance(error, FrameLeftTorn):
                 self.flusher.fail(str(error))
             self.full = f"the log can't be written: {error}"
             logger.error("%s", self.full)  # noqa: TRY400  a full disk needs no traceback
-            appends.refuse(requests, StoreUnwritable(self.full))
+            refuse(asked, StoreUnwritable(self.full))
         except StoreUnwritable as error:
-            appends.refuse(requests, error)
+            refuse(asked, error)
         except Exception as error:
             logger.exception("a frame could not be made")
-            appends.refuse(requests, error)
+            refuse(asked, error)
 
-    def _write_ones(self, ones: list[OneAppend]) -> None:
-        groups = appends.ones_by_queue(ones)
-        rows: list[Row] = []
-        for group_rows, _ in groups.values():
-            rows += group_rows
-        mask, batch = rows_to_batch(rows)
-        position = self.next_position
-        offsets = [queue.next_offset for queue in groups]
-        sizes = [(queue, len(group_rows)) for queue, (group_rows, _) in groups.items()]
-        store_time_ms = self._write(batch, mask, sum([len(row[1]) for row in rows]), sizes, [])
-        for offset, (queue, (_, futures)) in zip(offsets, groups.items(), strict=True):
-            queue_id = queue.queue_id
-            for number, future in enumerate(futures):
-                if not future.done():
-                    future.set_result((queue_id, offset + number, position + number, store_time_ms))
-            position += len(futures)
-
-    def _write_rows(self, requests: list[RowsAppend]) -> None:
-        rows, groups, results = appends.lay_out(requests, self.next_position)
-        mask, batch = rows_to_batch(rows)
-        notes = [(r.key, placed) for r, placed in zip(requests, results, strict=True) if r.key is not None]
-        body_bytes = sum([request.body_bytes for request in requests])
-        store_time_ms = self._write(batch, mask, body_bytes, groups, notes)
-        for request, placed in zip(requests, results, strict=True):
-            if not request.future.done():
-                request.future.set_result(Stored(placed, store_time_ms))
-
-    def _write_batch(self, requests: list[BatchAppend]) -> None:
-        (request,) = requests
-        placed = appends.place_groups(request.groups, self.next_position)
-        notes = appends.notes_for(request, placed)
-        mask, size = batch_mask(request.batch), request.body_bytes
-        store_time_ms = self._write(request.batch, mask, size, request.groups, notes, request.packed)
-        if not request.future.done():
-            request.future.set_result(Stored(placed, store_time_ms))
-
-    def _write_apart(self, requests: list[BatchAppend]) -> None:
-        """`_write_batch` of a large frame: all that takes long happens in a thread, and what else is pending waits."""
-        (request,) = requests
+    def _write(self, asked: Sequence[Asked], lay_out: LayOut) -> None:
+        """Write one frame and make it readable. All of a large one that takes long happens in a thread, and what else
+        is pending waits."""
         if self.unwritable is not None:
             raise StoreUnwritable(self.unwritable)
-        batch, groups, store_time_ms = request.batch, request.groups, self.now_ms()
-        placed = appends.place_groups(groups, self.next_position)
-        place = self.next_position, store_time_ms, batch.num_rows, batch_mask(batch)
-        log = self.state.identity.now
+        frame = lay_out(self.next_position)
+        store_time_ms, log = self.now_ms(), self.state.identity.now
+        place = self.next_position, store_time_ms, frame.batch.num_rows, frame.mask
 
         def write() -> tuple[int, Meta]:
-            notes = appends.encode_notes(appends.notes_for(request, placed))
-            packed = request.packed or self.pack(batch, request.body_bytes)
-            return self._store.write_messages(log, *place, groups, notes, packed)
+            payload = frame.packed or self._codec.encode(frame.batch, frame.body_bytes)
+            return self._store.write_messages(log, *place, frame.groups, frame.notes(), payload)
 
-        def enter(requests: list[BatchAppend]) -> None:
-            offset, meta = self._apart.result()
-            self._enter(offset, meta, batch, groups)
-            if not request.future.done():
-                request.future.set_result(Stored(placed, store_time_ms))
+        def enter(written: tuple[int, Meta]) -> None:
+            self._enter(*written, frame.batch, frame.groups)
+            frame.tell(store_time_ms)
 
         def written() -> None:
-            self._attempt(enter, requests)
+            self._or_refuse(asked, lambda: enter(self._apart.result()))
             self._write_pending()
 
-        self._apart.begin(write, written)
-
-    def _write(
-        self,
-        batch: pa.RecordBatch,
-        mask: int,
-        body_bytes: int,
-        groups: list[tuple[Queue, int]],
-        keyed: list[tuple[Key, list[Placed]]],
-        packed: Packed | None = None,
-    ) -> int:
-        """Write one frame of messages and make it readable; returns its store time."""
-        if self.unwritable is not None:
-            raise StoreUnwritable(self.unwritable)
-        store_time_ms = self.now_ms()
-        notes = appends.encode_notes(keyed) if keyed else b""
-        payload = packed or self._codec.encode(batch, body_bytes)
-        place = self.next_position, store_time_ms, batch.num_rows, mask
-        offset, meta = self._store.write_messages(self.state.identity.now, *place, groups, notes, payload)
-        self._enter(offset, meta, batch, groups)
-        return store_time_ms
+        if frame.apart:
+            self._apart.begin(write, written)
+        else:
+            enter(write())
 
     def _enter(self, offset: int, meta: Meta, batch: pa.RecordBatch, groups: list[tuple[Queue, int]]) -> None:
         index = self.active_index

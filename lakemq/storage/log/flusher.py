@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lakemq.model.errors import StoreUnwritable
 from lakemq.settings import Storage
-from lakemq.storage.log.appends import Receiver, StoredOne
+from lakemq.storage.log.receiver import Receiver, StoredOne
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,8 @@ from crc32c import crc32c
 
 from lakemq.model.errors import IdempotencyMismatch, LogDamaged, MessageNotFound, PositionGone
 from lakemq.model.message import Placed
-from lakemq.storage.log.appends import Key, Stored
+from lakemq.storage.log.appends import Key
+from lakemq.storage.log.receiver import Stored
 from lakemq.storage.read.reader import PositionPlan, Reader
 from lakemq.storage.segment.segment_index import Note
 

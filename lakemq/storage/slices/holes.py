@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from lakemq.storage.lake.cold_rows import ColdSlice
 from lakemq.storage.read.reader import Slice
 
 Range = tuple[int, int]
 HEADER_RANGES_MAX = 128
+
+
+class Gap(NamedTuple):
+    """Offsets `begin` ≤ o < `end` of a queue that hold no message any more."""
+
+    topic: str
+    queue_id: int
+    begin: int
+    end: int
 
 
 def offsets_without(slices: Sequence[Slice | ColdSlice], begin: int, end: int) -> list[Range]:

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from lakemq.gateway.broker.broker import Broker
+from lakemq.gateway.process.broker import Broker
 
 
 class BrokerCollector(Collector):
@@ -19,7 +19,7 @@ class BrokerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All metrics, with the values of now."""
-        broker, log, counters = self._broker, self._broker.log, self._broker.counters
+        broker, log, counters = self._broker, self._broker.log, self._broker.work.counters
         yield CounterMetricFamily("lakemq_messages_in", "Messages accepted for storing.", counters.messages_in)
         yield CounterMetricFamily("lakemq_bytes_in", "Bytes of their bodies.", counters.bytes_in)
         yield CounterMetricFamily("lakemq_messages_out", "Messages answered to pulls.", counters.messages_out)
@@ -49,7 +49,7 @@ class BrokerCollector(Collector):
         broken, kept = self._broker.quarantine.damaged, self._broker.quarantine.kept
         yield GaugeMetricFamily("lakemq_damaged_segments", "Damaged, and nothing stands in for them yet.", len(broken))
         yield GaugeMetricFamily("lakemq_quarantined_segments", "Damaged files that others stand in for.", len(kept))
-        yield GaugeMetricFamily("lakemq_waiting_requests", "Requests that are held.", broker.waiting)
+        yield GaugeMetricFamily("lakemq_waiting_requests", "Requests that are held.", len(broker.work.waiters))
         yield from self._routing()
         yield GaugeMetricFamily("lakemq_groups", "Consumer groups.", broker.groups.count)
         yield GaugeMetricFamily("lakemq_members", "Members of all groups.", log.state.groups.member_count)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from lakemq.gateway.gaps.holes import Range
+from lakemq.storage.slices.holes import Gap, Range
 from lakemq.storage.state.topics import Queue
 
 logger = logging.getLogger(__name__)
@@ -15,15 +14,6 @@ logger = logging.getLogger(__name__)
 PLACES_MAX = 10_000
 GROUPS_MAX = 1_000
 GAPS_MAX = 100
-
-
-class Gap(NamedTuple):
-    """Offsets `begin` ≤ o < `end` of a queue that hold no message any more."""
-
-    topic: str
-    queue_id: int
-    begin: int
-    end: int
 
 
 class Gaps:

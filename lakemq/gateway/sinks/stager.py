@@ -7,20 +7,22 @@ from urllib.parse import unquote
 import orjson
 
 from lakemq.contract.forms import ARROW
-from lakemq.gateway.broker.broker import Broker
 from lakemq.gateway.decode import inflate
 from lakemq.gateway.http.asgi import Receive, client_of, read_body, send_answer
 from lakemq.gateway.http.problems import json_answer
 from lakemq.gateway.http.request import HttpRequest
+from lakemq.gateway.sinks.committer import Sinks
 from lakemq.gateway.work.gate import Client
+from lakemq.gateway.work.work import Work
 from lakemq.model.errors import InvalidRequest, UnsupportedMediaType
 
 
 class Stager:
-    """Serves the parts of one broker's sinks."""
+    """Serves the parts of sinks."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, sinks: Sinks, work: Work) -> None:
+        self._sinks = sinks
+        self._work = work
 
     async def serve(self, request: HttpRequest) -> None:
         """Answer one part; raises `LakemqError` or `Disconnected`."""
@@ -33,19 +35,19 @@ class Stager:
             raise UnsupportedMediaType(f"a part is {ARROW}")
         client = client_of(request.scope)
         body = await self._body(request.receive, headers.get("content-encoding", ""), client)
-        broker = self._broker
-        with broker.decoding.holding(len(body), client):
+        decoding = self._work.decoding
+        with decoding.holding(len(body), client):
             group = query.get("group")
-            run = broker.decoding.run_for(client)
-            part = await broker.sinks.stage(sink, int(batch), name, query["topic"], group, body, run)
+            run = decoding.run_for(client)
+            part = await self._sinks.stage(sink, int(batch), name, query["topic"], group, body, run)
         answer = {"staged": part is not None, "messages": 0 if part is None else part.messages}
         await send_answer(request.send, json_answer(orjson.dumps(answer)))
 
     async def _body(self, receive: Receive, encoding: str, client: Client) -> bytes:
-        broker = self._broker
-        bytes_max = broker.limits.request_bytes_max
+        decoding = self._work.decoding
+        bytes_max = self._work.limits.request_bytes_max
         body = await read_body(receive, bytes_max)
         if not encoding:
             return body
-        with broker.decoding.holding(len(body), client):
-            return await broker.decoding.run_for(client)(inflate, encoding, body, bytes_max)
+        with decoding.holding(len(body), client):
+            return await decoding.run_for(client)(inflate, encoding, body, bytes_max)

@@ -1,4 +1,4 @@
-"""Messages on their way out: slices of frames as Arrow, JSON or NDJSON."""
+"""What was read, as messages of the contract: slices of frames as Arrow, JSON or NDJSON."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakemq.contract import forms
 from lakemq.model.columns import MESSAGE, STORED
 from lakemq.storage.lake.cold_rows import ColdSlice, message_columns
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.state.message_ids import MessageIds
-
-JSON, NDJSON, ARROW = forms.JSON.encode(), forms.NDJSON.encode(), forms.ARROW.encode()
 
 _SMALL_ROWS = 512
 END_BYTES = 64
@@ -210,25 +207,3 @@ def to_ndjson(slices: Iterable[Slice | ColdSlice], ids: MessageIds) -> bytes:
 def to_json_list(slices: Iterable[Slice | ColdSlice], ids: MessageIds) -> list[dict[str, Any]]:
     """All messages of the slices."""
     return [message for part in slices for message in to_dicts(part, ids)]
-
-
-def choose_media(accept: bytes | None) -> bytes:
-    """The answer's media type by the request's `Accept`: JSON when it allows anything."""
-    if accept is None:
-        return JSON
-    ranges: list[tuple[float, bytes]] = []
-    for part in accept.lower().split(b","):
-        media, _, parameters = part.partition(b";")
-        quality = 1.0
-        for parameter in parameters.split(b";"):
-            name, _, value = parameter.strip().partition(b"=")
-            if name == b"q":
-                try:
-                    quality = float(value)
-                except ValueError:
-                    quality = 0.0
-        ranges.append((quality, media.strip()))
-    for quality, media in sorted(ranges, key=lambda entry: -entry[0]):
-        if quality > 0 and media in (JSON, NDJSON, ARROW):
-            return media
-    return JSON

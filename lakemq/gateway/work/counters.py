@@ -21,6 +21,11 @@ class Counters:
     ahead_bytes: Callable[[], int] = int
     problems: dict[str, int] = field(default_factory=dict[str, int])
 
+    def took(self, messages: int, size: int) -> None:
+        """Count messages whose bodies have so many bytes."""
+        self.messages_in += messages
+        self.bytes_in += size
+
     def problem(self, code: str) -> None:
         """Count an error that was answered."""
         self.problems[code] = self.problems.get(code, 0) + 1

@@ -1,1 +1,0 @@
-"""The one broker of a gateway: its log, and what works on it."""

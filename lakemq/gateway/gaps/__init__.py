@@ -1,1 +1,0 @@
-"""What is gone for good: it is counted, and readers are told."""

@@ -1,0 +1,169 @@
+"""One broker: the log, and what the gateway keeps in memory beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any
+
+from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.cold.gaps import Gaps
+from lakemq.gateway.decode import Limits
+from lakemq.gateway.groups import Groups
+from lakemq.gateway.redrive import Redriver
+from lakemq.gateway.routing.router import Router
+from lakemq.gateway.sinks.committer import Sinks
+from lakemq.gateway.upkeep.dropping import Dropping
+from lakemq.gateway.upkeep.letting_go import LettingGo
+from lakemq.gateway.upkeep.quarantine import Quarantine
+from lakemq.gateway.work.work import Work
+from lakemq.model.errors import LakemqError
+from lakemq.settings import Settings
+from lakemq.storage.backup.manifest import refuse_half_restored
+from lakemq.storage.disk.clock import Clock, SystemClock, TrustedClock
+from lakemq.storage.disk.files import Files
+from lakemq.storage.disk.lock import DirectoryLock
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.log.topic_changes import TopicChanges
+from lakemq.storage.mend.erasure import Eraser, remove_scratch
+from lakemq.storage.mend.replacing import Replacing
+from lakemq.storage.read.idempotency import IdempotencyTable
+from lakemq.storage.read.row_reader import RowReader
+from lakemq.storage.read.store import Store
+from lakemq.storage.state.message_ids import MessageIds
+from lakemq.storage.state.secret_ids import SecretIds
+
+logger = logging.getLogger(__name__)
+
+HOUSEKEEPING_S = 10.0
+HOUSEKEEPING_FULL_S = 0.5
+
+
+class Broker:
+    """Everything behind the HTTP surface. Lives on one event loop."""
+
+    def __init__(self, settings: Settings, files: Files | None = None, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.name = settings.broker.name
+        self.clock = TrustedClock(clock or SystemClock(), settings.routing.clock_confirm_ms)
+        self.work = Work(settings.gateway)
+        self.log = CommitLog(settings.storage, files or Files(), self.clock)
+        self.reader = RowReader(self.log)
+        self.ids = MessageIds(self.name)
+        self.secret_ids = SecretIds(self.ids)
+        self.store = Store(self.log, self.reader, self.ids, self.secret_ids)
+        self.topics = TopicChanges(self.log, settings.topics)
+        self.cold = ColdReader(settings, self.log, self.reader, self.ids)
+        self.letting_go = LettingGo(settings, self.log, self.cold.run)
+        self.replacing = Replacing(self.log, self.reader)
+        self.eraser = Eraser(self.log, self.reader, self.replacing)
+        self.quarantine = Quarantine(settings, self.log, self.reader, self.cold.history)
+        self.idempotency = IdempotencyTable(settings.idempotency.window_ms, settings.idempotency.keys_max)
+        self.gaps = Gaps()
+        system, wait = self.topics.system, self.work.waiters.wait_within
+        self.router = Router(settings, self.log, self.reader, self.secret_ids, self.ids, self.clock, system, wait)
+        self.router.executor.read_cold = self.cold.parts
+        self.dropping = Dropping(self.log, self.router.deliveries.clear_below, self.router.settle_lost)
+        self.log.retention.on_segment(self.letting_go.look_again)
+        self.redriver = Redriver(self.router.executor, self.cold)
+        self.groups = Groups(settings.groups, self.log, self.reader, self.cold, self.gaps, system, wait)
+        limits = Limits.of(settings.gateway)
+        self.sinks = Sinks(settings, self.log, self.log.files, limits, system, self.topics.writable)
+        self._lock: DirectoryLock | None = None
+        self._housekeeper: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Take the data directory and recover its log. Raises `LogInUse`, `LogDamaged`, `BadBackup`, `OSError`."""
+        directory = self.settings.storage.data_dir
+        self.log.files.make_dirs(directory)
+        refuse_half_restored(self.log.files, directory)
+        self.log.files.tighten(directory, self.log.directory, self.sinks.staging.directory)
+        self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
+        self.log.open(self.quarantine.mend, self.quarantine.put_off)
+        self.ids.open(self.log.identity)
+        self.secret_ids.open(self.log.identity)
+        remove_scratch(self.log.files, self.log.directory)
+        self.quarantine.open()
+        loop = asyncio.get_running_loop()
+        self.quarantine.on_damage = partial(loop.call_soon_threadsafe, self.letting_go.look_again)
+        self.reader.elsewhere = self.quarantine
+        self.log.on_notes = self.idempotency.add
+        self.idempotency.load(self.reader, self.log.retention.steady_ms)
+        self._housekeeper = loop.create_task(self._keep_house())
+
+    async def start(self) -> None:
+        """Go on with what waits to be routed, and with the groups. Raises `LogDamaged`."""
+        self.groups.start()
+        await self.router.start()
+        self.redriver.start()
+        self.sinks.start()
+
+    async def close(self) -> None:
+        """Bring everything to disk and let the directory go."""
+        self.work.waiters.stop()
+        if self._housekeeper is not None:
+            self._housekeeper.cancel()
+        await self.groups.close()
+        await self.redriver.close()
+        await self.sinks.close()
+        await self.router.close()
+        self.cold.close()
+        self.work.close()
+        await self.log.close()
+        self.unlock()
+
+    def unlock(self) -> None:
+        """Let the directory go, also when nothing was opened in it."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_FULL_S)
+            if not self.log.full:
+                await self.letting_go.news(HOUSEKEEPING_S)
+            for step in (
+                self.letting_go.let_go,
+                self.router.make_room,
+                self.dropping.drop,
+                partial(self.quarantine.look_after, self.replacing, self.cold.run),
+                self._forget_old,
+            ):
+                try:
+                    await step()
+                except (OSError, LakemqError) as error:
+                    logger.warning("housekeeping failed, trying again later: %s", error)
+
+    async def _forget_old(self) -> None:
+        now_ms = self.log.retention.steady_ms
+        self.idempotency.expire(now_ms)
+        self.sinks.tidy(now_ms)
+
+    def tell_compacted(self, position: int) -> None:
+        """The lake holds everything below."""
+        self.letting_go.tell(position)
+
+    def degraded(self) -> list[str]:
+        """What is wrong while the broker takes and gives messages all the same, a line each."""
+        found = [f"the job {name} is not heard of any more" for name in self.router.jobs.dead()]
+        overdue = self.router.overdue.count()
+        found += self.quarantine.degraded() + self.letting_go.degraded() + self.dropping.degraded()
+        found += [f"overdue: {count} of kind {kind}" for kind, count in overdue.items() if count]
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """What `GET /v1/broker` says."""
+        log = self.log
+        positions = {
+            "min_position": log.min_position,
+            "max_position": log.next_position,
+            "flushed_position": log.flushed_position,
+            "compacted_position": log.compacted_position,
+        }
+        identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch}
+        overdue = self.router.overdue.count()
+        waits = {"jobs": self.router.jobs.describe(), "overdue": sum(overdue.values()), "overdue_by_kind": overdue}
+        described = {"name": self.name, "role": "primary", **identity, "positions": positions, **positions, **waits}
+        return {**described, "lake": self.letting_go.describe(), "steady_ms": log.retention.steady_ms}

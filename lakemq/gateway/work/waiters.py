@@ -1,0 +1,66 @@
+"""Requests that are held until something happens, the time is over or the broker stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from lakemq.model.errors import Busy
+from lakemq.storage.state.topics import Queue
+
+
+class Waiters:
+    """Those of one broker, at most so many."""
+
+    def __init__(self, waiters_max: int) -> None:
+        self._waiters_max = waiters_max
+        self._waiting: set[asyncio.Future[None]] = set()
+        self.stopping = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def wait(self, future: asyncio.Future[None], seconds: float, bounded: bool = True) -> None:
+        """Return when the future is done, the time is over, or the broker stops. Raises `Busy` when too
+        many wait, unless not `bounded`: for what has another bound, and has changed something already."""
+        if self.stopping:
+            return
+        if bounded and len(self._waiting) >= self._waiters_max:
+            raise Busy(f"{len(self._waiting)} requests are waiting already")
+        timer = asyncio.get_running_loop().call_later(seconds, finish, future)
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+            self._waiting.discard(future)
+
+    async def wait_for_any(self, queues: Iterable[Queue], seconds: float) -> None:
+        """`wait` for a message in any of the queues."""
+        arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        watched = list(queues)
+        for queue in watched:
+            queue.waiters.add(arrival)
+        try:
+            await self.wait(arrival, seconds)
+        finally:
+            for queue in watched:
+                queue.waiters.discard(arrival)
+
+    async def wait_within(self, future: asyncio.Future[None], seconds: float) -> bool:
+        """`wait`; whether waiting has still a sense."""
+        await self.wait(future, seconds)
+        return not self.stopping
+
+    def stop(self) -> None:
+        """Answer all who wait, and let nobody wait from now on."""
+        self.stopping = True
+        waiting, self._waiting = self._waiting, set()
+        for future in waiting:
+            finish(future)
+
+
+def finish(future: asyncio.Future[None]) -> None:
+    """Wake who waits for the future, unless that happened."""
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,27 @@
+"""What all requests share: threads for what takes long, who waits, what was done."""
+
+from __future__ import annotations
+
+from lakemq.gateway.work.counters import Counters
+from lakemq.gateway.work.gate import Gate
+from lakemq.gateway.work.waiters import Waiters
+from lakemq.gateway.work.workshop import WAITING_MAX, Workshop
+from lakemq.settings import Gateway
+
+
+class Work:
+    """Of one broker, within `limits`."""
+
+    def __init__(self, limits: Gateway) -> None:
+        self.limits = limits
+        in_work = max(limits.request_bytes_in_flight_max // 2, limits.request_bytes_max)
+        self.decoding = Workshop("decode", in_work, limits.client_share)
+        self.answering = Workshop("answer", in_work, limits.client_share)
+        self.listing = Gate(1, WAITING_MAX, limits.client_share)
+        self.waiters = Waiters(limits.waiters_max)
+        self.counters = Counters()
+
+    def close(self) -> None:
+        """Give the threads back."""
+        self.decoding.close()
+        self.answering.close()

@@ -1,0 +1,137 @@
+"""What becomes one frame: the appends' rows by queue, where each goes, and who is told of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from lakemq.model.message import Placed
+from lakemq.storage.log.appends import BatchAppend, Key, OneAppend, RowsAppend
+from lakemq.storage.log.receiver import Receiver, Stored, StoredOne
+from lakemq.storage.segment.frame import Packed
+from lakemq.storage.segment.rows import Row, batch_mask, rows_to_batch
+from lakemq.storage.state.topics import Queue
+
+APART_BYTES = 4 * 1024 * 1024
+"""A frame with more bytes of bodies is written in a thread; so much is also written in one turn of the loop."""
+
+AskedOne = tuple[OneAppend, Receiver[StoredOne]]
+AskedRows = tuple[RowsAppend, Receiver[Stored]]
+AskedBatch = tuple[BatchAppend, Receiver[Stored]]
+Asked = AskedOne | AskedRows | AskedBatch
+
+
+class Layout(NamedTuple):
+    """One frame that is about to be written. `notes` makes its notes, and may take long; `tell` is called with its
+    store time when it is there; `apart`: so large that it is written in a thread."""
+
+    batch: pa.RecordBatch
+    mask: int
+    groups: list[tuple[Queue, int]]
+    body_bytes: int
+    notes: Callable[[], bytes]
+    tell: Callable[[int], None]
+    packed: Packed | None = None
+    apart: bool = False
+
+
+def no_notes() -> bytes:
+    """Of appends without keys."""
+    return b""
+
+
+def lay_out_ones(ones: list[AskedOne], position: int) -> Layout:
+    """The frame of single messages whose first one gets this position."""
+    queues: dict[Queue, tuple[list[Row], list[Receiver[StoredOne]]]] = {}
+    for (row, queue), receiver in ones:
+        group = queues.get(queue)
+        if group is None:
+            queues[queue] = [row], [receiver]
+        else:
+            group[0].append(row)
+            group[1].append(receiver)
+    rows = [row for group, _ in queues.values() for row in group]
+    offsets = [queue.next_offset for queue in queues]
+
+    def tell(store_time_ms: int) -> None:
+        at = position
+        for offset, (queue, (_, receivers)) in zip(offsets, queues.items(), strict=True):
+            queue_id = queue.queue_id
+            for number, receiver in enumerate(receivers):
+                if not receiver.done():
+                    receiver.set_result((queue_id, offset + number, at + number, store_time_ms))
+            at += len(receivers)
+
+    mask, batch = rows_to_batch(rows)
+    groups = [(queue, len(group)) for queue, (group, _) in queues.items()]
+    return Layout(batch, mask, groups, sum([len(row[1]) for row in rows]), no_notes, tell)
+
+
+def lay_out_rows(asked: list[AskedRows], position: int) -> Layout:
+    """The frame of requests whose first message gets this position."""
+    queues: dict[Queue, list[Row]] = {}
+    for append, _ in asked:
+        for row, queue in zip(append.rows, append.queues, strict=True):
+            group = queues.get(queue)
+            if group is None:
+                queues[queue] = [row]
+            else:
+                group.append(row)
+    rows: list[Row] = []
+    for queue, group in queues.items():
+        queue.fill_offset = queue.next_offset
+        queue.fill_position = position + len(rows)
+        rows += group
+    results = [_fill(append.queues) for append, _ in asked]
+    keyed = [(append.key, placed) for (append, _), placed in zip(asked, results, strict=True) if append.key]
+
+    def tell(store_time_ms: int) -> None:
+        for (_, receiver), placed in zip(asked, results, strict=True):
+            if not receiver.done():
+                receiver.set_result(Stored(placed, store_time_ms))
+
+    mask, batch = rows_to_batch(rows)
+    groups = [(queue, len(group)) for queue, group in queues.items()]
+    notes = (lambda: encode_notes(keyed)) if keyed else no_notes
+    return Layout(batch, mask, groups, sum([len(row[1]) for row in rows]), notes, tell)
+
+
+def _fill(queues: list[Queue]) -> list[Placed]:
+    """Where the next rows of these queues go, by the frame that is being laid out."""
+    placed: list[Placed] = []
+    for queue in queues:
+        placed.append(Placed(queue.queue_id, queue.fill_offset, queue.fill_position))
+        queue.fill_offset += 1
+        queue.fill_position += 1
+    return placed
+
+
+def lay_out_batch(asked: list[AskedBatch], position: int) -> Layout:
+    """The frame of one batch whose first row gets this position."""
+    ((append, receiver),) = asked
+    placed: list[Placed] = []
+    at = position
+    for queue, count in append.groups:
+        placed.append(Placed(queue.queue_id, queue.next_offset, at))
+        at += count
+
+    def notes() -> bytes:
+        if append.key is None:
+            return b""
+        return encode_notes([(append.key, append.spread.each(placed) if append.spread else placed)])
+
+    def tell(store_time_ms: int) -> None:
+        if not receiver.done():
+            receiver.set_result(Stored(placed, store_time_ms))
+
+    batch, body_bytes = append.batch, append.body_bytes
+    apart = body_bytes > APART_BYTES
+    return Layout(batch, batch_mask(batch), append.groups, body_bytes, notes, tell, append.packed, apart)
+
+
+def encode_notes(keyed: list[tuple[Key, list[Placed]]]) -> bytes:
+    """The notes of a frame."""
+    return json.dumps([{**key._asdict(), "placed": placed} for key, placed in keyed]).encode()

@@ -1,0 +1,97 @@
+"""Topics that are made, changed and deleted: by records in the log."""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+
+from lakemq.model.errors import InvalidRequest, ReadOnlyTopic
+from lakemq.model.names import SYSTEM_PREFIXES, check_writable
+from lakemq.settings import Topics
+from lakemq.storage.log.appends import RowsAppend
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.segment.rows import make_row
+from lakemq.storage.state.topics import TOPICS_TOPIC, Topic, TopicRecord
+
+
+class TopicChanges:
+    """Those of one log, one after the other, within `limits`."""
+
+    def __init__(self, log: CommitLog, limits: Topics) -> None:
+        self._log = log
+        self.limits = limits
+        self._creating: dict[str, asyncio.Future[Topic]] = {}
+        self._recording = asyncio.Lock()
+
+    async def writable(self, name: str) -> Topic:
+        """The topic to produce to, made when that is allowed. Raises `InvalidTopic`,
+        `ReadOnlyTopic`, `TopicNotFound`, `StoreUnwritable`."""
+        topic = self._log.topics.find(name)
+        check_writable(name)
+        if topic is None:
+            if not self.limits.auto_create:
+                return self._log.topics.get(name)
+            topic = await self._auto_create(name)
+        if topic.permission == "r":
+            raise ReadOnlyTopic(f"topic {name!r} is read-only")
+        return topic
+
+    async def _auto_create(self, name: str) -> Topic:
+        creating = self._creating.get(name)
+        if creating is None:
+            creating = asyncio.ensure_future(self.put(name, self.limits.default_queues, "rw"))
+            self._creating[name] = creating
+            creating.add_done_callback(lambda _: self._creating.pop(name, None))
+        return await asyncio.shield(creating)
+
+    async def system(self, name: str) -> Topic:
+        """A topic of the system's, made with one queue when it is first needed: clients read it only.
+        Raises `InvalidRequest` when there are too many topics, `StoreUnwritable`."""
+        topic = self._log.topics.find(name)
+        if topic is not None:
+            return topic
+        creating = self._creating.get(name)
+        if creating is None:
+            creating = asyncio.ensure_future(self._create_system(name))
+            self._creating[name] = creating
+            creating.add_done_callback(lambda _: self._creating.pop(name, None))
+        return await asyncio.shield(creating)
+
+    async def _create_system(self, name: str) -> Topic:
+        async with self._recording:
+            if name.startswith(SYSTEM_PREFIXES[0]):  # one a group: of the others there are only a few
+                self._check_room_for(name, 1)
+            await self._record({"op": "put", "topic": name, "queues": 1, "permission": "r"})
+            return self._log.topics.get(name)
+
+    def _check_room_for(self, name: str, queues: int) -> None:
+        topics, limits = self._log.topics, self.limits
+        topic = topics.find(name)
+        if topic is None and len(topics) >= limits.topics_max:
+            raise InvalidRequest(f"there are {len(topics)} topics already (topics.topics_max)")
+        count = topics.queue_count + queues - (len(topic.queues) if topic else 0)
+        if count > limits.all_queues_max:
+            raise InvalidRequest(f"there would be {count} queues of all topics together (topics.all_queues_max)")
+
+    async def put(self, name: str, queues: int, permission: str) -> Topic:
+        """Make or change a topic; done when it stands in the log."""
+        topics = self._log.topics
+        async with self._recording:
+            topics.check_put(name, queues, permission, self.limits.queues_max)
+            self._check_room_for(name, queues)
+            await self._record({"op": "put", "topic": name, "queues": queues, "permission": permission})
+            return topics.get(name)
+
+    async def delete(self, name: str) -> None:
+        """Delete a topic: its messages are readable no more. Raises `TopicNotFound`."""
+        async with self._recording:
+            topic = self._log.topics.get(name)
+            count = len(topic.queues)
+            await self._record({"op": "delete", "topic": name, "queues": count, "permission": topic.permission})
+
+    async def _record(self, record: TopicRecord) -> None:
+        # One at a time, as each may make as many queues as a topic may have, and what there is room for is seen before.
+        body = orjson.dumps(record)
+        queue = self._log.topics.queue(TOPICS_TOPIC, 0)
+        await self._log.append(RowsAppend([make_row(body=body)], [queue]))

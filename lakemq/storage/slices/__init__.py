@@ -1,0 +1,1 @@
+"""What was read, from the log or from the lake."""
