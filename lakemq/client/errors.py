@@ -1,18 +1,14 @@
-"""Errors of the clients, and answers that are errors, as the tree in `lakemq.model.errors`."""
+"""Errors of the clients."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
-
-import orjson
+from typing import TYPE_CHECKING
 
 from lakemq.client.wrong_type import WrongType as WrongType
 from lakemq.model.errors import LakemqError
 
 if TYPE_CHECKING:
-    import httpx
-
     from lakemq.client.outgoing import Message
 
 
@@ -45,38 +41,3 @@ class SendFailed(LakemqError):
     def __init__(self, detail: str, failures: Sequence[tuple[Message, LakemqError]] = ()) -> None:
         super().__init__(detail)
         self.failures = tuple(failures)
-
-
-def error_of(response: httpx.Response) -> LakemqError:
-    """The error that an answer of status ≥ 400 to the thin client stands for."""
-    return error_of_answer(response.status_code, response.content)
-
-
-def error_of_answer(status: int, content: bytes) -> LakemqError:
-    """The error that an answer of status ≥ 400 stands for.
-
-    A code that this version knows gives that code's class; any other gives `LakemqError` with
-    the answer's code. What is no problem document is described by its status.
-    """
-    problem = _problem(content)
-    detail = problem.get("detail") or problem.get("title")
-    text = str(detail) if detail else f"the gateway answered {status}"
-    return error_of_code(problem.get("code"), text)
-
-
-def error_of_code(code: object, detail: str) -> LakemqError:
-    """The error of a stable code, as answers name it."""
-    if not isinstance(code, str):
-        return LakemqError(detail)
-    by_code = {kind.code: kind for kind in LakemqError.__subclasses__()}
-    error = by_code.get(code, LakemqError)(detail)
-    error.code = code
-    return error
-
-
-def _problem(content: bytes) -> dict[str, Any]:
-    try:
-        problem = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return {}
-    return cast("dict[str, Any]", problem) if isinstance(problem, dict) else {}

@@ -14,10 +14,9 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
-import httpx
 import orjson
 
-from lakemq.client.errors import Unreachable, error_of
+from lakemq.client.errors import Unreachable
 from lakemq.client.message import Message, Nack, decode_message, encode_draft
 from lakemq.client.results import (
     OffsetRange,
@@ -31,10 +30,12 @@ from lakemq.client.results import (
     TransactionCheck,
 )
 from lakemq.contract import routes
+from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import ARROW, JSON, NDJSON
 from lakemq.contract.route import Target
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.message import Draft
+from lakemq.wire.connections import CONNECT_TIMEOUT_S, Answer, Connections, NoAnswer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,8 +44,8 @@ Ack = Literal["async", "sync", "none"]
 Resolution = Literal["commit", "rollback", "unknown"]
 ResetTo = Literal["earliest", "latest", "timestamp"]
 
-_CONNECT_TIMEOUT_S = 5.0
 _CREATED = 201
+_ERROR = 400
 
 
 class HttpClient:
@@ -56,7 +57,7 @@ class HttpClient:
     def __init__(self, url: str, timeout_s: float = 30.0) -> None:
         self.url = url.rstrip("/")
         self._timeout_s = timeout_s
-        self._http = httpx.Client(base_url=self.url, trust_env=False)
+        self._connections = Connections(url)
 
     def __enter__(self) -> Self:
         return self
@@ -71,7 +72,7 @@ class HttpClient:
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        self._connections.close()
 
     def produce(
         self,
@@ -147,7 +148,7 @@ class HttpClient:
         import pyarrow as pa
 
         response = self._pull(topic, queue_id, offset, count_max, wait_ms, tags, sql, ARROW)
-        with pa.ipc.open_stream(response.content) as reader:
+        with pa.ipc.open_stream(response.body) as reader:
             table = reader.read_all()
         headers = response.headers
         return PulledTable(
@@ -226,7 +227,7 @@ class HttpClient:
         """Make a topic or change it (queues only grow); whether it was made."""
         content = _dumps({"queues": queues, "permission": permission})
         response = self._request(routes.PUT_TOPIC.at(topic), content=content, headers={"Content-Type": JSON})
-        return response.status_code == _CREATED
+        return response.status == _CREATED
 
     def topics(self, system: bool = False) -> list[dict[str, Any]]:
         """All topics, with `system` the system's too."""
@@ -285,8 +286,8 @@ class HttpClient:
     def is_ready(self) -> bool:
         """Whether the gateway answers, with its log recovered and writable."""
         try:
-            return self._http.get(routes.READY.path, timeout=_CONNECT_TIMEOUT_S).is_success
-        except httpx.TransportError:
+            return self._connections.ask(routes.READY.at(), timeout_s=CONNECT_TIMEOUT_S).status < _ERROR
+        except NoAnswer:
             return False
 
     def _post_messages(
@@ -296,7 +297,7 @@ class HttpClient:
         if idempotency_key is not None:
             headers["Idempotency-Key"] = f'"{idempotency_key}"'
         response = self._request(routes.PRODUCE.at(topic), content=body, params={"ack": ack}, headers=headers)
-        return _json(response) if response.content else {}
+        return _json(response) if response.body else {}
 
     def _send(self, target: Target, content: bytes, params: Mapping[str, str | int] | None = None) -> dict[str, Any]:
         return _json(self._request(target, content=content, params=params, headers={"Content-Type": JSON}))
@@ -311,7 +312,7 @@ class HttpClient:
         tags: str,
         sql: str | None,
         accept: str,
-    ) -> httpx.Response:
+    ) -> Answer:
         params: dict[str, str | int] = {"offset": offset, "max": count_max, "wait_ms": wait_ms, "tags": tags}
         if sql is not None:
             params["sql"] = sql
@@ -326,18 +327,14 @@ class HttpClient:
         params: Mapping[str, str | int] | None = None,
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
-    ) -> httpx.Response:
-        timeout = httpx.Timeout(self._timeout_s + wait_s, connect=_CONNECT_TIMEOUT_S)
+    ) -> Answer:
         try:
-            response = self._http.request(
-                target.method, target.path, content=content, params=params, headers=headers, timeout=timeout
-            )
-        except httpx.TransportError as error:
-            reason = str(error) or type(error).__name__
-            raise Unreachable(f"no answer from the gateway at {self.url}: {reason}") from error
-        if response.is_error:
-            raise error_of(response)
-        return response
+            answer = self._connections.ask(target, params, content, headers, self._timeout_s + wait_s)
+        except NoAnswer as error:
+            raise Unreachable(f"no answer from the gateway at {self.url}: {error}", error.sent) from error
+        if answer.status >= _ERROR:
+            raise error_of_answer(answer.status, answer.body)
+        return answer
 
 
 def _dumps(content: object) -> bytes:
@@ -348,11 +345,11 @@ def _dumps(content: object) -> bytes:
         raise InvalidRequest(f"this can't be sent: {error}") from None
 
 
-def _json(response: httpx.Response) -> dict[str, Any]:
+def _json(answer: Answer) -> dict[str, Any]:
     try:
-        return orjson.loads(response.content)
+        return orjson.loads(answer.body)
     except orjson.JSONDecodeError:
-        raise LakemqError(f"{response.url} answered no JSON: is it a lakemq gateway?") from None
+        raise LakemqError("the answer is no JSON: is this a lakemq gateway?") from None
 
 
 def _receipt(entry: Mapping[str, Any]) -> Receipt:

@@ -13,7 +13,8 @@ from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from lakemq import __version__
-from lakemq.client.errors import Closed, Unreachable, error_of_answer
+from lakemq.client.errors import Closed, Unreachable
+from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
 from lakemq.model.errors import LakemqError

@@ -3,28 +3,28 @@ cluster can read it."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode, urlsplit
 
 import pyarrow as pa
 
 from lakemq.contract import routes
+from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
 from lakemq.jobs.errors import BrokerUnavailable
-from lakemq.model.errors import LakemqError, LogReplaced, PositionGone
+from lakemq.model.errors import LakemqError, LogReplaced
 from lakemq.storage.log.dropped import Range
+from lakemq.wire.connections import Answer, Connections, NoAnswer
 
 PAGE_BYTES_MAX = 16 * 1024 * 1024
 _ANSWER_WAIT_S_MAX = 60.0
 _PAUSE_S_FIRST = 0.05
 _PAUSE_S_MAX = 2.0
-_KINDS = (PositionGone, LogReplaced)
+_ERROR = 400
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
 
 
@@ -68,7 +68,7 @@ class LogClient:
         self.address = address
         self._timeout_s = timeout_s
         self._retry_s = retry_s
-        self._connection: http.client.HTTPConnection | None = None
+        self._connections = Connections(address)
 
     def end(
         self,
@@ -110,7 +110,7 @@ class LogClient:
         query = subscription.query()
         query |= {"from": str(begin), "to": str(end), "columns": ",".join(columns)}
         query["bytes_max"] = str(PAGE_BYTES_MAX)
-        headers, payload = self._ask(routes.LOG_MESSAGES.at(), query)
+        _, headers, payload = self._ask(routes.LOG_MESSAGES.at(), query)
         check_same_log(self.address, log_id, headers["Lakemq-Log-Id"])
         next_position = int(headers["Lakemq-Next-Position"])
         if not begin < next_position <= end:
@@ -178,7 +178,7 @@ class LogClient:
 
     def ask(self, target: Target, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """The JSON answer to a request without a body."""
-        return json.loads(self._ask(target, query)[1])
+        return json.loads(self._ask(target, query).body)
 
     def send(self, target: Target, content: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON answer to a request with JSON that is idempotent."""
@@ -188,43 +188,32 @@ class LogClient:
         self, target: Target, body: bytes, kind: str, query: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         """The JSON answer to a request with a body of that media type."""
-        return json.loads(self._ask(target, query, body, kind)[1])
+        return json.loads(self._ask(target, query, body, kind).body)
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connections.close()
 
     def _ask(
         self, target: Target, query: Mapping[str, str] | None, body: bytes | None = None, kind: str = JSON
-    ) -> tuple[Any, bytes]:
-        path = f"{target.path}?{urlencode(query)}" if query else target.path
+    ) -> Answer:
+        headers = {"Content-Type": kind} if body is not None else {}
         give_up = time.monotonic() + self._retry_s
         pause_s = _PAUSE_S_FIRST
         while True:
             try:
-                status, headers, payload = self._ask_once(target.method, path, body, kind)
-            except (OSError, http.client.HTTPException) as error:
-                self.close()
-                reason = str(error) or type(error).__name__
+                answer = self._connections.ask(target, query, body, headers, self._timeout_s)
+            except NoAnswer as error:
+                reason = str(error)
             else:
-                if status < 300:
-                    return headers, payload
-                if status not in _TRY_AGAIN:
-                    raise _problem(self.address, status, payload)
-                reason = f"status {status}"
+                if answer.status < _ERROR:
+                    return answer
+                if answer.status not in _TRY_AGAIN:
+                    raise error_of_answer(answer.status, answer.body, self.address)
+                reason = f"status {answer.status}"
             if time.monotonic() >= give_up:
                 raise BrokerUnavailable(f"no answer from the broker at {self.address}: {reason}")
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _PAUSE_S_MAX)
-
-    def _ask_once(self, method: str, path: str, body: bytes | None, kind: str) -> tuple[int, Any, bytes]:
-        if self._connection is None:
-            self._connection = _connect(self.address, self._timeout_s)
-        headers = {"Content-Type": kind} if body is not None else {}
-        self._connection.request(method, path, body, headers)
-        response = self._connection.getresponse()
-        return response.status, response.headers, response.read()
 
 
 def check_same_log(address: str, wanted: str, log_id: str) -> None:
@@ -234,21 +223,3 @@ def check_same_log(address: str, wanted: str, log_id: str) -> None:
             f"the log of the broker at {address} is {log_id} now, and what is read is of {wanted}: its positions mean"
             " other messages"
         )
-
-
-def _connect(address: str, timeout_s: float) -> http.client.HTTPConnection:
-    parts = urlsplit(address if "://" in address else f"http://{address}")
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    return kind(parts.hostname or "", parts.port, timeout=timeout_s)
-
-
-def _problem(address: str, status: int, payload: bytes) -> LakemqError:
-    try:
-        problem = json.loads(payload)
-        code, detail = str(problem["code"]), str(problem["detail"])
-    except (ValueError, KeyError, TypeError):
-        code, detail = "", payload[:200].decode("utf-8", "replace")
-    kind = next((each for each in _KINDS if each.code == code), LakemqError)
-    error = kind(f"{address} answered {status}: {detail}")
-    error.code = code or error.code
-    return error

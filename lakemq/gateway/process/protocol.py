@@ -34,6 +34,15 @@ _TOO_MANY_BYTES = "the bodies on their way, or this client's of them (gateway.cl
 _TOO_LONG = f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes"
 
 
+OF_UVICORN = (
+    *("_start_asgi_task", "data_received", "send_400_response", "server", "server_state", "loop", "app", "client"),
+    *("connection_made", "connection_lost", "connections", "transport", "flow", "pause_writing", "resume_writing"),
+    *("parser", "on_message_begin", "on_headers_complete", "on_body", "on_message_complete", "on_response_complete"),
+    *("url", "headers", "scope", "expect_100_continue", "cycle", "pipeline"),
+)
+"""What is taken of uvicorn's protocol, or put in its place: hardly any of it is public, so the version is pinned."""
+
+
 def _refuse(answer: Answer) -> App:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send_answer(send, answer)

@@ -1,0 +1,40 @@
+"""Answers that are errors, as the tree in `lakemq.model.errors`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from lakemq.model.errors import LakemqError
+
+
+def error_of_answer(status: int, content: bytes, whose: str = "") -> LakemqError:
+    """The error that an answer of status ≥ 400 stands for.
+
+    A code that this version knows gives that code's class; any other gives `LakemqError` with
+    the answer's code. What is no problem document is described by its status. Where there are several gateways
+    it says `whose` answer it is.
+    """
+    problem = _problem(content)
+    detail = problem.get("detail") or problem.get("title")
+    answered = f"{whose or 'the gateway'} answered {status}"
+    text = f"{answered}: {detail}" if whose and detail else str(detail or answered)
+    return error_of_code(problem.get("code"), text)
+
+
+def error_of_code(code: object, detail: str) -> LakemqError:
+    """The error of a stable code, as answers name it."""
+    if not isinstance(code, str):
+        return LakemqError(detail)
+    by_code = {kind.code: kind for kind in LakemqError.__subclasses__()}
+    error = by_code.get(code, LakemqError)(detail)
+    error.code = code
+    return error
+
+
+def _problem(content: bytes) -> dict[str, Any]:
+    try:
+        problem = json.loads(content)
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", problem) if isinstance(problem, dict) else {}

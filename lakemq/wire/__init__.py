@@ -1,0 +1,1 @@
+"""Asking a gateway without an event loop."""

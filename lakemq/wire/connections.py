@@ -1,0 +1,121 @@
+"""Connections to one gateway, with nothing but the standard library: any worker of a cluster has it."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from lakemq import __version__
+from lakemq.contract.route import Target
+from lakemq.model.errors import InvalidRequest
+
+CONNECT_TIMEOUT_S = 5.0
+IDLE_MAX = 16
+"""So many connections are kept for what is asked next."""
+
+_HEADERS = {"User-Agent": f"lakemq-python/{__version__}"}
+
+Params = Mapping[str, str | int]
+
+
+class NoAnswer(Exception):
+    """There was no connection, it broke, or the time was over. `sent`: whether the request may be carried out."""
+
+    def __init__(self, reason: str, sent: bool) -> None:
+        super().__init__(reason)
+        self.sent = sent
+
+
+class Answer(NamedTuple):
+    """A whole answer, of any status. `headers` are found in any case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Connections:
+    """Those to the gateway at `address`. For any thread. It can be pickled before its first use."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address.rstrip("/")
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        try:
+            known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:  # a port that is none
+            known = False
+        if not known:
+            raise InvalidRequest(f"{address!r} is no address of a gateway, as http://host:8080 is")
+        self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._host, self._port, self._prefix = parts.hostname or "", parts.port, parts.path.rstrip("/")
+        self._idle: list[HTTPConnection] = []
+
+    def ask(
+        self,
+        target: Target,
+        params: Params | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = 30.0,
+    ) -> Answer:
+        """One exchange. `timeout_s` is for each wait for the gateway. Raises `NoAnswer`, and `InvalidRequest` for
+        headers that can't be sent."""
+        path = f"{self._prefix}{target.path}?{urlencode(params)}" if params else f"{self._prefix}{target.path}"
+        connection = self._connect(timeout_s)
+        try:
+            connection.request(target.method, path, body, {**_HEADERS, **(headers or {})})
+            response = connection.getresponse()
+            answer = Answer(response.status, response.headers, response.read())  # pyright: ignore[reportArgumentType]
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise NoAnswer(_reason(error), sent=True) from error
+        except ValueError as error:
+            connection.close()
+            raise InvalidRequest(f"this can't be sent: {error}") from None
+        except BaseException:
+            connection.close()  # who stopped waiting left an answer in it
+            raise
+        if not response.will_close and len(self._idle) < IDLE_MAX:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return answer
+
+    def close(self) -> None:
+        """Close the connections. What is asked then opens new ones."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _connect(self, timeout_s: float) -> HTTPConnection:
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                break
+            if connection.sock is not None and not _has_ended(connection.sock):
+                connection.sock.settimeout(timeout_s)
+                return connection
+            connection.close()
+        connection = self._kind(self._host, self._port, timeout=min(CONNECT_TIMEOUT_S, timeout_s))
+        try:
+            connection.connect()
+        except OSError as error:
+            connection.close()
+            raise NoAnswer(_reason(error), sent=False) from error
+        connection.sock.settimeout(timeout_s)
+        return connection
+
+
+def _has_ended(connection: socket.socket) -> bool:
+    """Whether the gateway closed it meanwhile: nothing else is to be read from one that is idle."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__

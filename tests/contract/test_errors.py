@@ -1,0 +1,35 @@
+"""Answers that are errors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lakemq.contract.errors import error_of_answer
+from lakemq.model.errors import LakemqError, TopicNotFound
+
+
+def test_a_known_code_gives_its_class() -> None:
+    problem = {"code": "topic_not_found", "detail": "no topic 'x'", "title": "t", "status": 404}
+    error = error_of_answer(404, json.dumps(problem).encode())
+    assert isinstance(error, TopicNotFound)
+    assert error.detail == "no topic 'x'"
+
+
+def test_an_unknown_code_is_kept() -> None:
+    error = error_of_answer(418, json.dumps({"code": "teapot", "title": "short and stout"}).encode())
+    assert (error.code, error.detail) == ("teapot", "short and stout")
+    assert LakemqError("other").code == "internal"
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"[]", b"", b'{"code": 7}', b"\xff\xfe"])
+def test_what_is_no_problem_document_is_told_by_its_status(content: bytes) -> None:
+    error = error_of_answer(502, content)
+    assert (error.code, error.detail) == ("internal", "the gateway answered 502")
+
+
+def test_of_several_gateways_it_says_which() -> None:
+    error = error_of_answer(410, b'{"code": "position_gone", "detail": "gone"}', "http://b:1")
+    assert (error.code, error.detail) == ("position_gone", "http://b:1 answered 410: gone")
+    assert error_of_answer(502, b"", "http://b:1").detail == "http://b:1 answered 502"
