@@ -78,6 +78,8 @@ class MemoryFiles(Files):
     def write_at(self, descriptor: int, data: bytes, offset: int) -> None:
         with self._turn:
             content = self._content(descriptor)
+            if not data:
+                return  # as with a file, nothing doesn't lengthen it
             content.extend(bytes(max(0, offset - len(content))))
             content[offset : offset + len(data)] = data
 

@@ -116,6 +116,16 @@ def test_whatever_is_done_is_done_to_both(tmp_path: Path) -> None:
     case().runTest()
 
 
+def test_writing_nothing_past_the_end_leaves_a_file_as_it_is(tmp_path: Path) -> None:
+    memory = MemoryFiles()
+    memory.make_dirs(tmp_path)
+    for files in (Files(), memory):
+        descriptor = files.open_update(tmp_path / "a")
+        files.write_at(descriptor, b"", 1)
+        assert files.size(descriptor) == 0
+        files.close(descriptor)
+
+
 def test_nobody_reads_by_a_descriptor_that_is_closed(tmp_path: Path) -> None:
     files = MemoryFiles()
     files.make_dirs(tmp_path)

@@ -47,6 +47,8 @@ class Beats(BaseModel):
 class Operated(Protocol):
     """The broker, as who operates it sees it."""
 
+    name: str
+
     def describe(self) -> dict[str, Any]:
         """What it is and how far."""
         ...
@@ -92,7 +94,7 @@ def make_router(broker: Operated, log: CommitLog, jobs: Jobs, waiters: Waiters, 
             Heartbeat(each.name, each.position, each.clock_ms, None if each.topics is None else frozenset(each.topics))
             for each in body.jobs
         )
-        return {"broker": broker.describe()["name"]}
+        return {"broker": broker.name}
 
     @serves(router, routes.COMPACTED)
     async def compacted(body: Compacted) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
