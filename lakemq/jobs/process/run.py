@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -20,6 +19,7 @@ from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
 from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
 from lakemq.jobs.process.broker_watch import BrokerWatch
+from lakemq.jobs.process.interrupt import interrupted_by_signals
 from lakemq.jobs.process.keep_running import keep_running, say
 from lakemq.jobs.routing.delay_query import DelayRule
 from lakemq.jobs.routing.query import RoutingQuery, Rule
@@ -173,16 +173,8 @@ def _locked(lock: LakeLock, lake: Path, stop: Event) -> bool:
 def _start(settings: Settings, chosen: set[str], stop: Event) -> SparkSession | None:
     """A session, with signals that set `stop`; None when one came before. A Java that never comes up is not
     waited for."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
     try:
-        session = start_session(settings, "lakemq jobs", server=bool(chosen & {LAKE, MAINTENANCE}))
+        with interrupted_by_signals(stop):
+            return start_session(settings, "lakemq jobs", server=bool(chosen & {LAKE, MAINTENANCE}))
     except KeyboardInterrupt:
         return None
-    _on_signals(stop)  # Spark has put its own handler for SIGINT there
-    return session
-
-
-def _on_signals(stop: Event) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
