@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from lakemq.client import MessageView
     from lakemq.client.http import HttpClient
-    from lakemq.client.message import Message
 
 PULL_MAX = 1_000
 BY_KEY_MAX = 1_000
@@ -35,7 +35,7 @@ class SearchQuery(NamedTuple):
 class Found(NamedTuple):
     """Messages, newest first. `complete`: all was looked at, else there may be older ones."""
 
-    messages: list[Message]
+    messages: list[MessageView]
     complete: bool
 
 
@@ -43,7 +43,7 @@ def search(client: HttpClient, topic: str, wanted: SearchQuery) -> Found:
     """The messages that log and lake hold."""
     if wanted.key is not None:
         return _search_key(client, topic, wanted.key, wanted)
-    found: list[Message] = []
+    found: list[MessageView] = []
     for queue in client.topic(topic)["queues"]:
         found += _search_queue(client, topic, queue["queue_id"], queue["max_offset"], wanted)
     found.sort(key=lambda message: message.position, reverse=True)
@@ -54,7 +54,7 @@ def _search_key(client: HttpClient, topic: str, key: str, wanted: SearchQuery) -
     """Of those that the index names, the broker says by a pull which the filters choose."""
     if wanted.sql is not None:
         client.pull(topic, 0, 0, 1, sql=wanted.sql)  # what is wrong with it is said where there is no such key too
-    found: list[Message] = []
+    found: list[MessageView] = []
     for page, complete in _pages(client, topic, key, wanted):
         for message in page:
             found += [message] if not wanted.filters or _is_chosen(client, message, wanted) else []
@@ -65,7 +65,7 @@ def _search_key(client: HttpClient, topic: str, key: str, wanted: SearchQuery) -
     return Found(found, complete=True)
 
 
-def _pages(client: HttpClient, topic: str, key: str, wanted: SearchQuery) -> Iterator[tuple[list[Message], bool]]:
+def _pages(client: HttpClient, topic: str, key: str, wanted: SearchQuery) -> Iterator[tuple[list[MessageView], bool]]:
     """What the index answers, a page at a time, and whether it looked at all that is asked for so far."""
     end_ms = None if wanted.end_ms is None else wanted.end_ms - 1
     page_max = BY_KEY_MAX if wanted.filters else min(wanted.count_max, BY_KEY_MAX)
@@ -84,16 +84,16 @@ def _pages(client: HttpClient, topic: str, key: str, wanted: SearchQuery) -> Ite
         end_ms = page[-1].store_time_ms
 
 
-def _is_chosen(client: HttpClient, message: Message, wanted: SearchQuery) -> bool:
+def _is_chosen(client: HttpClient, message: MessageView, wanted: SearchQuery) -> bool:
     answer = client.pull(message.topic, message.queue_id, message.queue_offset, 1, 0, wanted.tags, wanted.sql)
     return any(each.queue_offset == message.queue_offset for each in answer.messages)
 
 
-def _search_queue(client: HttpClient, topic: str, queue_id: int, end: int, wanted: SearchQuery) -> deque[Message]:
+def _search_queue(client: HttpClient, topic: str, queue_id: int, end: int, wanted: SearchQuery) -> deque[MessageView]:
     offset = 0 if wanted.begin_ms is None else client.offset_at(topic, queue_id, wanted.begin_ms)
     if wanted.end_ms is not None:
         end = min(end, client.offset_at(topic, queue_id, wanted.end_ms))
-    newest: deque[Message] = deque(maxlen=wanted.count_max)
+    newest: deque[MessageView] = deque(maxlen=wanted.count_max)
     while offset < end:
         answer = client.pull(topic, queue_id, offset, min(PULL_MAX, end - offset), 0, wanted.tags, wanted.sql)
         newest += (message for message in answer.messages if message.queue_offset < end)

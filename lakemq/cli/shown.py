@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import orjson
 from rich.table import Table
@@ -15,7 +15,6 @@ from lakemq.client.message import encode_body, encode_message
 
 if TYPE_CHECKING:
     from lakemq.client import MessageView
-    from lakemq.client.message import Message
 
 NOWHERE, HERE, NAME, LABEL = "red", "green", "cyan", "yellow"
 """Colours: what is behind or missing, what is well, names, what a message is labelled with."""
@@ -54,7 +53,7 @@ def time_of(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", "milliseconds")[:23]
 
 
-def message_table(messages: Iterable[Message]) -> Table:
+def message_table(messages: Iterable[MessageView]) -> Table:
     """Messages, one a row."""
     made = table("queue", "offset", "tag", "keys", "body", "message id")
     for message in messages:
@@ -79,7 +78,6 @@ def message_line(message: MessageView) -> Text:
     return line.append(" " + body_of(message.body))
 
 
-def write_json(message: Message | MessageView) -> None:
+def write_json(message: MessageView) -> None:
     """A message as a line of JSON, with the gateway's names."""
-    # A view has all that a message has.
-    write_line(orjson.dumps(encode_message(cast("Message", message))).decode())
+    write_line(orjson.dumps(encode_message(message)).decode())

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 import orjson
 
 from lakemq.client.errors import Unreachable
-from lakemq.client.message import Message, Nack, decode_message, encode_draft
+from lakemq.client.message import Nack, encode_draft
 from lakemq.client.results import (
     OffsetRange,
     Pulled,
@@ -29,6 +29,7 @@ from lakemq.client.results import (
     Transaction,
     TransactionCheck,
 )
+from lakemq.client.view import MessageView, Rows
 from lakemq.contract import routes
 from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import ARROW, JSON, NDJSON
@@ -130,7 +131,7 @@ class HttpClient:
             next_offset=answer["next_offset"],
             min_offset=answer["min_offset"],
             max_offset=answer["max_offset"],
-            messages=tuple(decode_message(entry) for entry in answer["messages"]),
+            messages=tuple(Rows.of_json(answer["messages"])),
             holes=tuple((begin, end) for begin, end in answer.get("holes", ())),
         )
 
@@ -159,9 +160,9 @@ class HttpClient:
             table=table,
         )
 
-    def message(self, message_id: str) -> Message:
+    def message(self, message_id: str) -> MessageView:
         """One message by its id."""
-        return decode_message(_json(self._request(routes.MESSAGE.at(message_id))))
+        return MessageView.of(_json(self._request(routes.MESSAGE.at(message_id))))
 
     def recall(self, message_id: str) -> None:
         """Take a scheduled message back: it is never delivered. Twice is fine.
@@ -196,7 +197,7 @@ class HttpClient:
         params = {"client_id": client_id, "wait_ms": wait_ms}
         answer = _json(self._request(target, params=params, wait_s=wait_ms / 1000))
         return [
-            TransactionCheck(entry["transaction_id"], entry["check_times"], decode_message(entry["message"]))
+            TransactionCheck(entry["transaction_id"], entry["check_times"], MessageView.of(entry["message"]))
             for entry in answer["checks"]
         ]
 
@@ -249,14 +250,14 @@ class HttpClient:
 
     def messages_by_key(
         self, topic: str, key: str, begin_ms: int | None = None, end_ms: int | None = None, count_max: int = 32
-    ) -> tuple[list[Message], bool]:
+    ) -> tuple[list[MessageView], bool]:
         """The newest messages of a topic that have the key and were stored at `begin_ms ≤ t ≤ end_ms`, of log
         and lake, newest first; and whether all was looked at: else there may be older ones."""
         params: dict[str, str | int] = {"topic": topic, "key": key, "max": count_max}
         params |= {} if begin_ms is None else {"begin_ms": begin_ms}
         params |= {} if end_ms is None else {"end_ms": end_ms}
         answer = _json(self._request(routes.MESSAGES_BY_KEY.at(), params=params))
-        return [decode_message(entry) for entry in answer["messages"]], answer["complete"]
+        return list(Rows.of_json(answer["messages"])), answer["complete"]
 
     def groups(self) -> list[dict[str, Any]]:
         """All consumer groups in short."""

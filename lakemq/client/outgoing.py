@@ -10,6 +10,7 @@ from typing import NamedTuple, TypedDict, cast
 from lakemq.client.wrong_type import WrongType
 from lakemq.model import names
 from lakemq.model.errors import InvalidRequest
+from lakemq.model.message_columns import GIVEN, Kind
 from lakemq.model.names import check_readable
 
 
@@ -68,16 +69,15 @@ class SendReceipt(NamedTuple):
 
 
 _NAMES = frozenset(MessageFields.__annotations__)
-_COMMON: dict[str, type] = {"tag": str, "ordering_key": str, "queue_id": int, "delay_level": int}
-"""What a field mostly is: then nothing more is to be looked at."""
+_PLAIN: dict[Kind, tuple[type, str]] = {Kind.TEXT: (str, "text"), Kind.INT: (int, "a whole number")}
 _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "tag": (str, "text"),
-    "ordering_key": (str, "text"),
-    "queue_id": (int, "a whole number"),
+    **{column.name: _PLAIN[column.kind] for column in GIVEN if column.kind in _PLAIN},
     "delay_level": (int, "a whole number from 1"),
     "delay": ((int, float, timedelta), "seconds, or a timedelta"),
     "deliver_at": (datetime, "a datetime with a time zone"),
 }
+_COMMON = {name: kind for name, (kind, _) in _KINDS.items() if kind in (str, int)}
+"""What a field mostly is: then nothing more is to be looked at."""
 _DELAYS = frozenset({"delay_level", "delay", "deliver_at"})
 
 

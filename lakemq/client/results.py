@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from lakemq.client.message import Message
+from lakemq.client.view import MessageView
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +56,7 @@ class TransactionCheck:
 
     transaction_id: str
     check_times: int
-    message: Message
+    message: MessageView
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Pulled(Cursor):
     """Messages of one queue, by offset. `holes`: the ranges of offsets, as begin and end, that were passed and hold
     no message any more."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[MessageView, ...]
     holes: tuple[tuple[int, int], ...] = ()
 
 

@@ -12,65 +12,49 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-STORED: tuple[pa.Field, ...] = (
-    pa.field("body", pa.binary(), nullable=False),
-    pa.field("tag", pa.string()),
-    pa.field("keys", pa.list_(pa.string())),
-    pa.field("properties", pa.map_(pa.string(), pa.string())),
-    pa.field("ordering_key", pa.string()),
-    pa.field("born_time_ms", pa.int64()),
-    pa.field("deliver_at_ms", pa.int64()),
-    pa.field("reconsume_times", pa.int32()),
-    pa.field("real_topic", pa.string()),
-    pa.field("real_queue_id", pa.int32()),
-    pa.field("origin_message_id", pa.string()),
-    pa.field("transaction_id", pa.string()),
-    pa.field("cause", pa.int64()),
-    pa.field("group", pa.string()),
-    pa.field("check_times", pa.int32()),
-    pa.field("retry_topic", pa.string()),
-)
-"""A column's bit in a frame's mask is its index here: append only, never reorder."""
+from lakemq.model import message_columns
+from lakemq.model.message_columns import Column, Kind
 
-CONTROL: tuple[str, ...] = ("cause", "group", "check_times", "retry_topic")
-"""Columns that route messages (docs/routing.md): not answered to pulls.
+_TYPES: dict[Kind, pa.DataType] = {
+    Kind.BYTES: pa.binary(),
+    Kind.TEXT: pa.string(),
+    Kind.TEXTS: pa.list_(pa.string()),
+    Kind.MAP: pa.map_(pa.string(), pa.string()),
+    Kind.INT: pa.int32(),
+    Kind.LONG: pa.int64(),
+    Kind.TIME: pa.int64(),
+}
 
-`cause`: the position of what this message is the one effect of. `group`: the producer group of a
-half or an operation, the consumer group of a nack or a dead letter. `check_times`: how often a half
-was checked. `retry_topic`: the topic of the first, while a retry waits in the schedule topic.
-"""
 
-COMPUTED: tuple[pa.Field, ...] = (
-    pa.field("message_id", pa.string(), nullable=False),
-    pa.field("topic", pa.string(), nullable=False),
-    pa.field("queue_id", pa.int32(), nullable=False),
-    pa.field("queue_offset", pa.int64(), nullable=False),
-    pa.field("position", pa.int64(), nullable=False),
-    pa.field("store_time_ms", pa.int64(), nullable=False),
+def _nullable(columns: tuple[Column, ...]) -> tuple[pa.Field, ...]:
+    return tuple(pa.field(each.name, _TYPES[each.kind], nullable=each.kind is not Kind.BYTES) for each in columns)
+
+
+STORED: tuple[pa.Field, ...] = _nullable(message_columns.STORED)
+"""A column's bit in a frame's mask is its index here."""
+
+COMPUTED: tuple[pa.Field, ...] = tuple(
+    pa.field(each.name, _TYPES[each.kind], nullable=False) for each in message_columns.COMPUTED
 )
 
-MESSAGE: pa.Schema = pa.schema([*COMPUTED, *(field for field in STORED if field.name not in CONTROL)])
+MESSAGE: pa.Schema = pa.schema(
+    [*COMPUTED, *(field for field, each in zip(STORED, message_columns.STORED, strict=True) if not each.routes)]
+)
 """A message on the way out: `born_time_ms` and `reconsume_times` are never null there."""
 
 SIZE = pa.field("size", pa.int32(), nullable=False)
 """The body's length in bytes: for readers of the log that leave the body out."""
 
-REQUEST: pa.Schema = pa.schema(
-    [
-        pa.field("body", pa.binary(), nullable=False),
-        pa.field("tag", pa.string()),
-        pa.field("keys", pa.list_(pa.string())),
-        pa.field("properties", pa.map_(pa.string(), pa.string())),
-        pa.field("ordering_key", pa.string()),
-        pa.field("queue_id", pa.int32()),
-        pa.field("deliver_at_ms", pa.int64()),
-        pa.field("born_time_ms", pa.int64()),
-    ]
-)
+REQUEST: pa.Schema = pa.schema(_nullable(message_columns.GIVEN))
 """A message on the way in, as an Arrow stream; only `body` is needed."""
 
-SINK: pa.Schema = REQUEST.append(pa.field("origin_message_id", pa.string()))
+SINK: pa.Schema = pa.schema(_nullable(message_columns.GIVEN_TO_SINK))
 """A message on the way in through a sink: it may say of which first message it is a copy."""
+
+TIMES: dict[str, str] = {
+    each.lake_name: each.name for each in (*message_columns.COMPUTED, *message_columns.STORED) if each.kind is Kind.TIME
+}
+"""The columns of times, by what each is called where it is a timestamp: `store_time` is `store_time_ms` here."""
 
 STORED_NAMES: tuple[str, ...] = tuple(field.name for field in STORED)
 STORED_BIT: dict[str, int] = {name: bit for bit, name in enumerate(STORED_NAMES)}

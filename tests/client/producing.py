@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import socket
 
+from lakemq.client import MessageView
 from lakemq.client.http import HttpClient
-from lakemq.client.message import Message
 
 DEAD = "http://127.0.0.1:9"
 """Nobody listens there."""
 
 
-def stored(url: str, topic: str) -> list[Message]:
+def stored(url: str, topic: str) -> list[MessageView]:
     """All messages of a topic, by queue and offset."""
     with HttpClient(url) as http:
-        messages: list[Message] = []
+        messages: list[MessageView] = []
         for queue in http.topic(topic)["queues"]:
             offset = queue["min_offset"]
             while (pulled := http.pull(topic, queue["queue_id"], offset, 10_000)).messages:

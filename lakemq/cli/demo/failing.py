@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakemq.cli.demo.queries import TOPIC
+from lakemq.client import MessageView
 from lakemq.client.http import HttpClient
-from lakemq.client.message import Message, Nack
+from lakemq.client.message import Nack
 from lakemq.model.errors import LakemqError
 
 GROUP = "crew"
@@ -64,7 +65,7 @@ def fail_and_redrive(url: str) -> Failing:
     )
 
 
-def _fail(client: HttpClient, failing: Sequence[Message]) -> int:
+def _fail(client: HttpClient, failing: Sequence[MessageView]) -> int:
     """Nack these, and every retry of them, until none comes any more; how many retries came."""
     _nack(client, failing)
     retried, expected = 0, len(failing) * (ATTEMPTS - 1)
@@ -74,11 +75,11 @@ def _fail(client: HttpClient, failing: Sequence[Message]) -> int:
     return retried
 
 
-def _nack(client: HttpClient, messages: Sequence[Message]) -> None:
+def _nack(client: HttpClient, messages: Sequence[MessageView]) -> None:
     client.nack(GROUP, [Nack(each.message_id, LEVEL, ATTEMPTS - 1) for each in messages], "crew-1")
 
 
-def _consume(client: HttpClient, topic: str, offset: int, count: int) -> Iterator[Message]:
+def _consume(client: HttpClient, topic: str, offset: int, count: int) -> Iterator[MessageView]:
     """`count` messages of a topic with one queue, as they come; fewer when none comes for a minute."""
     moved_s = time.monotonic()
     while count > 0 and time.monotonic() - moved_s < PATIENCE_S:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from lakemq.client.outgoing import MessageFields
 from lakemq.client.routes import MessageQueue
 from lakemq.model.errors import QueueNotFound
 from lakemq.model.hashing import queue_of_ordering_key
+from lakemq.model.message_columns import GIVEN, Kind
+
+_TEXTS = frozenset(column.name for column in GIVEN if column.kind is Kind.TEXT)
 
 
 def chooses(fields: MessageFields) -> bool:
@@ -34,7 +39,9 @@ def queue_of(queues: list[MessageQueue], fields: MessageFields) -> MessageQueue 
 
 def extra_bytes(fields: MessageFields) -> int:
     """About what a message's fields take in memory. Raises `TypeError` for what no field may be."""
-    size = len(fields.get("tag") or "") + len(fields.get("ordering_key") or "")
+    size = 0
+    for name in _TEXTS.intersection(fields):
+        size += len(cast("str", fields.get(name)) or "")
     keys = fields.get("keys")
     if keys is not None:
         size += sum(map(len, keys)) + 8 * len(keys)

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import orjson
 import pyarrow as pa
 
 from lakemq.client.message import encode_body
-from lakemq.client.outgoing import SendReceipt
+from lakemq.client.outgoing import MessageFields, SendReceipt
 from lakemq.client.produce.batch import Batch, Outcome, delay_fields
 from lakemq.client.transport import Piece
 from lakemq.contract.forms import ARROW, JSON
 from lakemq.model.columns import REQUEST
 from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.message_columns import GIVEN, Kind
 
 Compression = Literal["lz4", "zstd"]
 COMPRESSED_FROM_BYTES = 4_096
@@ -88,23 +90,19 @@ def _make_rows(batch: Batch, queue_id: int | None) -> Any:
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
 
 
-def _texts(values: list[Any]) -> Any:
-    return pa.array(values, pa.string())
+def _plain(kind: pa.DataType, values: list[Any]) -> Any:
+    return pa.array(values, kind)
 
 
-def _integers(values: list[Any]) -> Any:
-    return pa.array(values, pa.int32())
-
-
-def _lists(values: list[Any]) -> Any:
-    return pa.array([_key_list(value) for value in values], REQUEST.field("keys").type)
+def _lists(kind: pa.DataType, values: list[Any]) -> Any:
+    return pa.array([_key_list(value) for value in values], kind)
 
 
 def _key_list(keys: Sequence[str] | str | None) -> list[str] | None:
     return [keys] if isinstance(keys, str) else list(keys) if keys is not None else None
 
 
-def _maps(values: list[Any]) -> Any:
+def _maps(_: pa.DataType, values: list[Any]) -> Any:
     """Maps by their flat names and values: Arrow's own way takes ten times as long."""
     names: list[str] = []
     texts: list[str] = []
@@ -119,12 +117,11 @@ def _maps(values: list[Any]) -> Any:
     return pa.MapArray.from_arrays(starts, pa.array(names, pa.string()), pa.array(texts, pa.string()), mask=mask)
 
 
+_MAKERS: dict[Kind, Callable[[pa.DataType, list[Any]], Any]] = {Kind.TEXTS: _lists, Kind.MAP: _maps}
 _COLUMNS: dict[str, Callable[[list[Any]], Any]] = {
-    "tag": _texts,
-    "keys": _lists,
-    "properties": _maps,
-    "ordering_key": _texts,
-    "queue_id": _integers,
+    column.name: partial(_MAKERS.get(column.kind, _plain), REQUEST.field(column.name).type)
+    for column in GIVEN
+    if column.name in MessageFields.__annotations__
 }
 """How each field is made to a column, in the order of `REQUEST`. Delays are none: they go as JSON."""
 

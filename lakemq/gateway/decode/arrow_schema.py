@@ -13,7 +13,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from lakemq.gateway.decode.flatbuffer import Malformed, Table
-from lakemq.model.columns import SINK
+from lakemq.model.message_columns import GIVEN_TO_SINK
+from lakemq.model.message_columns import Kind as ColumnKind
 
 U8 = Struct("<B")
 I16 = Struct("<h")
@@ -191,16 +192,12 @@ def _children(field: Table, column: str, count: int) -> list[Table]:
 
 _TEXT = _flat(_STRING)
 _ITEM = _flat(_STRING, _NULLS)
-_COLUMNS: dict[str, _Visit] = {
-    "body": _flat(_BINARY, _STRING),
-    "tag": _flat(_STRING, _NULLS),
-    "keys": _keys,
-    "properties": _properties,
-    "ordering_key": _flat(_STRING, _NULLS),
-    "queue_id": _integer,
-    "deliver_at_ms": _integer,
-    "born_time_ms": _integer,
-    "origin_message_id": _flat(_STRING, _NULLS),
+_VISITS: dict[ColumnKind, _Visit] = {
+    ColumnKind.BYTES: _flat(_BINARY, _STRING),
+    ColumnKind.TEXT: _ITEM,
+    ColumnKind.TEXTS: _keys,
+    ColumnKind.MAP: _properties,
+    ColumnKind.INT: _integer,
+    ColumnKind.TIME: _integer,
 }
-if list(_COLUMNS) != SINK.names:
-    raise AssertionError("the columns of a request have changed")
+_COLUMNS: dict[str, _Visit] = {column.name: _VISITS[column.kind] for column in GIVEN_TO_SINK}

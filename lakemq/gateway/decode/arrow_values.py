@@ -16,6 +16,7 @@ from lakemq.gateway.decode import limits as bounds
 from lakemq.gateway.decode.limits import Limits
 from lakemq.model.errors import InvalidArrow, MessageTooLarge
 from lakemq.model.ids import MESSAGE_ID_PATTERN
+from lakemq.model.message_columns import GIVEN_TO_SINK, Column, Kind
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
@@ -30,7 +31,8 @@ def check_values(batch: pa.RecordBatch, limits: Limits) -> None:
         if name == "body":
             _check_body(column, limits.message_bytes_max)
         elif column.null_count < len(column):
-            _CHECKS[name](column)
+            check, most = _CHECKS[name]
+            check(name, most, column)
 
 
 def _check_body(column: Any, bytes_max: int) -> None:
@@ -47,31 +49,31 @@ def _check_body(column: Any, bytes_max: int) -> None:
         raise MessageTooLarge(f"column 'body', row {row}: {size} bytes, more than the {bytes_max} of a message")
 
 
-def _check_tag(column: Any) -> None:
+def _check_tag(name: str, most: int, column: Any) -> None:
     distinct = pc.unique(column)
-    _check_text("tag", distinct, bounds.TAG_BYTES_MAX, lambda at: _row_of(column, distinct[at]))
+    _check_text(name, distinct, most, lambda at: _row_of(column, distinct[at]))
     bad = pc.match_substring_regex(distinct, _BAD_TAG)
     if pc.any(bad).as_py():
         row = _row_of(column, distinct[_first(bad)])
-        raise InvalidArrow(f"column 'tag', row {row}: can't be '*', hold '||', or begin or end with white space")
+        raise InvalidArrow(f"column {name!r}, row {row}: can't be '*', hold '||', or begin or end with white space")
 
 
-def _check_ordering_key(column: Any) -> None:
-    _check_text("ordering_key", column, bounds.ORDERING_KEY_BYTES_MAX, int)
+def _check_plain(name: str, most: int, column: Any) -> None:
+    _check_text(name, column, most, int)
 
 
-def _check_origin(column: Any) -> None:
+def _check_origin(name: str, _: int, column: Any) -> None:
     bad = pc.invert(pc.fill_null(pc.match_substring_regex(column, _MESSAGE_ID), True))
     if pc.any(bad).as_py():
-        raise InvalidArrow(f"column 'origin_message_id', row {_first(bad)}: no message id")
+        raise InvalidArrow(f"column {name!r}, row {_first(bad)}: no message id")
 
 
-def _check_keys(column: Any) -> None:
-    _check_entries("keys", column, bounds.KEYS_MAX)
-    _check_items("keys", column, bounds.KEY_BYTES_MAX)
+def _check_keys(name: str, most: int, column: Any) -> None:
+    _check_entries(name, column, bounds.KEYS_MAX)
+    _check_items(name, column, most)
 
 
-def _check_properties(column: Any) -> None:
+def _check_properties(_: str, __: int, column: Any) -> None:
     # The names and the values of a map, each as the list that it holds for a row.
     names = pa.ListArray.from_arrays(column.offsets, column.keys)
     values = pa.ListArray.from_arrays(column.offsets, column.items)
@@ -139,14 +141,11 @@ def _check_text(name: str, column: Any, bytes_max: int, row_of: Callable[[int], 
         raise InvalidArrow(f"column {name!r}, row {row}: longer than {bytes_max} bytes")
 
 
-def _check_range(name: str, most: int) -> Callable[[Any], None]:
-    def check(column: Any) -> None:
-        least, greatest = pc.min_max(column).values()
-        if least.as_py() < 0 or greatest.as_py() > most:
-            outside = pc.or_(pc.less(column, 0), pc.greater(column, most))
-            raise InvalidArrow(f"column {name!r}, row {_first(outside)}: must be from 0 to {most}")
-
-    return check
+def _check_range(name: str, most: int, column: Any) -> None:
+    least, greatest = pc.min_max(column).values()
+    if least.as_py() < 0 or greatest.as_py() > most:
+        outside = pc.or_(pc.less(column, 0), pc.greater(column, most))
+        raise InvalidArrow(f"column {name!r}, row {_first(outside)}: must be from 0 to {most}")
 
 
 def _first(mask: Any) -> int:
@@ -161,13 +160,20 @@ def _parent(lists: Any, item: int) -> int:
     return pc.list_parent_indices(lists)[item].as_py()
 
 
-_CHECKS: dict[str, Callable[[Any], None]] = {
-    "tag": _check_tag,
-    "keys": _check_keys,
-    "properties": _check_properties,
-    "ordering_key": _check_ordering_key,
-    "queue_id": _check_range("queue_id", bounds.QUEUE_ID_MAX),
-    "deliver_at_ms": _check_range("deliver_at_ms", bounds.TIME_MS_MAX),
-    "born_time_ms": _check_range("born_time_ms", bounds.TIME_MS_MAX),
-    "origin_message_id": _check_origin,
+_Check = Callable[[str, int, Any], None]
+
+_SPECIAL: dict[str, _Check] = {"tag": _check_tag, "origin_message_id": _check_origin}
+_BY_KIND: dict[Kind, _Check] = {
+    Kind.TEXT: _check_plain,
+    Kind.TEXTS: _check_keys,
+    Kind.MAP: _check_properties,
+    Kind.INT: _check_range,
+    Kind.TIME: _check_range,
 }
+
+
+def _check_of(column: Column) -> tuple[_Check, int]:
+    return _SPECIAL.get(column.name) or _BY_KIND[column.kind], column.most
+
+
+_CHECKS = {column.name: _check_of(column) for column in GIVEN_TO_SINK if column.name != "body"}

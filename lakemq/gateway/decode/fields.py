@@ -8,13 +8,15 @@ Each check takes what the form's parser gave (None: not there) and raises `Inval
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
 
 from lakemq.gateway.decode import limits as bounds
 from lakemq.gateway.decode.limits import Limits
 from lakemq.model.errors import InvalidRequest, MessageTooLarge
 from lakemq.model.message import Draft
+from lakemq.model.message_columns import GIVEN, TIME_MS_MAX, Column, Kind
 
 WHITESPACE = " \t\r\n\v\f"
 """What a tag can't begin or end with: a tag expression is split at `||` and stripped."""
@@ -32,21 +34,13 @@ def draft_of(body: bytes, fields: Mapping[str, object], limits: Limits) -> Draft
     if (level is None) + (delay is None) + (deliver is None) < 2:
         names = " and ".join(name for name in _DELAYS if get(name) is not None)
         raise InvalidRequest(f"at most one of {names} may be given")
-    ordering_key = get("ordering_key")
-    if ordering_key is not None:
-        ordering_key = text("ordering_key", ordering_key, bounds.ORDERING_KEY_BYTES_MAX)
-    return Draft(
-        checked_body(body, limits),
-        _tag(get("tag")),
-        _keys(get("keys")),
-        _properties(get("properties")),
-        ordering_key,
-        queue_id=_integer("queue_id", get("queue_id"), bounds.QUEUE_ID_MAX),
-        born_time_ms=_integer("born_time_ms", get("born_time_ms"), bounds.TIME_MS_MAX),
-        delay_level=_integer("delay_level", level, bounds.DELAY_LEVEL_MAX) or None,
-        delay_ms=_integer("delay_ms", delay, bounds.TIME_MS_MAX),
-        deliver_at_ms=_integer("deliver_at_ms", deliver, bounds.TIME_MS_MAX),
-    )
+    values = _EMPTY.copy()
+    values[0] = checked_body(body, limits)
+    for name, value in fields.items():
+        if value is not None and (found := _CHECKS.get(name)) is not None:
+            at, check = found
+            values[at] = check(value)
+    return Draft._make(values)
 
 
 def checked_body(body: bytes, limits: Limits) -> bytes:
@@ -56,7 +50,7 @@ def checked_body(body: bytes, limits: Limits) -> bytes:
     return body
 
 
-def text(name: str, value: object, bytes_max: int) -> str:
+def text(name: str, bytes_max: int, value: object) -> str:
     """`value`, if it is a string of 1 to `bytes_max` bytes in UTF-8."""
     if not isinstance(value, str):
         raise InvalidRequest(f"{name} must be a string")
@@ -87,9 +81,7 @@ def _byte_length(value: str) -> int:
         return -1
 
 
-def _integer(name: str, value: object, most: int) -> int | None:
-    if value is None:
-        return None
+def _integer(name: str, most: int, value: object) -> int:
     # bool is an int to Python, and not to JSON.
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidRequest(f"{name} must be an integer")
@@ -98,33 +90,27 @@ def _integer(name: str, value: object, most: int) -> int | None:
     return value
 
 
-def _tag(value: object) -> str | None:
-    if value is None:
-        return None
-    tag = text("tag", value, bounds.TAG_BYTES_MAX)
+def _tag(name: str, most: int, value: object) -> str:
+    tag = text(name, most, value)
     if tag == "*" or "||" in tag or tag.strip(WHITESPACE) != tag:
         raise InvalidRequest("tag can't be '*', hold '||', or begin or end with white space")
     return tag
 
 
-def _keys(value: object) -> list[str] | None:
-    if value is None:
-        return None
+def _keys(name: str, most: int, value: object) -> list[str] | None:
     if not isinstance(value, list):
-        raise InvalidRequest("keys must be a list of strings")
+        raise InvalidRequest(f"{name} must be a list of strings")
     keys = cast("list[object]", value)
     if len(keys) > bounds.KEYS_MAX:
-        raise InvalidRequest(f"keys has more than {bounds.KEYS_MAX} entries")
+        raise InvalidRequest(f"{name} has more than {bounds.KEYS_MAX} entries")
     # An entry is named only once it is wrong: names of all of them cost more than the check.
     for at, key in enumerate(keys):
-        if not isinstance(key, str) or not 0 < _byte_length(key) <= bounds.KEY_BYTES_MAX:
-            text(f"keys[{at}]", key, bounds.KEY_BYTES_MAX)
+        if not isinstance(key, str) or not 0 < _byte_length(key) <= most:
+            text(f"{name}[{at}]", most, key)
     return cast("list[str]", keys) or None
 
 
 def _properties(value: object) -> dict[str, str] | None:
-    if value is None:
-        return None
     if not isinstance(value, dict):
         raise InvalidRequest("properties must be an object of strings")
     given = cast("dict[str, object]", value)
@@ -143,3 +129,27 @@ def _properties(value: object) -> dict[str, str] | None:
     if size > bounds.PROPERTIES_BYTES_MAX:
         raise InvalidRequest(f"properties has more than {bounds.PROPERTIES_BYTES_MAX} bytes")
     return cast("dict[str, str]", given) or None
+
+
+def _check_of(column: Column) -> Callable[[object], object]:
+    if column.kind is Kind.MAP:
+        return _properties
+    check = _tag if column.name == "tag" else _BY_KIND[column.kind]
+    return partial(check, column.name, column.most)
+
+
+_BY_KIND: dict[Kind, Callable[[str, int, object], object]] = {
+    Kind.TEXT: text,
+    Kind.TEXTS: _keys,
+    Kind.INT: _integer,
+    Kind.TIME: _integer,
+}
+_CHECK: dict[str, Callable[[object], object]] = {
+    **{column.name: _check_of(column) for column in GIVEN if column.name != "body"},
+    "delay_level": lambda value: _integer("delay_level", bounds.DELAY_LEVEL_MAX, value) or None,
+    "delay_ms": partial(_integer, "delay_ms", TIME_MS_MAX),
+}
+if {"body", *_CHECK} != set(Draft._fields):
+    raise AssertionError(f"a draft and what a producer may say differ: {set(Draft._fields) ^ {'body', *_CHECK}}")
+_CHECKS = {name: (Draft._fields.index(name), check) for name, check in _CHECK.items()}
+_EMPTY: list[Any] = [None] * len(Draft._fields)

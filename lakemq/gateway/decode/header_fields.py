@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 from lakemq.gateway.decode.fields import integer_text
 from lakemq.model.errors import InvalidRequest
+from lakemq.model.message_columns import GIVEN, Kind
 
 _OURS = "lakemq-"
 _PROPERTY = "lakemq-property-"
-_TAG, _KEYS, _ORDERING_KEY = "lakemq-tag", "lakemq-keys", "lakemq-ordering-key"
+_KEYS = "lakemq-keys"
+_TEXTS = {_OURS + column.name.replace("_", "-"): column.name for column in GIVEN if column.kind is Kind.TEXT}
 _INTEGERS = {
     "lakemq-queue-id": "queue_id",
     "lakemq-delay-level": "delay_level",
@@ -17,9 +19,9 @@ _INTEGERS = {
     "lakemq-deliver-at-ms": "deliver_at_ms",
 }
 
-ROUTING = frozenset({*_INTEGERS, _ORDERING_KEY})
+ROUTING = frozenset({*_INTEGERS, "lakemq-ordering-key"})
 """What is said of where and when messages go."""
-ALL = frozenset({*ROUTING, _TAG, _KEYS})
+ALL = frozenset({*ROUTING, *_TEXTS, _KEYS})
 """What is said of a message, beside `Lakemq-Property-…`."""
 
 
@@ -49,26 +51,29 @@ def header_text(name: str, value: str) -> str:
 
 def routing_fields(headers: Mapping[str, str]) -> dict[str, object]:
     """What the headers say about where and when a message goes: queue, order, delay."""
-    fields: dict[str, object] = {}
-    if _ORDERING_KEY in headers:
-        fields["ordering_key"] = header_text("Lakemq-Ordering-Key", headers[_ORDERING_KEY])
-    for header, field in _INTEGERS.items():
-        if header in headers:
-            fields[field] = integer_text(field, headers[header].strip())
-    return fields
+    return _plain_fields(headers, ROUTING)
 
 
 def message_fields(headers: Mapping[str, str]) -> dict[str, object]:
     """All that the headers say about a message. Empty entries of `Lakemq-Keys` don't count."""
-    fields = routing_fields(headers)
-    if _TAG in headers:
-        fields["tag"] = header_text("Lakemq-Tag", headers[_TAG])
+    fields = _plain_fields(headers, ALL)
     if _KEYS in headers:
-        keys = header_text("Lakemq-Keys", headers[_KEYS]).split(",")
+        keys = header_text(_KEYS.title(), headers[_KEYS]).split(",")
         fields["keys"] = [key.strip() for key in keys if key.strip()]
     fields["properties"] = {
         name.removeprefix(_PROPERTY): header_text(name, value)
         for name, value in headers.items()
         if name.startswith(_PROPERTY)
     }
+    return fields
+
+
+def _plain_fields(headers: Mapping[str, str], wanted: frozenset[str]) -> dict[str, object]:
+    """The texts and the integers among what is wanted."""
+    fields: dict[str, object] = {}
+    for name in wanted.intersection(headers):
+        if name in _TEXTS:
+            fields[_TEXTS[name]] = header_text(name.title(), headers[name])
+        elif name in _INTEGERS:
+            fields[_INTEGERS[name]] = integer_text(_INTEGERS[name], headers[name].strip())
     return fields

@@ -11,21 +11,7 @@ from lakemq.gateway.decode.limits import DRAFTS_MAX, Limits
 from lakemq.model.errors import InvalidRequest, LakemqError, MessageTooLarge
 from lakemq.model.message import Draft
 
-_FIELDS = frozenset(
-    {
-        "body",
-        "body_encoding",
-        "tag",
-        "keys",
-        "properties",
-        "ordering_key",
-        "queue_id",
-        "born_time_ms",
-        "delay_level",
-        "delay_ms",
-        "deliver_at_ms",
-    }
-)
+_FIELDS = frozenset({*Draft._fields, "body_encoding"})
 _LINE = re.compile(rb"[^\s][^\n]*")
 """From the first byte of a line that isn't blank: blank lines are passed over at C's speed."""
 

@@ -1,4 +1,4 @@
-"""The bounds of a produce request and of each field of a message."""
+"""The bounds of a produce request, and of what `lakemq.model.message_columns` doesn't say."""
 
 from __future__ import annotations
 
@@ -31,14 +31,8 @@ JSON_VALUES_MAX = 400_000
 """Values in a JSON document: each takes up to 64 bytes of memory, however short its text, and time for which the
 parser keeps the interpreter from everybody else. Twenty for each of as many messages as there may be."""
 
-TAG_BYTES_MAX = 1_024
 KEYS_MAX = 64
-KEY_BYTES_MAX = 1_024
-ORDERING_KEY_BYTES_MAX = 1_024
 PROPERTIES_MAX = 256
 PROPERTIES_BYTES_MAX = 65_536
 """Of all names and values of one message's properties together."""
-QUEUE_ID_MAX = 65_534
-TIME_MS_MAX = 2**53
-"""Beyond it a time is no longer exact in JSON."""
 DELAY_LEVEL_MAX = 2**31 - 1

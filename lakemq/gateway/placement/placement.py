@@ -42,15 +42,15 @@ def due_of(draft: Draft, now_ms: int, delays: Delay) -> int | None:
 
 def row_of(draft: Draft, **routing: object) -> Row:
     """The stored columns of one message, and what routes it."""
-    return make_row(
-        body=draft.body,
-        tag=draft.tag,
-        keys=draft.keys,
-        properties=draft.properties,
-        ordering_key=draft.ordering_key,
-        born_time_ms=draft.born_time_ms,
-        **routing,
-    )
+    for at, name in _OF_DRAFT:
+        value = draft[at]
+        if value is not None:
+            routing[name] = value
+    return make_row(**routing)
+
+
+_OF_DRAFT = [(at, name) for at, name in enumerate(Draft._fields) if name in STORED_NAMES and name != "deliver_at_ms"]
+"""When a message is due follows from three fields of a draft: the caller says it, of one that is to wait."""
 
 
 def place_batch(rows: ArrowRows, topic: Topic) -> BatchAppend:

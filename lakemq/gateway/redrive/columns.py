@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakemq.model.columns import COMPUTED, STORED
+from lakemq.model.columns import COMPUTED, STORED, TIMES
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.slices.messages import to_batch
 from lakemq.storage.state.message_ids import MessageIds
 
 _LOG = {field.name: field for field in [*COMPUTED, *STORED]}
-_TIMES = {"store_time": "store_time_ms", "born_time": "born_time_ms", "deliver_at": "deliver_at_ms"}
 _TIME = pa.timestamp("ms", tz="UTC")
 
 COLUMNS: dict[str, pa.DataType] = {
     "broker": pa.string(),
-    **{name: field.type for name, field in _LOG.items() if name not in _TIMES.values()},
-    **dict.fromkeys(_TIMES, _TIME),
+    **{name: field.type for name, field in _LOG.items() if name not in TIMES.values()},
+    **dict.fromkeys(TIMES, _TIME),
     "store_date": pa.date32(),
 }
 """By name. A predicate tried with `lakemq sql` on `messages` means the same here."""
@@ -32,14 +31,14 @@ def to_rows(part: Slice, ids: MessageIds, columns: frozenset[str]) -> pa.RecordB
 
 
 def _source(name: str) -> str:
-    return "store_time_ms" if name == "store_date" else _TIMES.get(name, name)
+    return "store_time_ms" if name == "store_date" else TIMES.get(name, name)
 
 
 def _column(batch: pa.RecordBatch, name: str, broker: str, count: int) -> pa.Array:
     if name == "broker":
         return pa.repeat(pa.scalar(broker), count)
     column = batch.column(_source(name))
-    if name in _TIMES:
+    if name in TIMES:
         return column.cast(_TIME)
     if name == "store_date":
         return column.cast(_TIME).cast(pa.date32())

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.sql.connect_client import complaint
 from lakemq.jobs.tables.tables import MESSAGES
+from lakemq.model.message_columns import GIVEN
 from lakemq.model.names import SCHEDULE_TOPIC
 
 FOLDER = "_replays"
@@ -160,6 +161,10 @@ def make_plan(session: SparkSession, lake: Path, wanted: ReplayRequest, batch_me
     return plan
 
 
+_COPIED = tuple(column.lake_name for column in GIVEN if column.name not in ("queue_id", "deliver_at_ms"))
+"""What a message is sent again with: to the queue that its key chooses then, and at once."""
+
+
 def _positions(lake: Path, plan: Plan) -> str:
     return str((lake / FOLDER / plan.wanted.id / plan.sink).absolute())
 
@@ -173,5 +178,4 @@ def rows_of(session: SparkSession, lake: Path, plan: Plan, batch: Batch) -> Data
     in_range = f"{of_broker} AND position BETWEEN {batch.low} AND {batch.high}"
     rows = messages_of(session, lake).where(in_range).join(positions.hint("broadcast"), "position", "left_semi")
     origin = "coalesce(origin_message_id, message_id) AS origin_message_id"
-    columns = ("body", "tag", "keys", "properties", "ordering_key", "born_time")
-    return rows.orderBy("position").selectExpr(*columns, origin)
+    return rows.orderBy("position").selectExpr(*_COPIED, origin)

@@ -17,18 +17,19 @@ from pyspark.sql.types import (
 )
 
 from lakemq.jobs.errors import InvalidOption
+from lakemq.model.message_columns import GIVEN_TO_SINK, Column, Kind
 
-COLUMNS: dict[str, tuple[type[DataType], ...]] = {
-    "body": (BinaryType, StringType),
-    "tag": (StringType,),
-    "keys": (ArrayType,),
-    "properties": (MapType,),
-    "ordering_key": (StringType,),
-    "queue_id": (IntegralType,),
-    "deliver_at": (TimestampType,),
-    "born_time": (TimestampType,),
-    "origin_message_id": (StringType,),
+_TYPES: dict[Kind, tuple[type[DataType], ...]] = {
+    Kind.BYTES: (BinaryType, StringType),
+    Kind.TEXT: (StringType,),
+    Kind.TEXTS: (ArrayType,),
+    Kind.MAP: (MapType,),
+    Kind.INT: (IntegralType,),
+    Kind.TIME: (TimestampType,),
 }
+_SPECIAL = {Kind.TEXTS: "array<string>", Kind.MAP: "map<string,string>", Kind.INT: "an integer"}
+
+COLUMNS: dict[str, Column] = {column.lake_name: column for column in GIVEN_TO_SINK}
 """What a message can be made of; only `body` is needed."""
 _GIVEN_BY_SPARK = frozenset({"path", "checkpointlocation"})
 _NAMES = ("broker", "topic", "group", "sink", "batch", "progress", "retrySeconds")
@@ -95,8 +96,9 @@ def check_columns(schema: StructType) -> None:
         if field.name not in COLUMNS:
             raise InvalidOption(f"column {field.name!r} is no part of a message; there are {', '.join(COLUMNS)}")
         kind = field.dataType
-        if not isinstance(kind, COLUMNS[field.name]) or not _holds_text(kind):
-            raise InvalidOption(f"column {field.name!r} can't be {kind.simpleString()}; it is {_wanted(field.name)}")
+        column = COLUMNS[field.name]
+        if not isinstance(kind, _TYPES[column.kind]) or not _holds_text(kind):
+            raise InvalidOption(f"column {field.name!r} can't be {kind.simpleString()}; it is {_wanted(column.kind)}")
 
 
 def _holds_text(kind: DataType) -> bool:
@@ -107,7 +109,5 @@ def _holds_text(kind: DataType) -> bool:
     return True
 
 
-def _wanted(name: str) -> str:
-    special = {"keys": "array<string>", "properties": "map<string,string>", "queue_id": "an integer"}
-    kinds = [kind.typeName() for kind in COLUMNS[name]]
-    return special.get(name) or " or ".join(kinds)
+def _wanted(kind: Kind) -> str:
+    return _SPECIAL.get(kind) or " or ".join(each.typeName() for each in _TYPES[kind])

@@ -27,6 +27,7 @@ from lakemq.contract.forms import ARROW
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.sink.options import SinkOptions
+from lakemq.model.columns import TIMES
 from lakemq.model.errors import LakemqError
 
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
@@ -37,7 +38,6 @@ QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
 """Local properties that Spark sets for the tasks of a stream's batch."""
 ABORT_RETRY_S = 3.0
-_TIMES = {"deliver_at": "deliver_at_ms", "born_time": "born_time_ms"}
 
 
 @dataclass
@@ -161,9 +161,9 @@ def _stream(batches: list[pa.RecordBatch]) -> bytes:
 
 def to_request(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Spark's rows with the names and types of a request: times are milliseconds since 1970 there."""
-    names = [_TIMES.get(name, name) for name in batch.schema.names]
+    names = [TIMES.get(name, name) for name in batch.schema.names]
     columns = [
-        pc.divide(column.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 1_000) if name in _TIMES else column
+        pc.divide(column.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 1_000) if name in TIMES else column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, names=names)

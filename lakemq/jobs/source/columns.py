@@ -21,34 +21,31 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from lakemq.model.columns import TIMES
+from lakemq.model.message_columns import COMPUTED, STORED, Kind
+
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
 
-COLUMNS: dict[str, DataType] = {
-    "broker": StringType(),
-    "position": LongType(),
-    "topic": StringType(),
-    "queue_id": IntegerType(),
-    "queue_offset": LongType(),
-    "message_id": StringType(),
-    "tag": StringType(),
-    "keys": ArrayType(StringType()),
-    "properties": MapType(StringType(), StringType()),
-    "ordering_key": StringType(),
-    "body": BinaryType(),
-    "store_time": TimestampType(),
-    "store_date": DateType(),
-    "born_time": TimestampType(),
-    "deliver_at": TimestampType(),
-    "reconsume_times": IntegerType(),
-    "real_topic": StringType(),
-    "real_queue_id": IntegerType(),
-    "origin_message_id": StringType(),
-    "transaction_id": StringType(),
-    "cause": LongType(),
-    "group": StringType(),
-    "check_times": IntegerType(),
-    "retry_topic": StringType(),
+_TYPES: dict[Kind, DataType] = {
+    Kind.BYTES: BinaryType(),
+    Kind.TEXT: StringType(),
+    Kind.TEXTS: ArrayType(StringType()),
+    Kind.MAP: MapType(StringType(), StringType()),
+    Kind.INT: IntegerType(),
+    Kind.LONG: LongType(),
+    Kind.TIME: TimestampType(),
 }
+_KNOWN: dict[str, DataType] = {
+    "broker": StringType(),
+    "store_date": DateType(),
+    **{column.lake_name: _TYPES[column.kind] for column in (*COMPUTED, *STORED)},
+}
+_FIRST = (
+    *("broker", "position", "topic", "queue_id", "queue_offset", "message_id"),
+    *("tag", "keys", "properties", "ordering_key", "body", "store_time", "store_date", "born_time"),
+)
+
+COLUMNS: dict[str, DataType] = {name: _KNOWN[name] for name in dict.fromkeys((*_FIRST, *_KNOWN))}
 """A message's columns, which are those of the lake's table `messages` too. Append only: a table
 that an earlier version made gets the new ones at its end."""
 
@@ -61,13 +58,8 @@ EXTRA_COLUMNS: dict[str, DataType] = {
 before and not after this one's, so never late for a watermark. `size`: the body's bytes. Only
 `clock` comes without being asked for by name."""
 
-_TIMES = {
-    "store_time": "store_time_ms",
-    "born_time": "born_time_ms",
-    "deliver_at": "deliver_at_ms",
-}
 _NEEDS = {
-    **_TIMES,
+    **TIMES,
     "broker": None,
     "clock": None,
     "event_time": "store_time_ms",
@@ -133,8 +125,8 @@ def _event_time(table: pa.Table, previous_ms: int, clock_ms: int) -> pa.Array:
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:
-    if name in _TIMES:
-        return _whole(table, _TIMES[name]).cast(_LOG_TIME)
+    if name in TIMES:
+        return _whole(table, TIMES[name]).cast(_LOG_TIME)
     if name == "store_date":
         return pc.divide(_whole(table, "store_time_ms"), _DAY_MS).cast(pa.int32()).cast(pa.date32())
     return _whole(table, name)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute
 
-from lakemq.model.columns import COMPUTED, MESSAGE, STORED
+from lakemq.model.columns import COMPUTED, MESSAGE, STORED, TIMES
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.read.row_reader import FrameRows
 from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
@@ -19,15 +19,15 @@ pc: Any = pyarrow.compute
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _TIME = pa.timestamp("us", tz="UTC")
-_TIMES = {"store_time_ms": "store_time", "born_time_ms": "born_time", "deliver_at_ms": "deliver_at"}
+_LAKE_NAMES = {name: lake_name for lake_name, name in TIMES.items()}
 _TABLE_TYPES = {"topic": _NAME}
 
 LAKE_MESSAGES: pa.Schema = pa.schema(
     [
         pa.field("broker", _NAME),
         *(
-            pa.field(_TIMES.get(field.name, field.name), _TIME)
-            if field.name in _TIMES
+            pa.field(_LAKE_NAMES[field.name], _TIME)
+            if field.name in _LAKE_NAMES
             else pa.field(field.name, _TABLE_TYPES.get(field.name, field.type))
             for field in (*COMPUTED, *STORED)
             if field.name != "message_id"
@@ -67,7 +67,7 @@ def as_slice(batch: pa.RecordBatch) -> ColdSlice:
 def as_cold(batch: pa.RecordBatch, ids: MessageIds) -> pa.RecordBatch:
     """Rows of `LAKE_MESSAGES` as `COLD`."""
     columns = {name: batch.column(name) for name in batch.schema.names}
-    for name, lake_name in _TIMES.items():
+    for lake_name, name in TIMES.items():
         columns[name] = columns[lake_name].cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
     columns["topic"] = columns["topic"].cast(pa.string())
     columns["born_time_ms"] = pc.coalesce(columns["born_time_ms"], columns["store_time_ms"])

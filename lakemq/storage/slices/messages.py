@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakemq.model.columns import MESSAGE, STORED
+from lakemq.model.message_columns import ANSWERED
 from lakemq.storage.lake.cold_rows import ColdSlice, message_columns
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.state.message_ids import MessageIds
@@ -28,14 +29,8 @@ _ALWAYS = (
     "born_time_ms",
     "reconsume_times",
 )
-_OPTIONAL = (
-    "tag",
-    "ordering_key",
-    "deliver_at_ms",
-    "real_topic",
-    "real_queue_id",
-    "origin_message_id",
-    "transaction_id",
+_OPTIONAL = tuple(
+    column.name for column in ANSWERED if column.name not in (*_ALWAYS, "message_id", "keys", "properties")
 )
 
 
