@@ -1,4 +1,5 @@
-"""The ways that ARCHITECTURE.md shows go one way: each step imports the next one, and never the other way round."""
+"""The ways that ARCHITECTURE.md shows go one way: each step leads to the next one by imports,
+and never back."""
 
 from __future__ import annotations
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 
 from lakemq.model.errors import StoreUnwritable
-from lakemq.storage.log.appends import OneAppend
+from lakemq.storage.log.appends import BatchAppend, OneAppend, RowsAppend
 from lakemq.storage.log.flusher import OnDisk
-from lakemq.storage.log.receiver import StoredOne
-from lakemq.storage.segment.rows import make_row
+from lakemq.storage.log.receiver import Receiver, StoredOne
+from lakemq.storage.segment.rows import make_row, rows_to_batch
+from lakemq.storage.state.topics import Queue
 from tests.storage.harness import LogHarness
 
 
@@ -86,3 +88,39 @@ def test_a_receiver_that_fails_keeps_nothing_from_the_others(
         harness.append("a", 0, b"z")
         harness.flush()
     assert caplog.text.count("could not be told") == 1
+
+
+def batch_of(queue: Queue) -> BatchAppend:
+    return BatchAppend.of(rows_to_batch([make_row(body=b"b")])[1], [(queue, 1)])
+
+
+@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize("kind", ["ones", "rows", "batches"])
+def test_a_receiver_that_fails_harms_no_other_of_its_frame(
+    harness: LogHarness, caplog: pytest.LogCaptureFixture, kind: str, refused: bool
+) -> None:
+    """Told that nothing was stored they would send again what was."""
+    queue, row = harness.queue("a"), make_row(body=b"x")
+    appends: dict[str, OneAppend | RowsAppend | BatchAppend] = {
+        "ones": OneAppend(row, queue), "rows": RowsAppend([row], [queue]), "batches": batch_of(queue)
+    }  # fmt: skip
+
+    async def store() -> list[Any]:
+        log, loop = harness.log, asyncio.get_running_loop()
+        log.full = "the disk is full" if refused else None
+        told: list[asyncio.Future[Any]] = []
+        for faulty in (True, False, True, False):
+            receiver: Receiver[Any] = Faulty() if faulty else loop.create_future()
+            log.submit(cast("OneAppend", appends[kind]), receiver)
+            told += [] if isinstance(receiver, Faulty) else [receiver]
+        results = await asyncio.gather(*told, return_exceptions=True)
+        assert log.full == ("the disk is full" if refused else None)
+        log.full = None
+        return results
+
+    results = harness.run(store())
+    assert [isinstance(result, StoreUnwritable) for result in results] == [refused, refused]
+    assert caplog.text.count("could not be told") == 2
+    harness.append("a", 0, b"z")
+    stored = [message.body for message in harness.read_log() if message.topic == "a"]
+    assert (len(stored), stored[-1]) == (1 if refused else 5, b"z")

@@ -1,4 +1,4 @@
-"""What has left the log, served from the lake."""
+"""What has left the log, served from the lake, and what is gone for good."""
 
 from lakemq.gateway.cold.reader import ColdReader
 

@@ -1,5 +1,5 @@
 """Answers that are as long as what clients have made: they are described and written as JSON on the event loop in
-slices, so that others go on in between, one such answer at a time (`Broker.listing`), for clients in turn."""
+slices, so that others go on in between, one such answer at a time (`Work.listing`), for clients in turn."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Storing what a request brings: messages, halves, parts of sinks."""
+"""Storing what a request brings: messages and halves."""

@@ -203,8 +203,8 @@ class CommitLog:
     @overload
     def submit(self, append: RowsAppend | BatchAppend, receiver: Receiver[Stored]) -> None: ...
     def submit(self, append: OneAppend | RowsAppend | BatchAppend, receiver: Receiver[Any]) -> None:
-        """Store it; `receiver` is told what became of it by who writes the frame, with `StoreUnwritable` when nothing
-        of it was stored. An `OnDisk` is told when it is on disk."""
+        """Store it; `receiver` is told what became of it by who writes the frame, with `StoreUnwritable` (or what
+        else kept the frame from being made) when nothing of it was stored. An `OnDisk` is told when it is on disk."""
         self._pending.add(append, receiver)
         self._schedule()
 
@@ -219,7 +219,7 @@ class CommitLog:
         return future
 
     def pack(self, batch: pa.RecordBatch, body_bytes: int) -> Packed:
-        """The batch's payload, for `append_batch`. Any thread may call it."""
+        """The batch's payload, for `BatchAppend.packed`. Any thread may call it."""
         return pack_payload(self._codec.encode(batch, body_bytes))
 
     def flushed(self) -> asyncio.Future[None]:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lakemq.model.errors import StoreUnwritable
 from lakemq.settings import Storage
-from lakemq.storage.log.receiver import Receiver, StoredOne
+from lakemq.storage.log.receiver import Receiver, StoredOne, tell_failed, tell_stored
 
 logger = logging.getLogger(__name__)
 
@@ -105,14 +105,14 @@ class Flusher:
         elif self.dirty_bytes > 0:
             self.wrote(self.written_position, 0)
         for receiver in reached:
-            _tell(receiver, None)
+            tell_stored(receiver, None)
 
     def fail(self, why: str) -> None:
         """Never promise anything again; everybody who waits is told."""
         logger.error("%s", why)
         self.failure = why
         while self._waiters:
-            _tell(self._waiters.popleft()[1], StoreUnwritable(why))
+            tell_failed(self._waiters.popleft()[1], StoreUnwritable(why))
 
     def close(self) -> None:
         """Wait for a running flush and give the thread back."""
@@ -120,19 +120,6 @@ class Flusher:
             self._timer.cancel()
             self._timer = None
         self._pool.shutdown(wait=True)
-
-
-def _tell(receiver: Receiver[None], error: StoreUnwritable | None) -> None:
-    try:
-        if receiver.done():
-            return
-        if error is None:
-            receiver.set_result(None)
-        else:
-            receiver.set_exception(error)
-    except Exception:
-        # It ought not to fail. If it does, the others who wait for the disk must not pay for it.
-        logger.exception("who waited for the disk could not be told")
 
 
 class OnDisk:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakemq.model.message import Placed
 from lakemq.storage.log.appends import BatchAppend, Key, OneAppend, RowsAppend
-from lakemq.storage.log.receiver import Receiver, Stored, StoredOne
+from lakemq.storage.log.receiver import Receiver, Stored, StoredOne, tell_stored
 from lakemq.storage.segment.frame import Packed
 from lakemq.storage.segment.rows import Row, batch_mask, rows_to_batch
 from lakemq.storage.state.topics import Queue
@@ -61,8 +61,7 @@ def lay_out_ones(ones: list[AskedOne], position: int) -> Layout:
         for offset, (queue, (_, receivers)) in zip(offsets, queues.items(), strict=True):
             queue_id = queue.queue_id
             for number, receiver in enumerate(receivers):
-                if not receiver.done():
-                    receiver.set_result((queue_id, offset + number, at + number, store_time_ms))
+                tell_stored(receiver, (queue_id, offset + number, at + number, store_time_ms))
             at += len(receivers)
 
     mask, batch = rows_to_batch(rows)
@@ -90,8 +89,7 @@ def lay_out_rows(asked: list[AskedRows], position: int) -> Layout:
 
     def tell(store_time_ms: int) -> None:
         for (_, receiver), placed in zip(asked, results, strict=True):
-            if not receiver.done():
-                receiver.set_result(Stored(placed, store_time_ms))
+            tell_stored(receiver, Stored(placed, store_time_ms))
 
     mask, batch = rows_to_batch(rows)
     groups = [(queue, len(group)) for queue, group in queues.items()]
@@ -124,8 +122,7 @@ def lay_out_batch(asked: list[AskedBatch], position: int) -> Layout:
         return encode_notes([(append.key, append.spread.each(placed) if append.spread else placed)])
 
     def tell(store_time_ms: int) -> None:
-        if not receiver.done():
-            receiver.set_result(Stored(placed, store_time_ms))
+        tell_stored(receiver, Stored(placed, store_time_ms))
 
     batch, body_bytes = append.batch, append.body_bytes
     apart = body_bytes > APART_BYTES

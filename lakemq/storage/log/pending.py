@@ -21,7 +21,7 @@ from lakemq.storage.log.layout import (
     lay_out_ones,
     lay_out_rows,
 )
-from lakemq.storage.log.receiver import PassOn, Receiver
+from lakemq.storage.log.receiver import PassOn, Receiver, tell_failed
 from lakemq.storage.state.topics import Queue
 
 ROW_BYTES = 64
@@ -104,8 +104,7 @@ def _refuse_deleted(asked: list[A], deleted: AbstractSet[Queue]) -> list[A]:
 def refuse(asked: Sequence[Asked], error: Exception) -> None:
     """Tell all who wait that nothing was stored."""
     for _, receiver in asked:
-        if not receiver.done():
-            receiver.set_exception(error)
+        tell_failed(receiver, error)
 
 
 def _as_rows(asked: AskedOne) -> AskedRows:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeVar
+import logging
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lakemq.model.message import Placed
+
+logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result", contravariant=True)
 
@@ -24,6 +27,25 @@ class Receiver(Protocol[Result]):
     def set_exception(self, exception: Exception, /) -> None:
         """Nothing of it is stored; or, where the disk was waited for, it may be lost."""
         ...
+
+
+def tell_stored(receiver: Receiver[Result], result: Result) -> None:
+    """Say that it is stored. A receiver ought not to fail; if one does, others of its frame must not pay for it: to
+    be told that nothing was stored they would send it again."""
+    try:
+        if not receiver.done():
+            receiver.set_result(result)
+    except Exception:
+        logger.exception("who waited for the log could not be told")
+
+
+def tell_failed(receiver: Receiver[Any], error: Exception) -> None:
+    """Say that it isn't, with the same care."""
+    try:
+        if not receiver.done():
+            receiver.set_exception(error)
+    except Exception:
+        logger.exception("who waited for the log could not be told")
 
 
 class Stored(NamedTuple):
