@@ -1,0 +1,88 @@
+"""The names that programs with asyncio and without it share, and the module of each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakemq.client.consume.fetch import Bounds
+    from lakemq.client.consume.listener import ConsumeLater, ConsumeResult
+    from lakemq.client.consume.message_batch import MessageBatch
+    from lakemq.client.consume.process_queue import Limits
+    from lakemq.client.consume.push_options import PushOptions
+    from lakemq.client.consume.reply import ReplyFields
+    from lakemq.client.errors import Closed, SendFailed, Unreachable
+    from lakemq.client.outgoing import Message, MessageFields, SendReceipt
+    from lakemq.client.produce.options import ProducerOptions
+    from lakemq.client.produce.transactions import Resolution, TransactionReceipt
+    from lakemq.client.routes import BrokerAddress, MessageQueue, RouteSource
+    from lakemq.client.view import MessageView
+    from lakemq.model.errors import LakemqError
+    from lakemq.model.rebalance import Strategy, by_configuration, by_machine_room
+
+__all__ = [
+    "Bounds",
+    "BrokerAddress",
+    "Closed",
+    "ConsumeLater",
+    "ConsumeResult",
+    "LakemqError",
+    "Limits",
+    "Message",
+    "MessageBatch",
+    "MessageFields",
+    "MessageQueue",
+    "MessageView",
+    "ProducerOptions",
+    "PushOptions",
+    "ReplyFields",
+    "Resolution",
+    "RouteSource",
+    "SendFailed",
+    "SendReceipt",
+    "Strategy",
+    "TransactionReceipt",
+    "Unreachable",
+    "by_configuration",
+    "by_machine_room",
+]
+
+MODULES = {
+    "Bounds": "lakemq.client.consume.fetch",
+    "BrokerAddress": "lakemq.client.routes",
+    "Closed": "lakemq.client.errors",
+    "ConsumeLater": "lakemq.client.consume.listener",
+    "ConsumeResult": "lakemq.client.consume.listener",
+    "LakemqError": "lakemq.model.errors",
+    "Limits": "lakemq.client.consume.process_queue",
+    "Message": "lakemq.client.outgoing",
+    "MessageBatch": "lakemq.client.consume.message_batch",
+    "MessageFields": "lakemq.client.outgoing",
+    "MessageQueue": "lakemq.client.routes",
+    "MessageView": "lakemq.client.view",
+    "ProducerOptions": "lakemq.client.produce.options",
+    "PushOptions": "lakemq.client.consume.push_options",
+    "ReplyFields": "lakemq.client.consume.reply",
+    "Resolution": "lakemq.client.produce.transactions",
+    "RouteSource": "lakemq.client.routes",
+    "SendFailed": "lakemq.client.errors",
+    "SendReceipt": "lakemq.client.outgoing",
+    "Strategy": "lakemq.model.rebalance",
+    "TransactionReceipt": "lakemq.client.produce.transactions",
+    "Unreachable": "lakemq.client.errors",
+    "by_configuration": "lakemq.model.rebalance",
+    "by_machine_room": "lakemq.model.rebalance",
+}
+
+
+def load(name: str, package: str, modules: dict[str, str]) -> object:
+    """What the package calls so; its module is loaded as the name is first used. Raises `AttributeError`."""
+    module = modules.get(name)
+    if module is None:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    return getattr(import_module(module), name)
+
+
+def __getattr__(name: str) -> object:
+    return load(name, __name__, MODULES)
