@@ -31,7 +31,7 @@ class Target(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A field of a query. `default` None: there is none, or it is the handler's."""
+    """A field of a query. `default` None: there is none, or it is the handler's. `least`: of an integer."""
 
     name: str
     kind: str
@@ -39,6 +39,7 @@ class Field(NamedTuple):
     default: str | int | bool | None = None
     required: bool = False
     choices: tuple[str, ...] = ()
+    least: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,18 +6,19 @@ from lakemq.contract.limits import NUMBER_MAX
 from lakemq.contract.route import Field, Reads, Route
 
 JSON, MESSAGES = Reads.JSON, Reads.MESSAGES
-REQUEST_TIMEOUT_MS = 3_000
-PULL_MAX = 32
-
 _ACK = Field("ack", "string", "`sync`: on disk before the answer", "async", choices=("async", "sync"))
 _ACK_OR_NONE = _ACK._replace(
     choices=("async", "sync", "none"), description="`sync`: on disk before the answer; `none`: no answer"
 )
-_OFFSET = Field("offset", "integer", "the first offset wanted", required=True)
 _WAIT_MS = Field("wait_ms", "integer", "hold the request so long", 0)
 _TIMESTAMP_MS = Field("timestamp_ms", "integer", required=True)
 _TOPICS = Field("topics", "string", "comma-separated; all, without")
 _PATTERN = Field("pattern", "string", "a regular expression that names of topics match as a whole")
+
+PULL_OFFSET = Field("offset", "integer", "the first offset wanted", required=True, least=0)
+PULL_MAX = Field("max", "integer", "at most so many messages", 32, least=1)
+PULL_WAIT_MS = Field("wait_ms", "integer", "hold the request so long for a matching message", 0, least=0)
+REPLY_TIMEOUT_MS = Field("timeout_ms", "integer", "how long to wait for the reply", 3_000, least=1)
 
 # Messages
 PRODUCE = Route("POST", "/v1/topics/{topic}/messages", "messages", "Produce", (_ACK_OR_NONE,), MESSAGES)
@@ -27,9 +28,9 @@ PULL = Route(
     "messages",
     "Pull",
     (
-        _OFFSET,
-        Field("max", "integer", "at most so many messages", PULL_MAX),
-        Field("wait_ms", "integer", "hold the request so long for a matching message", 0),
+        PULL_OFFSET,
+        PULL_MAX,
+        PULL_WAIT_MS,
         Field("tags", "string", "`A||B`, or `*`", "*"),
         Field("sql", "string", "SQL92 over properties: `a > 5 AND b LIKE 'x%'`", ""),
         Field("group", "string", "the consumer group that asks", ""),
@@ -76,7 +77,7 @@ REQUEST = Route(
     "/v1/topics/{topic}/requests",
     "requests",
     "Send a message and wait for the reply",
-    (Field("timeout_ms", "integer", "how long to wait for the reply", REQUEST_TIMEOUT_MS),),
+    (REPLY_TIMEOUT_MS,),
     MESSAGES,
 )
 REPLY = Route("POST", "/v1/replies/{correlation_id}", "requests", "Reply to a request", reads=MESSAGES)

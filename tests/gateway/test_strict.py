@@ -55,6 +55,22 @@ def field_of(parameter: dict[str, Any]) -> tuple[str, bool, object, tuple[str, .
     return parameter["name"], parameter["required"], parameter["schema"].get("default"), choices
 
 
+def test_what_is_less_than_a_field_may_be_is_refused_and_documented(http: httpx.Client) -> None:
+    put_topic(http, "least", 1)
+    paths = http.get("/openapi.json").json()["paths"]
+    bound = [(route, field) for route in ALL for field in route.query if field.least is not None]
+    assert {field.name for _, field in bound} == {"offset", "max", "wait_ms", "timeout_ms"}
+    for route, field in bound:
+        parameters = paths[route.path][route.method.lower()]["parameters"]
+        (minimum,) = [each["schema"]["minimum"] for each in parameters if each["name"] == field.name]
+        path = route.path.replace("{topic}", "least").replace("{queue_id}", "0")
+        query = {each.name: 0 for each in route.query if each.required} | {field.name: minimum - 1}
+        body = {"body": "x"} if route.reads is Reads.MESSAGES else None
+        refused = http.request(route.method, path, params=query, json=body)
+        assert is_problem(refused, 400, "invalid_request")
+        assert f"{field.name} is {minimum - 1}; it may be {minimum} to" in refused.json()["detail"]
+
+
 def test_what_is_refused_unread_and_large_ends_its_connection(http: httpx.Client) -> None:
     large, small = b"x" * 5_000_000, b"x" * 1_000
     for path in ("/v1/jobs", "/v1/nowhere"):

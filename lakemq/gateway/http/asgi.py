@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from starlette.exceptions import HTTPException
 
 from lakemq.contract.media_type import check_utf8, media_type
+from lakemq.contract.route import Field
 from lakemq.gateway.http.problems import Answer
 from lakemq.model.errors import InvalidRequest, MessageTooLarge, UnsupportedMediaType
 
@@ -168,13 +169,14 @@ def check_headers(headers: list[tuple[bytes, bytes]]) -> None:
             raise InvalidRequest(f"header {name[:100].decode('latin-1')!r} means nothing here")
 
 
-def parse_int(query: dict[str, str], name: str, default: int | None, least: int, most: int) -> int:
-    """An integer field of the query; raises `InvalidRequest`. `default` None: it is needed."""
+def parse_int(query: dict[str, str], field: Field, most: int) -> int:
+    """An integer field of the query, which has a default or is required; raises `InvalidRequest`."""
+    name, least = field.name, field.least or 0
     text = query.get(name)
     if text is None:
-        if default is None:
+        if not isinstance(field.default, int):
             raise InvalidRequest(f"the query lacks {name!r}")
-        return default
+        return field.default
     if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > 19:
         raise InvalidRequest(f"{name} is no integer: {text[:100]!r}")
     number = int(text)

@@ -88,6 +88,8 @@ def _parameter(field: Field) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": field.kind}
     if field.choices:
         schema["enum"] = list(field.choices)
+    if field.least is not None:
+        schema["minimum"] = field.least
     if field.default is not None:
         schema["default"] = field.default
     return {

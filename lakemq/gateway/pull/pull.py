@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from lakemq.contract.limits import OFFSET_MAX
-from lakemq.contract.routes import PULL_MAX
+from lakemq.contract.routes import PULL_MAX, PULL_OFFSET, PULL_WAIT_MS
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.filter.scan import (
@@ -104,9 +104,9 @@ class Puller:
     async def _parse(self, query: dict[str, str], media: bytes, client: Client) -> Pull:
         limits = self._work.limits
         return Pull(
-            parse_int(query, "offset", None, 0, OFFSET_MAX),
-            parse_int(query, "max", PULL_MAX, 1, limits.messages_per_pull_max),
-            parse_int(query, "wait_ms", 0, 0, limits.wait_ms_max),
+            parse_int(query, PULL_OFFSET, OFFSET_MAX),
+            parse_int(query, PULL_MAX, limits.messages_per_pull_max),
+            parse_int(query, PULL_WAIT_MS, limits.wait_ms_max),
             await Selector.soon(query.get("tags"), query.get("sql") or None),
             media,
             query.get("group"),

@@ -7,7 +7,7 @@ import asyncio
 
 import orjson
 
-from lakemq.contract.routes import REQUEST_TIMEOUT_MS
+from lakemq.contract.routes import REPLY_TIMEOUT_MS
 from lakemq.gateway.decode import Limits, decode_one, inflate
 from lakemq.gateway.http.asgi import client_of, parse_int, read_body, send_answer, until_gone
 from lakemq.gateway.http.problems import json_answer
@@ -31,7 +31,7 @@ class RequestHandler:
         """Answer a request when its reply has come; raises `LakemqError` or `Disconnected`."""
         topic = check_writable(request.values[0])
         most_ms = self._work.limits.wait_ms_max
-        timeout_ms = parse_int(request.query, "timeout_ms", REQUEST_TIMEOUT_MS, 1, most_ms)
+        timeout_ms = parse_int(request.query, REPLY_TIMEOUT_MS, most_ms)
         # Who waits doesn't hold the message any more: there may be many.
         correlation_id = await self._requests.ask(topic, await self._decode(request), timeout_ms)
         gone = asyncio.ensure_future(until_gone(request.receive))
