@@ -11,13 +11,13 @@ from lakemq.gateway.placement.bulk import pack
 from lakemq.model.errors import StoreUnwritable
 from lakemq.model.message import Placed
 from lakemq.storage.log.appends import BatchAppend, Key, RowsAppend, Spread
-from lakemq.storage.log.layout import APART_BYTES
+from lakemq.storage.log.layout import LARGE_BYTES
 from lakemq.storage.log.receiver import Stored
 from lakemq.storage.segment.rows import make_row, rows_to_batch
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness, incompressible
 
-LARGE = incompressible(1, APART_BYTES // 2 + 1)
+LARGE = incompressible(1, LARGE_BYTES // 2 + 1)
 
 
 async def store(harness: LogHarness, sizes: Sequence[int], rolls: bool = False) -> list[Stored]:

@@ -15,7 +15,7 @@ from lakemq.gateway.redrive import Redriver
 from lakemq.gateway.routing.router import Router
 from lakemq.gateway.sinks.committer import Sinks
 from lakemq.gateway.upkeep.dropping import Dropping
-from lakemq.gateway.upkeep.letting_go import LettingGo
+from lakemq.gateway.upkeep.log_cleanup import LogCleanup
 from lakemq.gateway.upkeep.quarantine import Quarantine
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import LakemqError
@@ -55,7 +55,7 @@ class Broker:
         self.store = Store(self.log, self.reader, self.ids, self.secret_ids)
         self.topics = TopicChanges(self.log, settings.topics)
         self.cold = ColdReader(settings, self.log, self.reader, self.ids)
-        self.letting_go = LettingGo(settings, self.log, self.cold.run)
+        self.log_cleanup = LogCleanup(settings, self.log, self.cold.run)
         self.replacing = Replacing(self.log, self.reader)
         self.eraser = Eraser(self.log, self.reader, self.replacing)
         self.quarantine = Quarantine(settings, self.log, self.reader, self.cold.history)
@@ -65,7 +65,7 @@ class Broker:
         self.router = Router(settings, self.log, self.reader, self.secret_ids, self.ids, self.clock, system, wait)
         self.router.executor.read_cold = self.cold.parts
         self.dropping = Dropping(self.log, self.router.deliveries.clear_below, self.router.settle_lost)
-        self.log.retention.on_segment(self.letting_go.look_again)
+        self.log.retention.on_segment(self.log_cleanup.look_again)
         self.redriver = Redriver(self.router.executor, self.cold)
         self.groups = Groups(settings.groups, self.log, self.reader, self.cold, self.gaps, system, wait)
         limits = Limits.of(settings.gateway)
@@ -86,8 +86,8 @@ class Broker:
         remove_scratch(self.log.files, self.log.directory)
         self.quarantine.open()
         loop = asyncio.get_running_loop()
-        self.quarantine.on_damage = partial(loop.call_soon_threadsafe, self.letting_go.look_again)
-        self.reader.elsewhere = self.quarantine
+        self.quarantine.on_damage = partial(loop.call_soon_threadsafe, self.log_cleanup.look_again)
+        self.reader.fallback = self.quarantine
         self.log.on_notes = self.idempotency.add
         self.idempotency.load(self.reader, self.log.retention.steady_ms)
         self._housekeeper = loop.create_task(self._keep_house())
@@ -123,9 +123,9 @@ class Broker:
         while True:
             await asyncio.sleep(HOUSEKEEPING_FULL_S)
             if not self.log.full:
-                await self.letting_go.news(HOUSEKEEPING_S)
+                await self.log_cleanup.news(HOUSEKEEPING_S)
             for step in (
-                self.letting_go.let_go,
+                self.log_cleanup.clean_up,
                 self.router.make_room,
                 self.dropping.drop,
                 partial(self.quarantine.look_after, self.replacing, self.cold.run),
@@ -143,13 +143,13 @@ class Broker:
 
     def tell_compacted(self, position: int) -> None:
         """The lake holds everything below."""
-        self.letting_go.tell(position)
+        self.log_cleanup.tell(position)
 
     def degraded(self) -> list[str]:
         """What is wrong while the broker takes and gives messages all the same, a line each."""
         found = [f"the job {name} is not heard of any more" for name in self.router.jobs.dead()]
         overdue = self.router.overdue.count()
-        found += self.quarantine.degraded() + self.letting_go.degraded() + self.dropping.degraded()
+        found += self.quarantine.degraded() + self.log_cleanup.degraded() + self.dropping.degraded()
         found += [f"overdue: {count} of kind {kind}" for kind, count in overdue.items() if count]
         return found
 
@@ -166,4 +166,4 @@ class Broker:
         overdue = self.router.overdue.count()
         waits = {"jobs": self.router.jobs.describe(), "overdue": sum(overdue.values()), "overdue_by_kind": overdue}
         described = {"name": self.name, "role": "primary", **identity, "positions": positions, **positions, **waits}
-        return {**described, "lake": self.letting_go.describe(), "steady_ms": log.retention.steady_ms}
+        return {**described, "lake": self.log_cleanup.describe(), "steady_ms": log.retention.steady_ms}

@@ -59,16 +59,16 @@ class BrokerCollector(Collector):
 
     def _room(self) -> Iterator[Metric]:
         """Whether the log can let go of what is old, and what is to come if not."""
-        letting_go, retention = self._broker.letting_go, self._broker.log.retention
+        log_cleanup, retention = self._broker.log_cleanup, self._broker.log.retention
         free, total = retention.room()
         yield GaugeMetricFamily("lakemq_disk_free_bytes", "Free bytes of the log's disk.", free)
         yield GaugeMetricFamily("lakemq_disk_bytes", "All bytes of it.", total)
-        full_in_s = letting_go.full_in_s
+        full_in_s = log_cleanup.full_in_s
         full = float("inf") if full_in_s is None else full_in_s
         yield GaugeMetricFamily("lakemq_disk_full_in_seconds", "When it is full, at this pace.", full)
         dropped = retention.dropped.positions
         yield CounterMetricFamily("lakemq_dropped_messages", "Dropped, as the log was full, for good.", dropped)
-        uncertain = letting_go.uncertain_messages
+        uncertain = log_cleanup.uncertain_messages
         yield GaugeMetricFamily("lakemq_uncompacted_messages", "Messages that are in the log alone.", uncertain)
         jump = retention.jump
         ahead_s = 0 if jump is None else jump.ahead_ms / 1000

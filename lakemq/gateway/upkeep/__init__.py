@@ -1,1 +1,1 @@
-"""What the gateway does to its log by itself: quarantine, dropping, letting go of what the lake has."""
+"""What the gateway does to its log by itself: quarantine, dropping, cleaning up what the lake has."""

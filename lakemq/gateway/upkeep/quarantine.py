@@ -16,9 +16,9 @@ from lakemq.storage.log.damaged_segment import DamagedSegment
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.mend.stand_in import Borders, StandIn, drop_stand_in, make_stand_in, put_in_place, set_aside
 from lakemq.storage.read.reader import Reader
-from lakemq.storage.segment.kept import drop_kept, quarantined
 from lakemq.storage.segment.rows import PayloadCodec
 from lakemq.storage.segment.segment import Frame, Segment
+from lakemq.storage.segment.side_files import drop_side_files, quarantined
 from lakemq.storage.state.log_identity import LogIdentity
 from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.message_ids import MessageIds
@@ -54,7 +54,7 @@ class Quarantine:
         self.on_damage: Callable[[], object] = lambda: None
         """Called in any thread when a segment is found damaged."""
 
-    # Reading: `storage.read.elsewhere.Elsewhere` --------------------------------------------------
+    # Reading: `storage.read.fallback.Fallback` --------------------------------------------------
 
     def note(self, segment: Segment, why: LogDamaged) -> None:
         """The segment is damaged."""
@@ -172,7 +172,7 @@ class Quarantine:
         """Retention took the segment while it was written again: nothing of it is to stay."""
         drop_stand_in(self._log.files, made)
         self._log.files.remove(segment.index_path)
-        drop_kept(self._log.files, segment)
+        drop_side_files(self._log.files, segment)
 
     def _check_what_waits(self, damaged: DamagedSegment, stand_in: StandIn) -> None:
         """Nothing waits at what became holes. Raises `LogDamaged`, and then nothing is left of the file."""

@@ -21,7 +21,6 @@ from lakemq.model.errors import StoreUnwritable
 from lakemq.settings import Storage
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
-from lakemq.storage.log.apart import Apart
 from lakemq.storage.log.appends import BatchAppend, OneAppend, RowsAppend
 from lakemq.storage.log.flush_mark import FlushMark
 from lakemq.storage.log.flusher import Flusher
@@ -36,6 +35,7 @@ from lakemq.storage.log.rolling import Rolling
 from lakemq.storage.log.segment_store import FrameLeftTorn, SegmentStore
 from lakemq.storage.log.snapshot_pace import SnapshotPace
 from lakemq.storage.log.unflushed import bring_to_disk
+from lakemq.storage.log.writer_thread import WriterThread
 from lakemq.storage.segment.cache import FrameCache
 from lakemq.storage.segment.frame import LogEpoch, Meta, Packed, pack_payload
 from lakemq.storage.segment.rows import PayloadCodec
@@ -71,7 +71,7 @@ class CommitLog:
         self._codec = PayloadCodec(settings.compression, settings.compression_body_bytes_min)
         self._store_time_ms = 0
         self._pending = Pending()
-        self._apart = Apart()
+        self._writer = WriterThread()
         self._scheduled = False
         self._pace = SnapshotPace(settings, clock)
 
@@ -100,14 +100,14 @@ class CommitLog:
         self._mark.set(self.active, self.active.size)
         self.flusher = Flusher(self._prepare_flush, self.settings, self.next_position)
         self._pace.begin(self.active.size)
-        self._rolling = Rolling(self._store, self.state, self._apart, self.flushed, self.now_ms, self._rolled)
+        self._rolling = Rolling(self._store, self.state, self._writer, self.flushed, self.now_ms, self._rolled)
 
     async def close(self) -> None:
         """Write what is pending, bring it to disk and leave a snapshot."""
-        while self._pending or self._rolling.running or self._apart.running or self._positions.running:
+        while self._pending or self._rolling.running or self._writer.running or self._positions.running:
             self._write_pending()
-            if self._apart.running:
-                await asyncio.wait([self._apart.running])
+            if self._writer.running:
+                await asyncio.wait([self._writer.running])
             await self._flush_or_fail()
         if await self._flush_or_fail():
             self._store.snapshot(self.active, self._store.freeze_index(self.state))
@@ -116,7 +116,7 @@ class CommitLog:
 
     def release(self) -> None:
         """Give the files and the threads back without a further write, as a crash would."""
-        self._apart.close()
+        self._writer.close()
         self.flusher.close()
         self._positions.close()
         self._mark.close()
@@ -243,7 +243,7 @@ class CommitLog:
 
     def _write_pending(self) -> None:
         self._scheduled = False
-        if self._rolling.running or self._apart.running or not self._has_positions():
+        if self._rolling.running or self._writer.running or not self._has_positions():
             return
         full = self.active.size >= self.settings.segment_bytes or self.active_index.is_crowded
         if full and self.unwritable is None:
@@ -298,11 +298,11 @@ class CommitLog:
             frame.tell(store_time_ms)
 
         def written() -> None:
-            self._or_refuse(asked, lambda: enter(self._apart.result()))
+            self._or_refuse(asked, lambda: enter(self._writer.result()))
             self._write_pending()
 
-        if frame.apart:
-            self._apart.begin(write, written)
+        if frame.large:
+            self._writer.begin(write, written)
         else:
             enter(write())
 

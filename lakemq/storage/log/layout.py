@@ -15,7 +15,7 @@ from lakemq.storage.segment.frame import Packed
 from lakemq.storage.segment.rows import Row, batch_mask, rows_to_batch
 from lakemq.storage.state.topics import Queue
 
-APART_BYTES = 4 * 1024 * 1024
+LARGE_BYTES = 4 * 1024 * 1024
 """A frame with more bytes of bodies is written in a thread; so much is also written in one turn of the loop."""
 
 AskedOne = tuple[OneAppend, Receiver[StoredOne]]
@@ -26,7 +26,7 @@ Asked = AskedOne | AskedRows | AskedBatch
 
 class Layout(NamedTuple):
     """One frame that is about to be written. `notes` makes its notes, and may take long; `tell` is called with its
-    store time when it is there; `apart`: so large that it is written in a thread."""
+    store time when it is there; `large`: so large that it is written in a thread."""
 
     batch: pa.RecordBatch
     mask: int
@@ -35,7 +35,7 @@ class Layout(NamedTuple):
     notes: Callable[[], bytes]
     tell: Callable[[int], None]
     packed: Packed | None = None
-    apart: bool = False
+    large: bool = False
 
 
 def no_notes() -> bytes:
@@ -125,8 +125,8 @@ def lay_out_batch(asked: list[AskedBatch], position: int) -> Layout:
         tell_stored(receiver, Stored(placed, store_time_ms))
 
     batch, body_bytes = append.batch, append.body_bytes
-    apart = body_bytes > APART_BYTES
-    return Layout(batch, batch_mask(batch), append.groups, body_bytes, notes, tell, append.packed, apart)
+    large = body_bytes > LARGE_BYTES
+    return Layout(batch, batch_mask(batch), append.groups, body_bytes, notes, tell, append.packed, large)
 
 
 def encode_notes(keyed: list[tuple[Key, list[Placed]]]) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from lakemq.model.errors import StoreUnwritable
 from lakemq.storage.log.appends import BatchAppend, OneAppend, RowsAppend
 from lakemq.storage.log.layout import (
-    APART_BYTES,
+    LARGE_BYTES,
     Asked,
     AskedBatch,
     AskedOne,
@@ -69,12 +69,12 @@ class Pending:
         elif ones:
             yield from _frame(ones, lay_out_ones, deleted)
         if rows:
-            group, *later = in_frames(rows, min(APART_BYTES, frame_bytes_max // 2))
+            group, *later = in_frames(rows, min(LARGE_BYTES, frame_bytes_max // 2))
             # What else is there may take long as well: others have their turn first.
             self._rows = [asked for group in later for asked in group] + self._rows
             yield from _frame(group, lay_out_rows, deleted)
         taken = 0
-        while self._batches and taken < APART_BYTES:
+        while self._batches and taken < LARGE_BYTES:
             batch = self._batches.popleft()
             taken += batch[0].body_bytes
             yield from _frame([batch], lay_out_batch, deleted)

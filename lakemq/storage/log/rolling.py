@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lakemq.storage.log.apart import Apart
 from lakemq.storage.log.segment_store import Begun, SegmentStore
+from lakemq.storage.log.writer_thread import WriterThread
 from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.steps import Steps
 
@@ -25,14 +25,14 @@ class Rolling:
         self,
         store: SegmentStore,
         state: LogState,
-        apart: Apart,
+        writer: WriterThread,
         flushed: Callable[[], asyncio.Future[None]],
         now_ms: Callable[[], int],
         then: Callable[[OSError | None], object],
     ) -> None:
         """`flushed`: done when all that is written is on disk. `then` is told when a segment has begun, or why not;
         with None too where nothing is to be begun, as the disk has failed."""
-        self._store, self._state, self._apart = store, state, apart
+        self._store, self._state, self._writer = store, state, writer
         self._flushed, self._now_ms, self._then = flushed, now_ms, then
         self.running = False
 
@@ -43,8 +43,8 @@ class Rolling:
             self._flushed().add_done_callback(self._on_disk)
 
     def _on_disk(self, done: asyncio.Future[None]) -> None:
-        if self._apart.running is not None:  # it isn't, yet
-            self._apart.running.add_done_callback(lambda _: self._flushed().add_done_callback(self._on_disk))
+        if self._writer.running is not None:  # it isn't, yet
+            self._writer.running.add_done_callback(lambda _: self._flushed().add_done_callback(self._on_disk))
         elif done.exception() is not None:
             self._end(None)
         else:
@@ -60,7 +60,7 @@ class Rolling:
             index = self._store.active.index
             assert index is not None
             place = index.end_position, self._state.identity.now, end.value, self._now_ms()
-            self._apart.begin(partial(self._store.make, *place), self._made)
+            self._writer.begin(partial(self._store.make, *place), self._made)
         except BaseException:
             self.running = False  # a bug: who writes next tries again
             raise
@@ -70,7 +70,7 @@ class Rolling:
     def _made(self) -> None:
         old = self._store.active
         try:
-            begun: Begun = self._apart.result()
+            begun: Begun = self._writer.result()
         except OSError as error:
             self._end(error)
             return

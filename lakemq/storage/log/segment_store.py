@@ -20,10 +20,10 @@ from lakemq.storage.segment.frame import (
     decode_meta,
     encode,
 )
-from lakemq.storage.segment.kept import drop_kept
 from lakemq.storage.segment.mask import Payload
 from lakemq.storage.segment.segment import Segment, segment_path
 from lakemq.storage.segment.segment_index import SegmentIndex
+from lakemq.storage.segment.side_files import drop_side_files
 from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.replay import encode_state
 from lakemq.storage.state.topics import Queue, TopicTable, next_offsets
@@ -206,7 +206,7 @@ class SegmentStore:
         del self.segments[0]
         oldest.close()
         try:
-            drop_kept(self._files, oldest)
+            drop_side_files(self._files, oldest)
             self._files.remove(oldest.index_path)
             self._files.remove(oldest.path)
         except OSError:

@@ -11,9 +11,9 @@ import logging
 from pathlib import Path
 
 from lakemq.storage.disk.files import Files
-from lakemq.storage.segment.kept import TORN, free_path
 from lakemq.storage.segment.scan import CHUNK_BYTES, Broken, find_frame, scan
 from lakemq.storage.segment.segment import Segment
+from lakemq.storage.segment.side_files import TORN, free_path
 
 logger = logging.getLogger(__name__)
 

@@ -34,12 +34,12 @@ from lakemq.storage.mend import repair, stand_in
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.read.reader import Reader
 from lakemq.storage.segment.frame import KIND_HOLE, KIND_MESSAGES, Meta, Run, decode_meta, encode, encode_queue
-from lakemq.storage.segment.kept import drop_kept
 from lakemq.storage.segment.mask import Payload
 from lakemq.storage.segment.rows import PayloadCodec, decode_payload
 from lakemq.storage.segment.scan import Broken, Scanned, scan
 from lakemq.storage.segment.segment import Segment
 from lakemq.storage.segment.segment_index import SegmentIndex
+from lakemq.storage.segment.side_files import drop_side_files
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
@@ -272,7 +272,7 @@ class Eraser:
 
     def _forget_kept(self, segment: Segment) -> None:
         """What was kept of the segment before may hold what is erased."""
-        if drop_kept(self._log.files, segment):
+        if drop_side_files(self._log.files, segment):
             self._log.files.sync_dir(self._log.directory)
 
 

@@ -37,10 +37,10 @@ from lakemq.storage.segment.frame import (
     encode,
     encode_queue,
 )
-from lakemq.storage.segment.kept import DAMAGED
 from lakemq.storage.segment.mask import Payload
 from lakemq.storage.segment.segment import Segment
 from lakemq.storage.segment.segment_index import SegmentIndex
+from lakemq.storage.segment.side_files import DAMAGED
 from lakemq.storage.state.log_identity import FIRST_EPOCH, new_log_id
 from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.replay import advance, encode_state, replay

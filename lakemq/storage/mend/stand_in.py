@@ -36,12 +36,12 @@ from lakemq.storage.segment.frame import (
     encode,
     encode_queue,
 )
-from lakemq.storage.segment.kept import QUARANTINE, free_path, kept_beside
 from lakemq.storage.segment.mask import Payload
 from lakemq.storage.segment.rows import PayloadCodec, body_bytes_of
 from lakemq.storage.segment.scan import scan
 from lakemq.storage.segment.segment import Frame, Segment
 from lakemq.storage.segment.segment_index import SegmentIndex
+from lakemq.storage.segment.side_files import QUARANTINE, free_path, side_files_of
 from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.replay import encode_state
 
@@ -95,7 +95,7 @@ def set_aside(files: Files, segment: Segment, made: Segment) -> str | None:
     that is missing. Raises `OSError`."""
     name: str | None = None
     if files.exists(segment.path):
-        there = [path for path in kept_beside(files, segment, QUARANTINE) if path.samefile(segment.path)]
+        there = [path for path in side_files_of(files, segment, QUARANTINE) if path.samefile(segment.path)]
         path = there[0] if there else free_path(files, segment, QUARANTINE)
         if not there:
             files.keep(segment.path, path)

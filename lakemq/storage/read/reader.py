@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lakemq.model.errors import LogDamaged, MessageNotFound, PositionGone
 from lakemq.storage.log.commit_log import CommitLog
-from lakemq.storage.read.elsewhere import Elsewhere
+from lakemq.storage.read.fallback import Fallback
 from lakemq.storage.read.sealed_indexes import SealedIndexes
 from lakemq.storage.segment.cache import FrameKey
 from lakemq.storage.segment.frame import KIND_MESSAGES, Run
@@ -74,12 +74,12 @@ class PositionPlan(NamedTuple):
 
 
 class Reader:
-    """Reads a `CommitLog`. Plans on the loop; `read` and `read_positions` in any thread. `elsewhere`: what a
+    """Reads a `CommitLog`. Plans on the loop; `read` and `read_positions` in any thread. `fallback`: what a
     damaged frame held is taken from there."""
 
     def __init__(self, log: CommitLog) -> None:
         self._log = log
-        self.elsewhere: Elsewhere | None = None
+        self.fallback: Fallback | None = None
         self._indexes = SealedIndexes(log)
 
     def segments(self) -> list[Segment]:
@@ -92,8 +92,8 @@ class Reader:
 
     def tell(self, segment: Segment, why: LogDamaged) -> None:
         """Say that the segment is damaged, to who may mend it. For any thread."""
-        if self.elsewhere is not None:
-            self.elsewhere.note(segment, why)
+        if self.fallback is not None:
+            self.fallback.note(segment, why)
 
     def forget(self, segment: Segment) -> None:
         """Another file took the segment's place."""
@@ -270,22 +270,22 @@ class Reader:
             try:
                 frame = segment.parse(data, at, at - begin)
             except LogDamaged as why:
-                for frame in self.read_elsewhere(segment, at, why):
+                for frame in self.read_fallback(segment, at, why):
                     yield -1 - frame.meta.first_position, frame
             else:
                 yield at, frame
 
-    def read_elsewhere(self, segment: Segment, offset: int, why: LogDamaged) -> list[Frame]:
+    def read_fallback(self, segment: Segment, offset: int, why: LogDamaged) -> list[Frame]:
         """What the damaged frame at that byte of the segment held. Raises `why` when that is nowhere."""
-        if self.elsewhere is None:
+        if self.fallback is None:
             raise why
-        self.elsewhere.note(segment, why)
+        self.fallback.note(segment, why)
         # Kept: while the segment is written again its index's file is another's.
         index = segment.index = self.known_index(segment) or self._indexes.read(segment)
         number = index.frame_number(offset)
         begin = index.positions[number]
         end = index.positions[number + 1] if number + 1 < len(index.positions) else index.end_position
-        return self.elsewhere.frames(begin, end, why) if begin < end else []
+        return self.fallback.frames(begin, end, why) if begin < end else []
 
     # Looking up ------------------------------------------------------------------------------
 

@@ -110,7 +110,7 @@ class RowReader(Reader):
             try:
                 frame = self._frame_in_memory(plan) or self._read_frame(plan)
             except (LogDamaged, PositionGone) as why:
-                size += self._add_from_elsewhere(plan, why, found)
+                size += self._add_from_fallback(plan, why, found)
                 continue
             size += frame.batch.nbytes
             if frame.meta.kind == KIND_MESSAGES:
@@ -120,7 +120,7 @@ class RowReader(Reader):
                 found.lost.extend(plan.positions)
         return found
 
-    def _add_from_elsewhere(self, plan: RowsPlan, why: LogDamaged | PositionGone, found: RowsRead) -> int:
+    def _add_from_fallback(self, plan: RowsPlan, why: LogDamaged | PositionGone, found: RowsRead) -> int:
         """The rows of a plan whose frame is damaged, as far as they are elsewhere; how much memory they take."""
         if isinstance(why, PositionGone):
             if plan.segment not in self._log.segments:  # retention was faster
@@ -128,7 +128,7 @@ class RowReader(Reader):
                 return 0
             why = plan.segment.damaged(plan.offset, "the file is missing")
         try:
-            frames = self.read_elsewhere(plan.segment, plan.offset, why)
+            frames = self.read_fallback(plan.segment, plan.offset, why)
         except LogDamaged:
             frames = []
         left, size = set(plan.positions), 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lakemq.testing.history.finding import Finding
 from lakemq.testing.history.groups import find_offsets_ahead, find_offsets_back, find_two_owners
-from lakemq.testing.history.kept import find_lost
 from lakemq.testing.history.lake import find_lake_differences
+from lakemq.testing.history.lost import find_lost
 from lakemq.testing.history.operation import History
 from lakemq.testing.history.order import find_disorder, find_gaps
 from lakemq.testing.history.receipts import find_wrong_receipts

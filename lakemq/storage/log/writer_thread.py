@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 
-class Apart:
+class WriterThread:
     """The thread that writes large frames, and begins segments. While it does, `running` is a future, and nobody else
     may write."""
 

@@ -20,7 +20,7 @@ FULL_SOON_S = 24 * 3600.0
 """A disk that will be full within that is worth a word, when nothing leaves."""
 
 
-class LettingGo:
+class LogCleanup:
     """What one broker knows of its lake. Lives on the event loop; looks in a thread, one look at a time."""
 
     def __init__(
@@ -55,7 +55,7 @@ class LettingGo:
                 await self._told.wait()
         self._told.clear()
 
-    async def let_go(self) -> int:
+    async def clean_up(self) -> int:
         """Remove the old segments that may go, having looked into the lake for them; how many went."""
         self._outlook.look(self._log.retention.room()[0], time.monotonic())
         if not self._believes and self._log.retention.asks_the_lake():

@@ -8,7 +8,7 @@ from lakemq.model.errors import LogDamaged
 from lakemq.storage.segment.segment import Frame, Segment
 
 
-class Elsewhere(Protocol):
+class Fallback(Protocol):
     """Where messages are whose segment is damaged. All calls in any thread."""
 
     def note(self, segment: Segment, why: LogDamaged) -> None:

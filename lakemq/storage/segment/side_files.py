@@ -23,7 +23,7 @@ def free_path(files: Files, segment: Segment, suffix: str) -> Path:
     return segment.path.with_name(name)
 
 
-def kept_beside(files: Files, segment: Segment, *suffixes: str) -> list[Path]:
+def side_files_of(files: Files, segment: Segment, *suffixes: str) -> list[Path]:
     """What is kept of the segment."""
     begins = tuple(segment.path.name + suffix for suffix in suffixes)
     return [segment.path.with_name(name) for name in files.names(segment.path.parent) if name.startswith(begins)]
@@ -34,9 +34,9 @@ def quarantined(files: Files, directory: Path) -> list[str]:
     return [name for name in files.names(directory) if f".log{QUARANTINE}" in name]
 
 
-def drop_kept(files: Files, segment: Segment) -> bool:
+def drop_side_files(files: Files, segment: Segment) -> bool:
     """Remove what is kept of the segment: it leaves the log, or something of it is erased. Whether there was any."""
-    paths = kept_beside(files, segment, TORN, QUARANTINE, DAMAGED)
+    paths = side_files_of(files, segment, TORN, QUARANTINE, DAMAGED)
     for path in paths:
         files.remove(path)
     return bool(paths)
