@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,10 +11,12 @@ import pyarrow as pa
 
 from lakemq.model.message import Placed
 from lakemq.storage.log.appends import BatchAppend, Key, OneAppend, RowsAppend
-from lakemq.storage.log.receiver import Receiver, Stored, StoredOne, tell_stored
+from lakemq.storage.log.receiver import UNTOLD, Receiver, Stored, StoredOne, tell_stored
 from lakemq.storage.segment.frame import Packed
 from lakemq.storage.segment.rows import Row, batch_mask, rows_to_batch
 from lakemq.storage.state.topics import Queue
+
+logger = logging.getLogger(__name__)
 
 LARGE_BYTES = 4 * 1024 * 1024
 """A frame with more bytes of bodies is written in a thread; so much is also written in one turn of the loop."""
@@ -61,7 +64,11 @@ def lay_out_ones(ones: list[AskedOne], position: int) -> Layout:
         for offset, (queue, (_, receivers)) in zip(offsets, queues.items(), strict=True):
             queue_id = queue.queue_id
             for number, receiver in enumerate(receivers):
-                tell_stored(receiver, (queue_id, offset + number, at + number, store_time_ms))
+                try:  # `tell_stored`, without the call: that is 5 to 10 % of what a message costs
+                    if not receiver.done():
+                        receiver.set_result((queue_id, offset + number, at + number, store_time_ms))
+                except Exception:
+                    logger.exception(UNTOLD)
             at += len(receivers)
 
     mask, batch = rows_to_batch(rows)

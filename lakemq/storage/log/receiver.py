@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lakemq.model.message import Placed
 
+UNTOLD = "who waited for the log could not be told"
+
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result", contravariant=True)
@@ -36,7 +38,7 @@ def tell_stored(receiver: Receiver[Result], result: Result) -> None:
         if not receiver.done():
             receiver.set_result(result)
     except Exception:
-        logger.exception("who waited for the log could not be told")
+        logger.exception(UNTOLD)
 
 
 def tell_failed(receiver: Receiver[Any], error: Exception) -> None:
@@ -45,7 +47,7 @@ def tell_failed(receiver: Receiver[Any], error: Exception) -> None:
         if not receiver.done():
             receiver.set_exception(error)
     except Exception:
-        logger.exception("who waited for the log could not be told")
+        logger.exception(UNTOLD)
 
 
 class Stored(NamedTuple):
