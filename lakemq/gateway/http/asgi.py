@@ -162,8 +162,8 @@ def has_body(headers: list[tuple[bytes, bytes]]) -> bool:
     )
 
 
-def check_headers(headers: list[tuple[bytes, bytes]]) -> None:
-    """Raise `InvalidRequest` if one of our headers is there: this path takes none of a message."""
+def no_fields(headers: list[tuple[bytes, bytes]]) -> None:
+    """Raise `InvalidRequest` if a header is there that is a field of a message: this path takes none."""
     for name, _ in headers:
         if name.startswith(b"lakemq-"):
             raise InvalidRequest(f"header {name[:100].decode('latin-1')!r} means nothing here")

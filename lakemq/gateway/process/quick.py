@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 from lakemq.contract.grammar import GRAMMAR
 from lakemq.contract.route import Route
 from lakemq.contract.routes import BEGIN, PRODUCE, RESOLVE
-from lakemq.gateway.http.problems import answer_to, to_bytes
-from lakemq.gateway.http.request import read_query
+from lakemq.gateway.http.problems import Headers, answer_to, to_bytes
+from lakemq.gateway.http.request import check_head, read_query
 from lakemq.gateway.produce.produce import Producer, plain_properties, receipt_of
 from lakemq.gateway.produce.transact import parse_resolution
 from lakemq.gateway.routing.transactions import Transactions
@@ -129,16 +129,16 @@ class Quick:
         self.counters = counters
         self.transactions = transactions
 
-    def look(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> QuickRequest | None:
+    def look(self, url: bytes, headers: Headers) -> QuickRequest | None:
         """What a POST asks for; None when it has to go the long way."""
         if len(url) > URL_BYTES_MAX:
             return None
         # Each transaction has its own URL: remembered they would put away those that come again.
         found = _find(url) if url.startswith(_TRANSACTION) else _known(url)
-        if found is None:
+        if found is None or not _takes(found.route, headers):
             return None
         if found.route is RESOLVE:
-            return found if _is_plain_json(headers) else None
+            return found
         properties = plain_properties(headers)
         return None if properties is None else found._replace(properties=properties, sync=found.sync or self._sync)
 
@@ -200,29 +200,27 @@ def _find(url: bytes) -> QuickRequest | None:
     found = GRAMMAR.find("POST", path.decode())
     if found is None or found.route not in _QUICK:
         return None
+    route, (name,) = found
     try:
-        query = read_query(found.route, query_string)
-        group = check_group(query["producer_group"]) if "producer_group" in query else None
+        query = read_query(route, query_string)
+        group = check_group(query["producer_group"]) if route is BEGIN else None
     except LakemqError:
         return None
-    ack, (name,) = query.get("ack", "async"), found.values
-    if ack != "async" and (ack != "sync" or found.route is not PRODUCE):
+    ack = query.get("ack", "async")
+    if ack != "async" and (ack != "sync" or route is not PRODUCE):
         return None
-    return None if found.route is BEGIN and group is None else QuickRequest(found.route, name, group, ack == "sync")
+    return QuickRequest(route, name, group, ack == "sync")
 
 
 _known = lru_cache(maxsize=1024)(_find)
 
 
-def _is_plain_json(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether the body is called JSON, and no header is one of ours."""
-    json = False
-    for name, value in headers:
-        if name == b"content-type":
-            json = value == b"application/json"
-        elif name.startswith(b"lakemq-"):
-            return False
-    return json
+def _takes(route: Route, headers: Headers) -> bool:
+    try:
+        check_head(route, headers)
+    except LakemqError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=1024)

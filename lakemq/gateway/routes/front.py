@@ -7,21 +7,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from lakemq.contract.grammar import GRAMMAR
-from lakemq.contract.route import Reads, Route
-from lakemq.gateway.http.asgi import (
-    App,
-    Disconnected,
-    Receive,
-    Scope,
-    Send,
-    bounded,
-    check_headers,
-    check_json,
-    has_body,
-    send_answer,
-)
+from lakemq.contract.route import Route
+from lakemq.gateway.http.asgi import App, Disconnected, Receive, Scope, Send, bounded, send_answer
 from lakemq.gateway.http.problems import Answer, answer_to, make_problem
-from lakemq.gateway.http.request import Handler, HttpRequest, read_query
+from lakemq.gateway.http.request import Handler, HttpRequest, check_head, read_query
 
 PATH_SHOWN_MAX = 200
 
@@ -55,7 +44,8 @@ class Front:
             return
         handler = self._handlers.get(found.route)
         try:
-            query = _check(found.route, scope)
+            check_head(found.route, scope["headers"])
+            query = read_query(found.route, scope["query_string"])
             if handler is not None:
                 await handler(HttpRequest(scope, receive, send, found.values, query))
                 return
@@ -83,14 +73,3 @@ class Front:
         if not methods:
             return make_problem(code, f"Not Found: {shown}")
         return make_problem(code, f"Method Not Allowed: {shown}", [(b"allow", ", ".join(methods).encode())])
-
-
-def _check(route: Route, scope: Scope) -> dict[str, str]:
-    """The query's fields, if the request is as its route wants it. Raises `InvalidRequest`, `UnsupportedMediaType`."""
-    headers = scope["headers"]
-    if route.reads is not Reads.MESSAGES:
-        check_headers(headers)
-    query = read_query(route, scope["query_string"])
-    if route.reads is Reads.JSON and has_body(headers):
-        check_json(headers)
-    return query
