@@ -21,6 +21,7 @@ from lakemq.model.environment import read_environment
 from lakemq.model.errors import SettingsError
 from lakemq.model.ids import is_broker_name
 from lakemq.model.keep import parse_keep
+from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -77,7 +78,7 @@ class Gateway(_Section):
     stall_bytes_min: int = Field(default=10 * KIB, ge=1)
     answer_bytes_max: int = Field(default=64 * MIB, ge=1)
     waiters_max: int = Field(default=20_000, ge=1)
-    messages_per_pull_max: int = Field(default=10_000, ge=1, le=100_000)
+    messages_per_pull_max: int = Field(default=MESSAGES_PER_PULL_MAX, ge=1, le=100_000)
     pull_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=GIB)
     wait_ms_max: int = Field(default=60_000, ge=0, le=600_000)
     stop_grace_ms: int = Field(default=5_000, ge=0)

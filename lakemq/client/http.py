@@ -36,6 +36,7 @@ from lakemq.contract.forms import ARROW, JSON, NDJSON
 from lakemq.contract.route import Target
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.message import Draft
+from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
 from lakemq.wire.connections import CONNECT_TIMEOUT_S, Answer, Connections, NoAnswer
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class HttpClient:
         topic: str,
         queue_id: int,
         offset: int,
-        count_max: int = 10_000,
+        count_max: int = MESSAGES_PER_PULL_MAX,
         wait_ms: int = 0,
         tags: str = "*",
         sql: str | None = None,

@@ -27,6 +27,7 @@ from lakemq.client.routes import RouteSource
 from lakemq.client.view import MessageView
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.message_queue import MessageQueue
+from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
 from lakemq.model.rebalance import Strategy
 
 logger = logging.getLogger("lakemq.client")
@@ -152,7 +153,7 @@ class PullConsumer:
         end_s = clock() + wait_s
         for stream in self._streams.values():
             stream.processed = stream.position
-            stream.count_max = min(max_messages, 10_000)
+            stream.count_max = min(max_messages, MESSAGES_PER_PULL_MAX)
         if self._auto_commit and clock() - self._committed_s >= COMMIT_S:
             self._committed_s = clock()
             await self._try_commit(list(self._streams.values()))

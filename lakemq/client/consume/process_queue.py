@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from lakemq.model.errors import InvalidRequest
+from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
 
 M = TypeVar("M")
-PULL_MAX = 10_000
-"""No pull may ask for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ class ProcessQueue(Generic[M]):
     def room(self) -> int:
         """How many messages to pull now; 0 while it holds too many to be worth a pull."""
         limits = self._limits
-        most = min(limits.messages, PULL_MAX)
+        most = min(limits.messages, MESSAGES_PER_PULL_MAX)
         room = most - self.count
         # A few messages cost nearly as much to pull as many: so only when half of all is free.
         if room * 2 < most or self.bytes >= limits.bytes:
