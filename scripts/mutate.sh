@@ -16,12 +16,12 @@ memory_kib=$((4 * 1024 * 1024))
 # The tests of each: those that are quick, and about it.
 tests_of() {
   case $1 in
-    frame) echo "test_frame.py test_format_page.py" ;;
-    recovery) echo "test_recovery_says.py test_recovery.py test_torn_tail.py" ;;
-    mask) echo "test_mask.py test_frame.py" ;;
-    scan) echo "test_scan.py test_recovery_says.py test_torn_tail.py" ;;
-    flush_mark) echo "test_flush_mark.py test_recovery_says.py" ;;
-    torn) echo "test_torn.py test_torn_tail.py" ;;
+    frame) echo "segment/test_frame.py segment/test_format_page.py" ;;
+    recovery) echo "log/test_recovery_says.py log/test_recovery.py log/test_torn_tail.py" ;;
+    mask) echo "segment/test_mask.py segment/test_frame.py" ;;
+    scan) echo "segment/test_scan.py log/test_recovery_says.py log/test_torn_tail.py" ;;
+    flush_mark) echo "log/test_flush_mark.py log/test_recovery_says.py" ;;
+    torn) echo "log/test_torn.py log/test_torn_tail.py" ;;
     *) echo "mutate: no tests are named for $1" >&2; exit 2 ;;
   esac
 }
@@ -47,7 +47,7 @@ mutate() {
     printf 'use_git_change_detection=false\ntimeout_multiplier=4\ntimeout_constant=5\n'
     printf 'pytest_add_cli_args=\n    -p\n    no:cacheprovider\n'
     # Each byte of a tail is cut there: seconds, which every mutant would take.
-    printf '    --deselect=tests/storage/test_recovery.py::test_torn_tail_is_cut_at_any_byte\n'
+    printf '    --deselect=tests/storage/log/test_recovery.py::test_torn_tail_is_cut_at_any_byte\n'
     printf 'pytest_add_cli_args_test_selection=\n'
     for test in $(tests_of "$name"); do printf '    tests/storage/%s\n' "$test"; done
   } >"$copy/setup.cfg"

@@ -24,7 +24,7 @@ os.environ["LAKEMQ_SPARK__NICENESS"] = "0"
 
 WITH_DRIVER = (
     *("tests/cli/test_examples.py", "tests/cli/test_documents.py", "tests/cli/test_up.py", "tests/demo/"),
-    *("tests/routing/test_kill.py", "tests/jobs/test_lake_kill.py"),
+    *("tests/gateway/routing/test_kill.py", "tests/jobs/lake/test_lake_kill.py"),
 )
 """Tests that start a Spark of their own, and don't take the session."""
 
@@ -35,10 +35,11 @@ WITH_SPARK = ("tests/jobs/", "tests/gateway/filter/test_as_in_spark.py", "tests/
 COVERING = ("tests/model/", "tests/storage/")
 """The tests by which the pure rules and recovery must be covered; all others run at twice the speed without."""
 LONG = tuple(
-    f"tests/storage/test_{name}.py"
+    f"tests/storage/{name}.py"
     for name in (
-        *("dropping", "erasure", "kill", "lake_healing", "log_machine"),
-        *("needed_syncs", "power_cuts", "read_faults", "repair_cuts", "stand_in"),
+        *("log/test_dropping", "log/test_kill", "log/test_log_machine", "log/test_needed_syncs", "log/test_power_cuts"),
+        *("lake/test_lake_healing", "mend/test_erasure", "mend/test_repair_cuts", "mend/test_stand_in"),
+        "read/test_read_faults",
     )
 )
 """Of these such as cover nothing that the others don't."""
@@ -84,8 +85,8 @@ def _part(nodeid: str) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def forked_gateways() -> Iterator[None]:
-    """Gateways start in a tenth of the time, as their imports are done; `tests/gateway/test_starting.py` starts them
-    whole."""
+    """Gateways start in a tenth of the time, as their imports are done; `tests/gateway/process/test_starting.py`
+    starts them whole."""
     forks = LazyForks()
     gateway_process.spawn_by_default = forks.popen
     yield

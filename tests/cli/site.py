@@ -19,7 +19,7 @@ import httpx
 
 from lakemq.testing import start_gateway
 from tests.cli.examples import Call
-from tests.gateway.http import produce
+from tests.gateway.http_client import produce
 from tests.quick_spark import QUICK_SPARK
 
 ROOT = Path(__file__).parents[2]

@@ -28,7 +28,7 @@ from tests.cli.site import UNTIL, WAIT_S_MAX, Site, run_until_told
 from tests.client.test_docs import PROGRAMS
 from tests.docs.commands import check
 from tests.docs.documents import DOCUMENTS, ROOT, TYPED, Block, blocks
-from tests.gateway.http import produce
+from tests.gateway.http_client import produce
 
 pytestmark = pytest.mark.timeout(500)
 
@@ -37,7 +37,7 @@ README = "README.md"
 AS_PROGRAMS = {place for place, _, _ in PROGRAMS}
 """Places of programs that tests/client/test_docs.py runs."""
 NEEDS_A_WORKSPACE = ("databricks bundle validate ", "databricks bundle deploy ")
-"""The one thing that isn't run; tests/maintenance/test_bundle.py checks what they are given."""
+"""The one thing that isn't run; tests/jobs/maintenance/test_bundle.py checks what they are given."""
 FLIGHT = {
     "body": '{"flight": 1, "tail": "N730MQ", "dep_delay": 75, "time_hour": "2013-01-01T05:00:00Z"}',
     "tag": "HA",

@@ -24,7 +24,7 @@ from lakemq.model.errors import (
 )
 from lakemq.testing import GatewayProcess
 from tests.client.producing import DEAD, bodies, stored
-from tests.gateway.http import connect
+from tests.gateway.http_client import connect
 
 
 @pytest.fixture(scope="module")

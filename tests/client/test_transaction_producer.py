@@ -15,8 +15,8 @@ from lakemq.model.errors import InvalidRequest, TransactionResolved
 from lakemq.model.message import Draft
 from lakemq.testing import GatewayProcess
 from tests.client.producing import bodies
-from tests.gateway.http import connect
-from tests.gateway.routing import decide, position
+from tests.gateway.http_client import connect
+from tests.gateway.routing.asking import decide, position
 
 
 class Ledger(TransactionListener):

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.gateway.http import connect
+from tests.gateway.http_client import connect
 
 _numbers = count()
 

@@ -67,7 +67,7 @@ def drivers(seed: int, seconds: float) -> Done:
     """kill -9 of the lake's driver amid everything, by the test of it."""
     kills = max(2, round(seconds / LAKE_CUT_S))
     environment = os.environ | {"LAKEMQ_TEST_KILLS": str(kills), "LAKEMQ_TEST_SEED": str(seed)}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "tests/jobs/test_lake_kill.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "tests/jobs/lake/test_lake_kill.py"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return Done({"kills": kills}, [done.stdout[-2000:]] if done.returncode else [])
 

@@ -6,14 +6,14 @@ import tempfile
 from pathlib import Path
 
 from lakemq.testing import start_gateway
-from tests.gateway import fuzz as requests_fuzz
+from tests.gateway.http import fuzz as requests_fuzz
 from tests.reliability import rounds
 from tests.reliability.parts import Done, Part, main
 
 
 def bodies(seed: int, seconds: float) -> Done:
     """Mutated bodies against the decoders."""
-    return rounds.run("tests.decode.fuzz", "bodies", seed, seconds)
+    return rounds.run("tests.gateway.decode.fuzz", "bodies", seed, seconds)
 
 
 def frames(seed: int, seconds: float) -> Done:

@@ -36,7 +36,7 @@ from lakemq.storage.segment.mask import MAGIC
 from lakemq.storage.segment.rows import decode_payload
 from lakemq.storage.segment.scan import scan
 from lakemq.storage.segment.segment import Segment, segment_path
-from tests.decode.fuzz import MUTATIONS
+from tests.gateway.decode.fuzz import MUTATIONS
 from tests.reliability.rounds import Round, main
 from tests.storage.harness import LogHarness
 

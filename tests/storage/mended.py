@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import httpx
 
 from lakemq.testing import start_gateway
-from tests.gateway.http import connect, produce, pull_all, put_topic
-from tests.gateway.lakes import Lake
+from tests.gateway.cold.lakes import Lake
+from tests.gateway.http_client import connect, produce, pull_all, put_topic
 
 OPTIONS: dict[str, Any] = {
     "storage__segment_bytes": 2**20,

@@ -33,7 +33,7 @@ from lakemq.settings import Settings, Storage
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.segment.rows import make_row
 from lakemq.testing import LossyFiles, ManualClock
-from tests.gateway.http import write_arrow
+from tests.gateway.http_client import write_arrow
 from tests.reliability.results import commit
 from tests.storage.harness import Message, messages_of
 from tests.storage.ledger import Broken, Fate, Ledger

@@ -14,8 +14,8 @@ from lakemq.jobs import databricks
 from lakemq.jobs.tables.tables import MESSAGE_INDEX, MESSAGES, TABLES
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.gateway.http import connect, produce
-from tests.gateway.routing import begin, resolve
+from tests.gateway.http_client import connect, produce
+from tests.gateway.routing.asking import begin, resolve
 from tests.jobs.lake_checks import broker_of
 
 

@@ -16,8 +16,8 @@ from lakemq.jobs.maintenance import erase, erased_files
 from lakemq.jobs.maintenance.erased_files import has_begun, set_begun
 from lakemq.jobs.maintenance.runs import read_runs
 from lakemq.jobs.tables.holes import ERASED, Hole, append_holes
-from tests.gateway.http import connect, produce, put_topic
-from tests.gateway.sinking import commit, put_part
+from tests.gateway.http_client import connect, produce, put_topic
+from tests.gateway.sinks.asking import commit, put_part
 from tests.jobs.lake_checks import rows_of
 from tests.jobs.maintenance.scene import Scene
 

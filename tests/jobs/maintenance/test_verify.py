@@ -7,7 +7,7 @@ from typing import Any
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.tables.holes import LOST, Hole, append_holes, read_holes
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
-from tests.gateway.http import connect
+from tests.gateway.http_client import connect
 from tests.jobs.maintenance.scene import Load, Scene
 
 

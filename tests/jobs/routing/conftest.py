@@ -14,7 +14,7 @@ from lakemq.jobs.process.run import ROUTING
 from lakemq.jobs.routing.query import RoutingQuery
 from lakemq.jobs.routing.stream import routing_session
 from lakemq.settings import Lake, Routing, Settings
-from tests.gateway.http import pull_all
+from tests.gateway.http_client import pull_all
 
 WAIT_S_MAX = 120.0
 """A busy machine may take its time: how long is never what is tested."""

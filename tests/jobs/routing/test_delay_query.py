@@ -15,7 +15,7 @@ from lakemq.jobs.lake.query import CHECKPOINTS
 from lakemq.jobs.routing.delay_query import slot_columns
 from lakemq.model.wheel import WIDTHS_MS, slot_of
 from lakemq.testing import start_gateway
-from tests.gateway.http import connect, produce, pull_all
+from tests.gateway.http_client import connect, produce, pull_all
 from tests.jobs.routing.conftest import bodies, running, wait_until
 
 HOUR_MS = 3_600_000

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.testing import start_gateway
-from tests.gateway.http import connect, produce, pull_all
-from tests.gateway.receiving import ack, change, out, receive
+from tests.gateway.http_client import connect, produce, pull_all
+from tests.gateway.receive.asking import ack, change, out, receive
 from tests.jobs.routing.conftest import bodies, running, wait_until
 
 

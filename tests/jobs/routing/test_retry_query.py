@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.gateway.http import connect, produce, pull_all
-from tests.gateway.routing import nack
+from tests.gateway.http_client import connect, produce, pull_all
+from tests.gateway.routing.asking import nack
 from tests.jobs.routing.conftest import bodies, running, wait_until
 
 LEVELS = "100ms 200ms 300ms 400ms"

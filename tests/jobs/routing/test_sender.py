@@ -13,8 +13,8 @@ from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.routing.sender import Decision, DecisionSender, Whereto
 from lakemq.model.errors import LogReplaced
 from lakemq.testing import start_gateway
-from tests.gateway.http import connect, is_problem, produce
-from tests.gateway.routing import log_of, position
+from tests.gateway.http_client import connect, is_problem, produce
+from tests.gateway.routing.asking import log_of, position
 from tests.jobs.routing.conftest import bodies
 
 

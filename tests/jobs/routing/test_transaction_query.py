@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from lakemq.testing import start_gateway
-from tests.gateway.http import connect, pull_all
-from tests.gateway.routing import begin, checks, half_id, resolve
+from tests.gateway.http_client import connect, pull_all
+from tests.gateway.routing.asking import begin, checks, half_id, resolve
 from tests.jobs.routing.conftest import bodies, running, wait_until
 
 SETTINGS: dict[str, Any] = {

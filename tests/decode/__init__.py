@@ -1,1 +1,0 @@
-"""How the bodies of produce requests are decoded."""

@@ -1,0 +1,319 @@
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from lakemq.gateway.process.protocol import HEAD_BYTES_MAX
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.gateway.http_client import (
+    JSON,
+    WAIT_S,
+    Connection,
+    check_problem,
+    connect,
+    is_problem,
+    pull,
+    pull_all,
+    put_topic,
+)
+from tests.gateway.routing.asking import wait_until
+
+
+def post(topic: str, body: bytes, *headers: bytes) -> bytes:
+    head = b"POST /v1/topics/%s/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n" % (
+        topic.encode(),
+        len(body),
+    )
+    return head + b"".join(header + b"\r\n" for header in headers) + b"\r\n" + body
+
+
+def chunked(topic: str, *chunks: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
+    head = (
+        b"POST /v1/topics/%s/messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        % topic.encode()
+    )
+    return head + b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks) + end
+
+
+def bodies(http: httpx.Client, topic: str) -> list[str]:
+    return [message["body"] for message in pull_all(http, topic)]
+
+
+@pytest.mark.parametrize(
+    "bytes_sent",
+    [
+        b"no http at all\r\n\r\n",
+        b"GET /healthz HTTP/9.9\r\n\r\n",
+        b"GET healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"CONNECT a:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /ü HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
+        b"GET /healthz HTTP/1.1\r\nno colon\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nx: a\x00b\r\n\r\n",
+        b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST /v1/topics/t/messages HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcdefg\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ],
+)
+def test_what_is_no_http_is_a_400_that_closes_the_connection(gateway: GatewayProcess, bytes_sent: bytes) -> None:
+    with Connection(gateway) as connection:
+        connection.send(bytes_sent)
+        answer = connection.answer()
+        assert answer is not None
+        assert answer.status == 400
+        check_problem(400, answer.headers, answer.body)
+        assert connection.answer() is None
+
+
+def test_a_broken_chunked_body_stores_nothing(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic)
+    with Connection(gateway) as connection:
+        connection.send(chunked(topic, b"hello", end=b"not a number\r\n"))
+        answer = connection.answer()
+        assert answer is not None
+        assert answer.status == 400
+    assert bodies(http, topic) == []
+
+
+def test_a_body_that_ends_early_stores_nothing(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic)
+    with Connection(gateway) as connection:
+        connection.send(post(topic, b"hello")[:-1])
+        connection.socket.shutdown(socket.SHUT_WR)
+        assert connection.answer() is None
+    with Connection(gateway) as connection:
+        connection.send(chunked(topic, b"hello", end=b""))
+        connection.socket.shutdown(socket.SHUT_WR)
+        assert connection.answer() is None
+    assert bodies(http, topic) == []
+
+
+def test_chunks_make_one_body(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
+    with Connection(gateway) as connection:
+        connection.send(chunked(topic, b"hel", b"lo", b"!" * 200_000))
+        answer = connection.answer()
+        assert answer is not None
+        assert answer.status == 200
+    assert bodies(http, topic) == ["hello" + "!" * 200_000]
+
+
+def test_a_body_that_comes_byte_by_byte_is_stored(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
+    with Connection(gateway) as connection:
+        connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in post(topic, b"hello"):
+            connection.send(bytes([byte]))
+        answer = connection.answer()
+        assert answer is not None
+        assert answer.status == 200
+    assert bodies(http, topic) == ["hello"]
+
+
+def test_pipelined_requests_are_answered_in_order(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic)
+    with Connection(gateway) as connection:
+        connection.send(b"".join(post(topic, b"%d" % number) for number in range(50)))
+        answers = [connection.answer() for _ in range(50)]
+    assert [answer and answer.status for answer in answers] == [200] * 50
+    assert bodies(http, topic) == [str(number) for number in range(50)]
+
+
+def test_rubbish_after_a_request_does_not_take_its_answer(
+    gateway: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    with Connection(gateway) as connection:
+        connection.send(post(topic, b"hello") + b"\x00\x01rubbish\r\n\r\n")
+        answer = connection.answer()
+        assert answer is not None
+        assert answer.status == 200
+    assert bodies(http, topic) == ["hello"]
+
+
+def test_a_request_that_asks_for_http_2_is_served_with_its_body(
+    gateway: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    """The parser took such a request for the last one of its connection, and passed over its body."""
+    put_topic(http, topic)
+    upgrade = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA")
+    with Connection(gateway) as connection:
+        connection.send(post(topic, b"one", *upgrade) + post(topic, b"two", *upgrade) + post(topic, b"three"))
+        answers = [connection.answer() for _ in range(3)]
+        connection.send(post(topic, b"four", *upgrade))
+        answers.append(connection.answer())
+    assert [answer and answer.status for answer in answers] == [200] * 4
+    assert bodies(http, topic) == ["one", "two", "three", "four"]
+
+
+def test_the_client_that_expects_a_100_gets_it_before_it_sends(
+    gateway: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    request = post(topic, b"hello", b"Expect: 100-continue")
+    with Connection(gateway) as connection:
+        connection.send(request[:-5])
+        first = connection.answer()
+        assert first is not None
+        assert first.status == 100
+        connection.send(b"hello")
+        second = connection.answer()
+        assert second is not None
+        assert second.status == 200
+    assert bodies(http, topic) == ["hello"]
+
+
+def test_who_expects_a_100_is_refused_at_once_where_the_body_does_not_matter(gateway: GatewayProcess) -> None:
+    with Connection(gateway) as connection:
+        connection.send(post("t", b"hello", b"Expect: 100-continue").replace(b"messages", b"messages?ack=bogus")[:-5])
+        answer = connection.answer()
+        assert answer is not None
+        assert answer.status == 400
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /" + b"a" * 1_000_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nx: " + b"a" * 1_000_000 + b"\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"x: y\r\n" * 200_000 + b"\r\n",
+        b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;"
+        + b"x" * 1_000_000,
+        b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+        + b"x: y\r\n" * 200_000,
+    ],
+    ids=["url", "header", "headers", "chunk extension", "trailers"],
+)
+def test_a_head_without_end_is_cut_off(gateway: GatewayProcess, http: httpx.Client, head: bytes) -> None:
+    with Connection(gateway) as connection:
+        try:
+            connection.send(head)
+        except ConnectionError:
+            pass  # it closed the connection while we were still sending
+        else:
+            answer = connection.answer()
+            assert answer is None or answer.status == 400
+    assert http.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(("size", "status"), [(HEAD_BYTES_MAX, 200), (HEAD_BYTES_MAX + 1, 400), (200_000, 400)])
+@pytest.mark.parametrize("piece", [1_000, 60_000, 1_000_000])
+@pytest.mark.parametrize("body", [None, b"hello"])
+def test_a_head_that_is_too_long_is_refused_however_it_comes(
+    gateway: GatewayProcess, http: httpx.Client, topic: str, size: int, status: int, piece: int, body: bytes | None
+) -> None:
+    """One whose end came in the same piece as its beginning was taken, whatever its size."""
+    head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" if body is None else post(topic, b"")
+    head = head.replace(b"Content-Length: 0", b"Content-Length: 5")
+    head = head[:-2] + b"x: " + b"a" * (size - len(head) - 5) + b"\r\n\r\n"
+    assert len(head) == size
+    with Connection(gateway) as connection, contextlib.suppress(ConnectionError):
+        sent = head + (body or b"")
+        for at in range(0, len(sent), piece):
+            connection.send(sent[at : at + piece])
+        answer = connection.answer()
+        assert answer is not None
+        assert answer.status == status
+    if status == 400:
+        assert is_problem(http.get(f"/v1/topics/{topic}"), 404, "topic_not_found")
+
+
+def test_no_more_connections_than_the_setting_says(tmp_path: Path) -> None:
+    health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with start_gateway(tmp_path, gateway__connections_max=3) as gateway, connect(gateway) as http:
+        assert http.get("/healthz").status_code == 200
+        with Connection(gateway) as one, Connection(gateway) as two:
+            for connection in (one, two):
+                connection.send(health)
+                assert getattr(connection.answer(), "status", None) == 200
+            with Connection(gateway) as three:
+                three.send(health)
+                answer = three.answer()
+            assert answer is not None
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+            check_problem(503, answer.headers, answer.body)
+            one.send(health)
+            assert getattr(one.answer(), "status", None) == 200
+        assert http.get("/healthz").status_code == 200
+
+
+def test_bodies_that_are_being_read_count_against_the_bound_of_all(tmp_path: Path) -> None:
+    options = {"message_bytes_max": 100_000, "request_bytes_max": 1_000_000, "request_bytes_in_flight_max": 1_000_000}
+    with start_gateway(tmp_path, **{f"gateway__{name}": value for name, value in options.items()}) as gateway:
+        with Connection(gateway) as slow, Connection(gateway) as late:
+            for connection in (slow, late):
+                request = post("t", b"x" * 900_000, b"Content-Type: application/json")
+                connection.send(request[:-100_000])
+            readable, _, _ = select.select([slow.socket, late.socket], [], [], WAIT_S)
+            answer = (slow if slow.socket in readable else late).answer()
+            assert answer is not None
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+            check_problem(503, answer.headers, answer.body)
+        with connect(gateway) as http:
+            wait_until(lambda: _is_taken(http, b"x" * 90_000))  # it may still have to see that they are gone
+
+
+def _is_taken(http: httpx.Client, body: bytes) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return http.post("/v1/topics/t/messages", content=body).status_code == 200
+    return False
+
+
+def test_a_request_that_is_whole_needs_no_room_beside_bodies_on_their_way(tmp_path: Path) -> None:
+    """Where there was none for it, its connection was closed without an answer."""
+    options = {"message_bytes_max": 100_000, "request_bytes_max": 1_000_000, "request_bytes_in_flight_max": 1_000_000}
+    settings = {f"gateway__{name}": value for name, value in options.items()}
+    with start_gateway(tmp_path, **settings) as gateway, Connection(gateway) as slow, Connection(gateway) as whole:
+        slow.send(post("t", b"x" * 900_000, b"Content-Type: application/json")[:-10_000])
+        request = post("t", b'{"messages": [{"body": "%s"}]}' % (b"x" * 55_000), b"Content-Type: application/json")
+        for _ in range(20):
+            whole.send(request)
+            assert getattr(whole.answer(), "status", None) == 200
+
+
+def test_bodies_of_one_client_on_their_way_leave_room_for_those_of_another(tmp_path: Path) -> None:
+    options = {"message_bytes_max": 500_000, "request_bytes_max": 1_000_000, "request_bytes_in_flight_max": 2_000_000}
+    with start_gateway(tmp_path, **{f"gateway__{name}": value for name, value in options.items()}) as gateway:
+        request = post("t", b"x" * 900_000, b"Content-Type: application/json")
+        with Connection(gateway) as first, Connection(gateway) as second:
+            first.send(request[:-500_000])
+            second.send(request[:-500_000])
+            readable, _, _ = select.select([first.socket, second.socket], [], [], WAIT_S)
+            refused, other = (first, second) if first.socket in readable else (second, first)
+            answer = refused.answer()
+            assert answer is not None
+            assert answer.status in (503, 408)  # 408: where the machine was so slow that the first one seems to stall
+            with Connection(gateway, "127.0.0.2") as another:
+                another.send(post("t", b"x" * 200_000))
+                assert getattr(another.answer(), "status", None) == 200
+            assert other.socket.fileno() >= 0
+
+
+def test_a_poll_whose_client_has_gone_does_no_harm(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic)
+    for _ in range(20):
+        with Connection(gateway) as connection:
+            path = f"/v1/topics/{topic}/queues/0/messages?offset=0&wait_ms=60000"
+            connection.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    assert http.post(f"/v1/topics/{topic}/messages", content=b"hello").status_code == 200
+    assert [message["body"] for message in pull(http, topic)["messages"]] == ["hello"]
+
+
+@pytest.mark.parametrize("host", [b"[", b"a]b", b"\xff", b"a/b?c#d", b""])
+@pytest.mark.parametrize("path", [b"/nope", b"/v1/topics/", b"/v1/topics/%2e%2e", b"/healthz/"])
+def test_a_host_that_is_none_is_refused(gateway: GatewayProcess, host: bytes, path: bytes) -> None:
+    with Connection(gateway) as connection:
+        connection.send(b"GET %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (path, host))
+        answer = connection.answer()
+        assert answer is not None
+        assert answer.status == 421
+        check_problem(answer.status, answer.headers, answer.body)
+
+
+def test_the_body_of_a_control_request_is_bounded_too(http: httpx.Client, topic: str) -> None:
+    response = http.put(f"/v1/topics/{topic}", content=b"[" * (5 * 1024 * 1024), headers={"Content-Type": JSON})
+    assert is_problem(response, 413, "message_too_large")

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.gateway.http_client import ARROW, Connection, connect, pull_all, put_topic, write_arrow
+from tests.gateway.pull.test_long_poll import waiting
+
+QUEUES = 4
+
+
+def produce_until_stopped(gateway: GatewayProcess, worker: int, begun: Event) -> list[str]:
+    """Produce in every form until the gateway has gone; returns the bodies that were acknowledged."""
+    acknowledged: list[str] = []
+    with connect(gateway) as http:
+        number = 0
+        while True:
+            number += 1
+            bodies = [f"{worker}-{number}-{part}" for part in range(1 + worker % 3)]
+            path = "/v1/topics/t/messages"
+            try:
+                if worker % 3 == 0:
+                    response = http.post(path, content=bodies[0])
+                elif worker % 3 == 1:
+                    response = http.post(f"{path}?ack=sync", json={"messages": [{"body": body} for body in bodies]})
+                else:
+                    columns = {"body": pa.array([body.encode() for body in bodies], pa.binary())}
+                    response = http.post(path, content=write_arrow(columns), headers={"Content-Type": ARROW})
+            except httpx.TransportError:
+                return acknowledged
+            assert response.status_code == 200, response.text
+            acknowledged += bodies
+            begun.set()
+
+
+def run_until(gateway: GatewayProcess, end: Callable[[], Any]) -> list[str]:
+    """Producers, until `end` has ended the gateway; returns all bodies that were acknowledged."""
+    begun = [Event() for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        producers = [pool.submit(produce_until_stopped, gateway, worker, begun[worker]) for worker in range(6)]
+        for event in begun:
+            assert event.wait(60)
+        end()
+        return [body for producer in producers for body in producer.result()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_loses_nothing_acknowledged_and_exits_with_0(tmp_path: Path, number: signal.Signals) -> None:
+    gateway = start_gateway(tmp_path)
+
+    def stop() -> None:
+        os.kill(gateway.pid, number)
+        assert gateway.stop() == 0
+
+    acknowledged = run_until(gateway, stop)
+    assert not [line for line in gateway.log if "Traceback" in line]
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        stored = [message["body"] for message in pull_all(http, "t")]
+        assert not any("torn" in line for line in gateway.log)
+    assert set(acknowledged) <= set(stored)
+    assert len(stored) == len(set(stored))
+
+
+def test_a_terminal_that_closes_stops_it_in_order(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
+    try:
+        gateway = start_gateway(tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    os.kill(gateway.pid, signal.SIGHUP)
+    assert gateway.stop() == 0
+
+
+def test_a_kill_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    gateway = start_gateway(tmp_path, storage__snapshot_bytes=1024)
+    acknowledged = run_until(gateway, gateway.kill)
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        stored = [message["body"] for message in pull_all(http, "t")]
+    assert set(acknowledged) <= set(stored)
+    assert len(stored) == len(set(stored))
+
+
+def test_who_waits_is_answered_when_the_gateway_stops(tmp_path: Path) -> None:
+    gateway = start_gateway(tmp_path)
+    with connect(gateway) as http, ThreadPoolExecutor(40) as pool:
+        put_topic(http, "t", QUEUES)
+        path = "/v1/topics/t/queues/{}/messages?offset=0&wait_ms=60000"
+        polls = [pool.submit(httpx.get, gateway.url + path.format(n % QUEUES), timeout=60) for n in range(40)]
+        while waiting(http) < 40:
+            pass
+        assert gateway.stop() == 0
+        answers = [poll.result() for poll in polls]
+    assert {answer.status_code for answer in answers} == {200}
+    assert {answer.json()["status"] for answer in answers} == {"no_new_message"}
+
+
+def test_a_request_that_never_ends_does_not_keep_the_gateway(tmp_path: Path) -> None:
+    gateway = start_gateway(tmp_path, gateway__stop_grace_ms=1_000)
+    with Connection(gateway) as connection:
+        connection.send(b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
+        assert gateway.stop() == 0
+        answer = connection.answer()
+        assert answer is None or answer.status == 503

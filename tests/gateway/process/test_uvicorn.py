@@ -1,0 +1,39 @@
+"""What the connection builds on in uvicorn is private there: the version is pinned, and all that is used is named."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from lakemq.gateway.process.protocol import OF_UVICORN, Connection
+
+ROOT = Path(__file__).parents[3]
+
+
+def attributes(of: type, owner: str) -> set[str]:
+    """What a class takes, or sets, of itself or of what it inherits from."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(of)))):
+        if isinstance(node, ast.Attribute):
+            whose = node.value.func if isinstance(node.value, ast.Call) else node.value
+            if isinstance(whose, ast.Name) and whose.id == owner:
+                found.add(node.attr)
+    return found
+
+
+def test_the_version_is_one() -> None:
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert f"uvicorn=={version('uvicorn')}" in wanted
+
+
+def test_all_that_is_used_of_its_protocol_is_named() -> None:
+    theirs = set(dir(HttpToolsProtocol)) | attributes(HttpToolsProtocol, "self")
+    used = attributes(Connection, "self") | attributes(Connection, "super") | set(vars(Connection))
+    found = {name for name in used & theirs if not name.startswith("__")}
+    assert sorted(found) == sorted(OF_UVICORN)

@@ -1,0 +1,35 @@
+"""A receive whose filter takes long: the others are served meanwhile."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from lakemq.testing import GatewayProcess
+from tests.gateway.http_client import connect, produce, put_topic
+from tests.gateway.receive.asking import bodies, receive
+
+SLOW = "text LIKE '%a" + "_" * 200 + "b%d'"
+"""A pattern that takes seconds to look through what follows."""
+BULK = "".join(random.Random(1).choices("ab", k=16_000)) + "c"
+ROUNDS = 25
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_others_are_served_while_a_receive_looks_through_much(
+    gateway: GatewayProcess, http: httpx.Client, topic: str, ordered: bool
+) -> None:
+    put_topic(http, topic)
+    put_topic(http, f"{topic}-others")
+    with connect(gateway) as patient, ThreadPoolExecutor(1) as threads:
+        receiving = threads.submit(receive, patient, f"g-{topic}", topic, sql=SLOW, ordered=ordered, wait_ms=30_000)
+        wanted = {"body": "wanted", "properties": {"text": "a" + "-" * 200 + "b-d"}}
+        produce(http, topic, *[{"body": "x", "properties": {"text": BULK}}] * 30, wanted)
+        for _ in range(ROUNDS):
+            assert http.get("/healthz").status_code == 200
+            produce(http, f"{topic}-others", "y")
+        assert not receiving.done()
+        assert bodies(receiving.result()) == ["wanted"]

@@ -1,0 +1,194 @@
+"""Redrives and their log: crashes at random, dead letters that left it or were damaged, a full disk."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyroaring import BitMap64
+
+from lakemq.gateway.redrive.dead_letters import find_copies
+from lakemq.gateway.routing.nacks import Nack
+from lakemq.model.errors import InvalidRequest, LogDamaged, RedriveNotFound
+from lakemq.model.message import Draft
+from lakemq.model.names import dead_letter_topic, retry_topic
+from tests.gateway.routing.harness import Message, RoutingHarness
+
+GROUP = "g"
+LEAD_MS = 10_000
+FAST = 100_000
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[RoutingHarness]:
+    """An open broker; whatever the test leaves open is closed."""
+    harness = RoutingHarness(tmp_path, retention_ms=0)
+    harness.open(LEAD_MS)
+    yield harness
+    harness.stop()
+
+
+def make_dead(harness: RoutingHarness, count: int, body: bytes = b"") -> list[int]:
+    """Dead letters of the group, one a frame; returns their positions."""
+    for number in range(count):
+        position = harness.produce(Draft(b"%d" % number + body))
+        harness.run(harness.broker.router.nacks.nack(GROUP, [Nack(harness.id_of(position), -1)]))
+    return [message.position for message in of_topic(harness, dead_letter_topic(GROUP))]
+
+
+def of_topic(harness: RoutingHarness, topic: str) -> list[Message]:
+    return [message for message in harness.messages() if message.topic == topic]
+
+
+def begin(harness: RoutingHarness, where: str | None = None, rate_per_s: int = FAST) -> str:
+    return harness.run(harness.broker.redriver.begin(GROUP, where, rate_per_s, False))[0]
+
+
+def finished(harness: RoutingHarness, redrive_id: str) -> dict[str, Any]:
+    """How the redrive is when it is done."""
+
+    for _ in range(int(WAIT_S / 0.01)):
+        shown = harness.run(harness.broker.redriver.describe(redrive_id, 0, 1_000))
+        if shown["state"] == "done":
+            return shown
+        harness.run(asyncio.sleep(0.01))
+    raise AssertionError("the redrive did not end")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_is_redriven_once_whenever_the_broker_crashes(harness: RoutingHarness, seed: int) -> None:
+    chance = random.Random(seed)
+    dead = make_dead(harness, 40)
+    redrives = [begin(harness, rate_per_s=chance.choice([50, 200, 1000])) for _ in range(chance.randint(1, 3))]
+    for _ in range(6):
+        harness.run(asyncio.sleep(chance.choice([0, 0.001, 0.03, 0.1])))
+        harness.crash()
+        harness.open(LEAD_MS)
+        if chance.random() < 0.3:
+            redrives.append(begin(harness))
+    shown = [finished(harness, each) for each in redrives]
+    copies = of_topic(harness, retry_topic(GROUP))
+    assert Counter(copy.get("cause") for copy in copies) == Counter(dead)
+    where = {harness.id_of(copy.get("cause")): harness.id_of(copy.position) for copy in copies}
+    for each in shown:
+        assert (each["redriven"], each["failed"]) == (each["matched"], 0)
+        assert all(where[result["message_id"]] == result["redriven_message_id"] for result in each["results"])
+
+
+def fill_segments(harness: RoutingHarness) -> None:
+    """Write until what was there before is in a segment that may leave the log."""
+    before = len(harness.broker.log.segments)
+    while len(harness.broker.log.segments) < before + 2:
+        harness.produce(Draft(random.Random(0).randbytes(300_000)))
+
+
+def retain(harness: RoutingHarness) -> None:
+    """Let all segments leave that may."""
+    harness.clock.time_ms += 1
+    harness.broker.log.retention.certain_position = harness.broker.log.next_position
+    assert harness.broker.log.retain() > 0
+
+
+def test_dead_letters_that_leave_the_log_fail_and_the_redrive_ends(harness: RoutingHarness) -> None:
+    dead = make_dead(harness, 10, b"x" * 100)
+    fill_segments(harness)
+    later = make_dead(harness, 3)[len(dead) :]
+    redrive_id = begin(harness, rate_per_s=1)
+    harness.run(asyncio.sleep(0.2))
+    harness.broker.log.retention.certain_position = later[0]
+    harness.clock.time_ms += 1
+    assert harness.broker.log.retain() > 0
+    # At one a second it would take long: another redrive takes what is left.
+    finished(harness, begin(harness))
+    shown = finished(harness, redrive_id)
+    assert (shown["matched"], shown["redriven"], shown["failed"]) == (13, 4, 9)
+    assert [result["status"] for result in shown["results"]] == ["redriven"] + ["failed"] * 9 + ["redriven"] * 3
+
+
+def test_a_redrive_that_left_the_log_is_not_found(harness: RoutingHarness) -> None:
+    make_dead(harness, 2)
+    redrive_id = begin(harness)
+    finished(harness, redrive_id)
+    fill_segments(harness)
+    retain(harness)
+    with pytest.raises(RedriveNotFound):
+        harness.run(harness.broker.redriver.describe(redrive_id, 0, 10))
+
+
+def test_a_redrive_that_left_the_log_is_open_until_it_is_nowhere_to_be_read(harness: RoutingHarness) -> None:
+    """Regression: it was forgotten in silence, and so were the dead letters."""
+    make_dead(harness, 50)
+    begin(harness, rate_per_s=1)
+    harness.run(asyncio.sleep(0.05))
+    harness.crash()
+    harness.open(LEAD_MS)
+    fill_segments(harness)
+    retain(harness)
+    assert len(harness.broker.log.routing.redrives) == 1
+    assert len(harness.broker.log.routing.dead) in range(1, 50)
+    harness.restart(LEAD_MS, clean=False)
+    for _ in range(int(WAIT_S / 0.01)):
+        harness.run(asyncio.sleep(0.01))
+        if not harness.broker.log.routing.redrives:
+            return
+    raise AssertionError("without a lake it is lost, and has to end")
+
+
+def test_a_redrive_waits_for_room_on_the_disk(harness: RoutingHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakemq.gateway.redrive.run.AGAIN_S", 0.01)
+    dead = make_dead(harness, 20)
+    redrive_id = begin(harness, rate_per_s=100)
+    harness.files.room_bytes = 1_000
+    harness.run(asyncio.sleep(0.3))
+    assert harness.run(harness.broker.redriver.describe(redrive_id, 0, 0))["state"] == "running"
+    harness.files.room_bytes = None
+    harness.broker.log.retain()
+    shown = finished(harness, redrive_id)
+    assert (shown["redriven"], shown["failed"]) == (20, 0)
+    assert [copy.get("cause") for copy in of_topic(harness, retry_topic(GROUP))] == dead
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RoutingHarness]:
+    """An open broker that keeps no frame in memory."""
+    monkeypatch.setattr("lakemq.storage.read.row_reader.RECENT_BYTES_MAX", 0)
+    harness = RoutingHarness(tmp_path, cache_bytes=0)
+    harness.open(LEAD_MS)
+    yield harness
+    harness.stop()
+
+
+def test_a_dead_letter_that_damage_took_fails_and_the_others_are_redriven(forgetful: RoutingHarness) -> None:
+    harness = forgetful
+    dead = make_dead(harness, 5, b"-find-me-")
+    redrive_id = begin(harness, rate_per_s=10)
+    harness.run(asyncio.sleep(0.01))
+    (path,) = harness.broker.log.directory.glob("*.log")
+    at = path.read_bytes().rindex(b"2-find-me-")
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(b"X")
+    shown = finished(harness, redrive_id)
+    assert (shown["matched"], shown["redriven"], shown["failed"]) == (5, 4, 1)
+    assert [result["status"] for result in shown["results"]][2] == "failed"
+    causes = BitMap64([each for each in dead if each != dead[2]])
+    executor = harness.broker.router.executor
+    assert set(harness.run(find_copies(executor, harness.broker.cold, GROUP, causes, 0))) == set(causes)
+    with pytest.raises(LogDamaged):
+        begin(harness)
+
+
+def test_more_than_a_redrive_can_hold_is_refused_with_how_to_narrow_it(
+    harness: RoutingHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakemq.gateway.redrive.redriver.MATCHED_MAX", 3)
+    dead = make_dead(harness, 5)
+    with pytest.raises(InvalidRequest, match=f"position <= {dead[2]}"):
+        begin(harness)
+    assert finished(harness, begin(harness, f"position <= {dead[2]}"))["redriven"] == 3

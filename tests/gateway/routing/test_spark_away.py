@@ -1,0 +1,115 @@
+"""A gateway whose jobs are dead, or never were: what waits comes all the same, and it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.gateway.http_client import connect, is_problem, produce, pull_all
+from tests.gateway.routing.asking import begin, checks, nack, now_ms, resolve, wait_until
+
+SETTINGS: dict[str, Any] = {
+    "routing__lead_ms": 0,
+    "routing__grace_ms": 300,
+    "transactions__timeout_ms": 300,
+    "transactions__check_interval_ms": 300,
+    "transactions__check_max": 2,
+    "delay__levels": "100ms",
+}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """A gateway that anticipates nothing, and nobody who decides for it."""
+    with start_gateway(tmp_path_factory.mktemp("alone"), **SETTINGS) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def http(alone: GatewayProcess) -> Iterator[httpx.Client]:
+    with connect(alone) as client:
+        yield client
+
+
+def bodies(http: httpx.Client, topic: str) -> list[str]:
+    return sorted(message["body"] for message in pull_all(http, topic))
+
+
+def test_without_any_job_all_that_waits_comes_to_its_end(http: httpx.Client) -> None:
+    sent = now_ms()
+    produce(http, "t", {"body": "delayed", "delay_ms": 200})
+    committed, rolled_back, left = begin(http, "t", "committed", "rolled back", "left")
+    assert resolve(http, committed, "commit").status_code == 200
+    assert resolve(http, rolled_back, "rollback").status_code == 200
+    (plain,) = produce(http, "u", "failed")
+    nack(http, "g", {"message_id": plain["message_id"], "delay_level": 1})
+    content = {"topic": "u", "invisible_ms": 200, "wait_ms": 0}
+    (received,) = http.post("/v1/groups/h/receive", json=content).json()["messages"]
+    wait_until(lambda: bodies(http, "t") == ["committed", "delayed"])
+    (delayed,) = [message for message in pull_all(http, "t") if message["body"] == "delayed"]
+    assert delayed["store_time_ms"] >= sent + 200
+    wait_until(lambda: bodies(http, "%RETRY%g") == bodies(http, "%RETRY%h") == ["failed"])
+    assert http.post("/v1/groups/h/acks", json={"receipts": [received["receipt"]]}).json()["receipts"] == [
+        {"receipt": received["receipt"], "status": "receipt_expired"}
+    ]
+    asked: list[int] = []
+    wait_until(lambda: bool(asked.extend(each["check_times"] for each in checks(http)) or asked))
+    wait_until(lambda: bodies(http, "RMQ_SYS_TRANS_CHECK_MAX_TIME") == ["left"])
+    assert is_problem(resolve(http, left, "commit"), 409, "transaction_resolved")
+    assert bodies(http, "t") == ["committed", "delayed"]
+    metrics = http.get("/metrics").text
+    for kind in ("delay", "transaction", "nack", "receipt"):
+        (line,) = [
+            each for each in metrics.splitlines() if each.startswith(f'lakemq_decided_overdue_total{{kind="{kind}"')
+        ]
+        assert float(line.split()[-1]) >= 1
+
+
+def test_one_line_says_that_the_queries_are_late(alone: GatewayProcess, http: httpx.Client) -> None:
+    produce(http, "v", *({"body": str(number), "delay_ms": 1 + 200 * number} for number in range(10)))
+    wait_until(lambda: len(pull_all(http, "v")) == 10)
+    assert len([line for line in alone.log if "the routing queries are late" in line]) == 1
+
+
+def test_a_job_is_alive_as_long_as_it_is_heard_of(http: httpx.Client) -> None:
+    end = http.get("/v1/broker").json()["max_position"]
+    produce(http, "w", "a", "b")
+    beats = [
+        {"name": "lake", "position": end, "clock_ms": now_ms()},
+        {"name": "delay", "position": end, "topics": ["SCHEDULE_TOPIC_XXXX"]},
+        {"name": "maintenance"},
+    ]
+    assert http.put("/v1/jobs", json={"jobs": beats}).json() == {"broker": "broker-a"}
+    broker = http.get("/v1/broker").json()
+    jobs = broker["jobs"]
+    assert [job["alive"] for job in jobs.values()] == [True, True, True]
+    assert (jobs["lake"]["lag"], jobs["delay"]["lag"], jobs["maintenance"]["lag"]) == (
+        broker["max_position"] - end,
+        0,
+        None,
+    )
+    assert jobs["lake"]["last_heartbeat_ms"] <= now_ms()
+    metrics = http.get("/metrics").text
+    assert 'lakemq_job_alive{job="lake"} 1.0' in metrics
+    assert f'lakemq_job_lag{{job="lake"}} {float(broker["max_position"] - end)}' in metrics
+    assert 'lakemq_overdue{kind="delay"}' in metrics
+    ready = http.get("/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"jobs": [{"name": "no good"}]},
+        {"jobs": [{"name": "a", "position": -1}]},
+        {"jobs": [{"name": "a", "surprise": 1}]},
+        {"jobs": [{"name": "a"}] * 33},
+        {},
+    ],
+)
+def test_heartbeats_that_are_none_are_refused(http: httpx.Client, body: dict[str, Any]) -> None:
+    assert is_problem(http.put("/v1/jobs", json=body), 400, "invalid_request")

@@ -1,0 +1,92 @@
+"""The gateway reads the tables as Spark writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.lake.query import LakeQuery
+from lakemq.settings import Lake, Settings
+from lakemq.testing import start_gateway
+from tests.gateway.cold.lakes import wait_until_all_left
+from tests.gateway.http_client import connect, produce, pull, pull_all, put_topic
+from tests.jobs.lake_checks import wait_until_compacted
+
+TOPICS = ("cold-a", "cold-b")
+MESSAGES = 400
+
+
+def _fill(http: httpx.Client) -> None:
+    for topic in TOPICS:
+        put_topic(http, topic, 2)
+    for number in range(0, MESSAGES, 20):
+        for topic in TOPICS:
+            produce(http, topic, *[_message(each) for each in range(number, number + 20)])
+    for _ in range(4):  # one after the other: a segment ends with the request that fills it
+        produce(http, "cold-large", "x" * 300_000)
+
+
+def _message(number: int) -> dict[str, Any]:
+    message: dict[str, Any] = {"body": f"body {number} " + "y" * 1000}
+    if number % 2:
+        message |= {"tag": "T", "keys": [f"k{number % 5}"], "properties": {"n": str(number)}, "ordering_key": "o"}
+    return message
+
+
+def test_what_spark_wrote_and_optimized_is_answered_as_the_log_answered_it(spark: SparkSession, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    options: dict[str, Any] = {"storage__segment_bytes": 2**20, "storage__retention_ms": 0}
+    options |= {"storage__compacted_grace_ms": 0}
+    options |= {"storage__compression": "none", "lake__dir": lake}
+    with start_gateway(tmp_path / "log", **options) as gateway, connect(gateway) as http:
+        _fill(http)
+        expected = {topic: pull_all(http, topic) for topic in TOPICS}
+        settings = Settings(lake=Lake(dir=lake, trigger_ms=0, messages_per_trigger_max=300))
+        query = LakeQuery(spark, settings, gateway.url)
+        stream = query.start()
+        try:
+            wait_until_compacted(gateway.url, lambda: stream.isActive)
+        finally:
+            query.stop()
+        wait_until_all_left(http, tmp_path / "log")
+        assert all(queue["log_min_offset"] > 0 for queue in http.get("/v1/topics/cold-b").json()["queues"])
+        assert {topic: pull_all(http, topic) for topic in TOPICS} == expected
+        for table in ("messages", "consume_queue", "message_index"):
+            spark.sql(f"OPTIMIZE delta.`{lake / table}`").collect()
+        # Here the old files are not needed any more: who still wanted them would fail.
+        conf = "spark.databricks.delta.retentionDurationCheck.enabled"
+        spark.conf.set(conf, "false")
+        try:
+            for table in ("messages", "consume_queue", "message_index"):
+                spark.sql(f"VACUUM delta.`{lake / table}` RETAIN 0 HOURS").collect()
+        finally:
+            spark.conf.unset(conf)
+        assert {topic: pull_all(http, topic) for topic in TOPICS} == expected
+        _check_look_ups(http, expected["cold-a"])
+        _check_files(lake)
+
+
+def _check_look_ups(http: httpx.Client, messages: list[dict[str, Any]]) -> None:
+    message = messages[33]
+    assert http.get(f"/v1/messages/{message['message_id']}").json() == message
+    having = [each for each in reversed(messages) if "k3" in each["keys"]]
+    found = http.get("/v1/messages?topic=cold-a&key=k3&max=1000").json()
+    assert found == {"messages": having, "complete": True}
+    path = f"/v1/topics/cold-a/queues/{message['queue_id']}/offset"
+    offset = http.get(path, params={"timestamp_ms": message["store_time_ms"]}).json()["offset"]
+    first = pull(http, "cold-a", message["queue_id"], offset, max=1)["messages"][0]
+    assert first["store_time_ms"] == message["store_time_ms"]
+
+
+def _check_files(lake: Path) -> None:
+    """Times as numbers that have statistics, and checksums of pages: reads rely on both."""
+    for path in (lake / "messages").glob("*.parquet"):
+        footer = pq.read_metadata(path)
+        store_time = footer.schema.names.index("store_time")
+        assert footer.schema.column(store_time).physical_type == "INT64", path
+        table = pq.read_table(path, columns=["topic", "store_time"], page_checksum_verification=True)
+        assert table.num_rows == footer.num_rows

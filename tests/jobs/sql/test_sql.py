@@ -1,0 +1,240 @@
+"""SQL over a small lake, in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.errors import BrokerUnavailable, InvalidOption, InvalidStatement, LakeNotFound
+from lakemq.jobs.maintenance.runs import Run, append_run
+from lakemq.jobs.session.connect import server_of
+from lakemq.jobs.sql.chart import check_chart_file, draw_chart
+from lakemq.jobs.sql.connect_client import ConnectClient
+from lakemq.jobs.sql.statement import Format, embedded_client, format_of, write_file, write_rows
+from lakemq.jobs.tables.tables import MESSAGE_INDEX
+from lakemq.settings import Lake, Settings
+
+ROW = (
+    "SELECT 1 AS n, CAST('héllo' AS binary) AS body, X'FF00' AS raw, CAST(NULL AS string) AS tag, "
+    "array('k1', 'k2') AS keys, map('a', 'b') AS properties, 1.5D AS ratio, true AS ok, "
+    "TIMESTAMP '2026-01-02 03:04:05.678' AS store_time, DATE '2026-01-02' AS store_date"
+)
+
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "sql.md"
+GATEWAY_AWAY = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def client(spark: SparkSession) -> Iterator[ConnectClient]:
+    with ConnectClient(server_of(spark, Settings())) as client:
+        yield client
+
+
+def written(client: ConnectClient, statement: str, form: Format) -> bytes:
+    out = io.BytesIO()
+    write_rows(client.run(statement), form, out)
+    return out.getvalue()
+
+
+def answer(settings: Settings, statement: str) -> list[dict[str, Any]]:
+    out = io.BytesIO()
+    with embedded_client(settings, GATEWAY_AWAY, statement) as client:
+        write_rows(client.run(statement), "json", out)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+@pytest.fixture
+def settings(spark: SparkSession, tmp_path: Path) -> Settings:
+    MESSAGE_INDEX.create(spark, tmp_path)
+    path = MESSAGE_INDEX.path(tmp_path)
+    spark.sql(f"INSERT INTO delta.`{path}` VALUES ('a', 'k', 'broker-a', 7, NULL)")
+    return Settings(lake=Lake(dir=tmp_path))
+
+
+def test_json_is_an_object_a_line_with_bodies_as_text(client: ConnectClient) -> None:
+    lines = written(client, ROW, "json").decode().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {
+            "n": 1,
+            "body": "héllo",
+            "raw": "/wA=",
+            "tag": None,
+            "keys": ["k1", "k2"],
+            "properties": {"a": "b"},
+            "ratio": 1.5,
+            "ok": True,
+            "store_time": "2026-01-02T03:04:05.678Z",
+            "store_date": "2026-01-02",
+        }
+    ]
+
+
+def test_csv_has_a_header_and_null_is_empty(client: ConnectClient) -> None:
+    (row,) = csv.DictReader(io.StringIO(written(client, ROW, "csv").decode()))
+    assert row["body"] == "héllo"
+    assert row["tag"] == ""
+    assert json.loads(row["keys"]) == ["k1", "k2"]
+    assert row["ok"] == "true"
+
+
+def test_a_table_has_a_line_a_row_and_their_number(client: ConnectClient) -> None:
+    lines = written(client, "SELECT 'a\nb' AS name, 5 AS n", "table").decode().splitlines()
+    assert lines == ["name  n", "----  -", "a\\nb  5", "(1 row)"]
+
+
+def test_arrow_keeps_types_and_all_rows(client: ConnectClient) -> None:
+    table = pa.ipc.open_stream(written(client, ROW, "arrow")).read_all()
+    row = table.to_pylist()[0]
+    assert row["body"] == "héllo".encode()
+    assert row["properties"] == [("a", "b")]
+    assert table.schema.field("store_time").type == pa.timestamp("us", tz="UTC")
+    assert row["store_time"].isoformat() == "2026-01-02T03:04:05.678000+00:00"
+    many = pa.ipc.open_stream(written(client, "SELECT id FROM range(10000)", "arrow")).read_all()
+    assert sorted(many["id"].to_pylist()) == list(range(10_000))
+
+
+def test_no_rows_are_a_header_and_a_schema(client: ConnectClient) -> None:
+    empty = "SELECT 1 AS n WHERE false"
+    assert written(client, empty, "json") == b""
+    assert written(client, empty, "csv").decode().strip() == "n"
+    assert pa.ipc.open_stream(written(client, empty, "arrow")).read_all().schema.names == ["n"]
+
+
+def test_the_second_column_of_a_name_is_not_lost(client: ConnectClient) -> None:
+    twice = "SELECT 1 AS a, 2 AS a, 3 AS a_2"
+    assert json.loads(written(client, twice, "json")) == {"a": 1, "a_3": 2, "a_2": 3}
+
+
+def test_nested_values_are_plain_in_json(client: ConnectClient) -> None:
+    nested = (
+        "SELECT parse_json('{\"a\": [1, 2.5]}') AS v, array(map('k', X'41')) AS m, "
+        "named_struct('raw', X'FF00', 'at', TIMESTAMP '2026-01-02 03:04:05') AS s, "
+        "TIMESTAMP_NTZ '2026-01-02 03:04:05' AS local, 1.50BD AS d, INTERVAL '2' DAY AS wait, "
+        "CAST(NULL AS MAP<STRING, STRING>) AS none"
+    )
+    assert json.loads(written(client, nested, "json")) == {
+        "v": {"a": [1, "2.5"]},
+        "s": {"raw": "/wA=", "at": "2026-01-02T03:04:05.000Z"},
+        "m": [{"k": "A"}],
+        "local": "2026-01-02T03:04:05.000",
+        "d": "1.50",
+        "wait": "2 days, 0:00:00",
+        "none": None,
+    }
+
+
+def test_parquet_goes_through_a_pipe_and_keeps_all_rows(client: ConnectClient) -> None:
+    table = pq.read_table(
+        pa.py_buffer(written(client, "SELECT id, repeat('x', 100) AS b FROM range(250000)", "parquet"))
+    )
+    assert sorted(table["id"].to_pylist()) == list(range(250_000))
+    assert table.schema.field("b").type == pa.string()
+
+
+def test_a_table_of_too_many_rows_is_cut_and_says_so(client: ConnectClient) -> None:
+    lines = written(client, "SELECT id FROM range(10001)", "table").decode().splitlines()
+    assert len(lines) == 10_003
+    assert lines[-1] == "(the first 10000 rows; --format csv has all)"
+
+
+def test_a_row_as_large_as_a_message_may_be_comes_whole(client: ConnectClient) -> None:
+    (row,) = pa.ipc.open_stream(written(client, "SELECT repeat('x', 6000000) AS body", "arrow")).read_all().to_pylist()
+    assert len(row["body"]) == 6_000_000
+
+
+def test_a_command_tells_its_rows(client: ConnectClient) -> None:
+    client.run("CREATE TEMPORARY VIEW seven AS SELECT 7 AS n;")
+    assert json.loads(written(client, "SELECT * FROM seven;", "json")) == {"n": 7}
+    assert b"seven" in written(client, "SHOW VIEWS", "csv")
+
+
+def test_an_output_file_appears_whole_or_not_at_all(client: ConnectClient, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    assert format_of(file) == "csv"
+    write_file(client.run("SELECT 1 AS n"), "csv", file)
+    assert file.read_text() == "n\n1\n"
+    with pytest.raises(InvalidStatement):
+        write_file(
+            client.run("SELECT id, IF(id < 100000, 1, raise_error('late')) AS n FROM range(200000)"), "csv", file
+        )
+    assert file.read_text() == "n\n1\n"
+    assert list(tmp_path.iterdir()) == [file]
+    with pytest.raises(InvalidOption, match=r"rows\.xls"):
+        format_of(tmp_path / "rows.xls")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT TIMESTAMPADD(MINUTE, id, TIMESTAMP '2026-01-01') AS at, id AS n, id * 1.5BD AS m FROM range(50)",
+        "SELECT concat('carrier ', id) AS carrier, id AS n, NULLIF(id, 3) AS m FROM range(20)",
+        "SELECT id * id AS n FROM range(10)",
+    ],
+)
+def test_rows_are_drawn_as_lines_or_bars(client: ConnectClient, tmp_path: Path, statement: str) -> None:
+    for name in ("chart.png", "chart.svg"):
+        draw_chart(client.run(statement), tmp_path / name)
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "chart.svg").read_text()
+
+
+def test_what_can_not_be_drawn_is_said(client: ConnectClient, tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match="column of numbers"):
+        draw_chart(client.run("SELECT 'a' AS a, 'b' AS b"), tmp_path / "chart.png")
+    with pytest.raises(InvalidOption, match="more than 200 rows"):
+        draw_chart(client.run("SELECT CAST(id AS string) AS s, id FROM range(201)"), tmp_path / "chart.png")
+    with pytest.raises(InvalidOption, match=r"chart\.doc"):
+        check_chart_file(tmp_path / "chart.doc")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_of_the_lake_go_by_their_bare_names(settings: Settings) -> None:
+    assert answer(settings, "SELECT key, position FROM message_index;") == [{"key": "k", "position": 7}]
+
+
+LISTED = DOCUMENT.read_text().partition("| name | rows |")[2].partition("\n\n")[0]
+NAMES = [name for line in LISTED.splitlines() for name in re.findall(r"`([a-z_]+)`", "".join(line.split("|")[1:2]))]
+
+
+def test_all_that_the_document_lists_is_there_before_anything_was_written(settings: Settings) -> None:
+    """Regression: what no maintenance had run for was not found."""
+    assert {"messages", "maintenance_runs", "lake_stats", "log_holes", "topics"} <= set(NAMES)
+    counts = ", ".join(f"(SELECT count(*) FROM {name}) AS {name}" for name in NAMES)
+    assert answer(settings, f"SELECT {counts}") == [dict.fromkeys(NAMES, 0) | {"message_index": 1}]
+    run = Run("r", "optimize", "request", 1, 2, 1, "done", None, 0, 0, 0, 0, {})
+    append_run(settings.lake.dir, run)
+    assert answer(settings, "SELECT run_id, detail FROM maintenance_runs") == [{"run_id": "r", "detail": "{}"}]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["selec 1", "SELECT nope FROM message_index", "SELECT 1/0 + *", "SELECT 1/0", "SELECT INTERVAL 1 MONTH"],
+)
+def test_a_mistake_is_told_in_one_line(client: ConnectClient, settings: Settings, statement: str) -> None:
+    with pytest.raises(InvalidStatement) as caught:
+        client.run(statement)
+    assert caught.value.detail
+    assert "\n" not in caught.value.detail
+    assert "org.apache" not in caught.value.detail
+    assert "SQLSTATE" not in caught.value.detail
+
+
+def test_without_a_lake_the_error_says_so(tmp_path: Path) -> None:
+    with pytest.raises(LakeNotFound, match="there is no lake"):
+        answer(Settings(lake=Lake(dir=tmp_path)), "SELECT 1")
+
+
+def test_live_views_of_an_embedded_spark_need_the_broker(settings: Settings) -> None:
+    with pytest.raises(BrokerUnavailable, match="no answer from the broker"):
+        answer(settings, "SELECT * FROM Live.messages")
