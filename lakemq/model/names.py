@@ -59,10 +59,10 @@ def check_address(address: str) -> str:
     """Return `address` if a gateway can be asked there; raises `InvalidRequest`."""
     try:
         parts = urlsplit(address)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none, half an IPv6
+        good = parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
+    except ValueError:  # a port that is none, half an IPv6, a name with an empty part or one that is too long
         good = False
-    if not good or "?" in address or "#" in address:
+    if not good or any(each in "?#" or each <= " " or each == "\x7f" for each in address):
         raise InvalidRequest(f"{address[:200]!r} is no address like http://127.0.0.1:8080")
     return address
 

@@ -12,6 +12,7 @@ from urllib.parse import urlencode, urlsplit
 from lakemq import __version__
 from lakemq.contract.route import Target
 from lakemq.model.errors import InvalidRequest
+from lakemq.model.names import check_address
 
 CONNECT_TIMEOUT_S = 5.0
 IDLE_MAX = 16
@@ -43,13 +44,7 @@ class Connections:
 
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
-        parts = urlsplit(address if "://" in address else f"http://{address}")
-        try:
-            known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:  # a port that is none
-            known = False
-        if not known:
-            raise InvalidRequest(f"{address!r} is no address of a gateway, as http://host:8080 is")
+        parts = urlsplit(check_address(address if "://" in address else f"http://{address}"))
         self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._host, self._port, self._prefix = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self._idle: list[HTTPConnection] = []

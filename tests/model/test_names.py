@@ -62,13 +62,30 @@ def test_a_group_has_a_topic_for_retries_and_one_for_dead_letters() -> None:
     assert dead_letter_topic("orders-1") == "%DLQ%orders-1"
 
 
-@pytest.mark.parametrize("address", ["http://a:1", "https://b", "http://[::1]:8080", "http://proxy/lakemq"])
+@pytest.mark.parametrize(
+    "address", ["http://a:1", "https://b", "http://ü.de", "http://[::1]:8080", "http://proxy/lakemq"]
+)
 def test_an_address_is_where_a_gateway_can_be_asked(address: str) -> None:
     assert check_address(address) == address
 
 
 @pytest.mark.parametrize(
-    "address", ["a:1", "ftp://a", "http://", "http://[::1", "http://a:99999", "http://a:x", "http://a?b", "http://a#b"]
+    "address",
+    [
+        "a:1",
+        "ftp://a",
+        "http://",
+        "http://[::1",
+        "http://a:99999",
+        "http://a:x",
+        "http://a?b",
+        "http://a#b",
+        "http://a b",
+        "http://a\n",
+        "http://a\x00",
+        "http://a..b",
+        f"http://{'x' * 64}.de",
+    ],
 )
 def test_what_nobody_can_be_asked_at_is_no_address(address: str) -> None:
     with pytest.raises(InvalidRequest, match="is no address like"):
