@@ -11,6 +11,8 @@ EVENT = "application/cloudevents+json"
 EVENT_BATCH = "application/cloudevents-batch+json"
 OCTETS = "application/octet-stream"
 """A body that isn't called anything."""
+FRAMES = "application/vnd.lakemq.frames"
+"""Frames of the log, one after the other, as docs/log_format.md has them: answered only."""
 
 FORMS = (JSON, NDJSON, ARROW, EVENT, EVENT_BATCH)
 

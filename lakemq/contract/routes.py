@@ -182,6 +182,12 @@ LOG_MESSAGES = Route(
         Field("bytes_max", "integer", default=16 * 1024 * 1024),
     ),
 )
+FRAMES_FROM = Field("from", "integer", "the position that the first frame holds", required=True, least=0)
+FRAMES_WAIT_MS = Field("wait_ms", "integer", "hold the request so long for a frame", 0, least=0)
+FRAMES_BYTES_MAX = Field("bytes_max", "integer", "so much, or one frame", 16 * 1024 * 1024, least=1)
+LOG_FRAMES = Route(
+    "GET", "/v1/log/frames", "log", "Frames as they are", (FRAMES_FROM, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX)
+)
 LOG_POSITION = Route("GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,))
 ERASE = Route("POST", "/v1/log/erasures", "log", "Erase messages: done when they are in no file of the log", reads=JSON)
 

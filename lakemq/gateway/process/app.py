@@ -42,6 +42,7 @@ from lakemq.gateway.routes import (
 )
 from lakemq.gateway.routes.front import Front
 from lakemq.gateway.routes.log_end import LogEnd
+from lakemq.gateway.routes.log_frames import LogFrames
 from lakemq.gateway.sinks.stager import Stager
 from lakemq.model.errors import LakemqError
 
@@ -65,8 +66,9 @@ def make_app(broker: Broker) -> App:
         title="lakemq", version=__version__, description=DESCRIPTION, redirect_slashes=False, openapi_url=None
     )
     producer = make_producer(broker)
-    handlers = _handlers(broker, producer)
-    routers = (*_routers(broker), docs_routes.make_router(lambda: complete(app.openapi(), handlers)))
+    ends = LogEnd(broker.name, broker.store, broker.work.waiters, broker.router.timer_ms)
+    handlers = _handlers(broker, producer, ends)
+    routers = (*_routers(broker, ends), docs_routes.make_router(lambda: complete(app.openapi(), handlers)))
     for router in routers:
         app.include_router(router)
     _check_all_served([each for router in routers for each in router.routes], handlers)
@@ -96,7 +98,7 @@ def _check_all_served(by_fastapi: list[BaseRoute], handlers: Mapping[Route, Hand
         raise NotImplementedError(f"routes that are not both served and of the contract: {different}")
 
 
-def _handlers(broker: Broker, producer: Producer) -> dict[Route, Handler]:
+def _handlers(broker: Broker, producer: Producer, ends: LogEnd) -> dict[Route, Handler]:
     """What is too hot, or has too large bodies, for FastAPI."""
     store, topics, work, settings = broker.store, broker.topics, broker.work, broker.settings
     receives = serve.Server(store, make_receiver(broker), broker.router.acknowledger, settings, work)
@@ -112,13 +114,13 @@ def _handlers(broker: Broker, producer: Producer) -> dict[Route, Handler]:
         routes.REQUEST: requests.serve_request,
         routes.REPLY: requests.serve_reply,
         routes.STAGE_PART: Stager(broker.sinks, work).serve,
+        routes.LOG_FRAMES: LogFrames(store, ends, work).serve,
     }
 
 
-def _routers(broker: Broker) -> list[APIRouter]:
+def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
     store, router, cold, work = broker.store, broker.router, broker.cold, broker.work
     log, limits = store.log, work.limits
-    ends = LogEnd(broker.name, store, work.waiters, router.timer_ms)
     return [
         message_routes.make_router(store, cold, limits.pull_bytes_max),
         routing_routes.make_router(router, log),

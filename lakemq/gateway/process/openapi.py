@@ -30,6 +30,7 @@ _NAMES = {
     routes.ACKS: "acknowledge",
     routes.INVISIBILITY: "change",
     routes.STAGE_PART: "stage",
+    routes.LOG_FRAMES: "follow",
 }
 """As FastAPI would take them from a function's name: programs are generated from these."""
 _HEADERS: dict[Route, list[dict[str, Any]]] = {

@@ -6,7 +6,6 @@ import asyncio
 from typing import Annotated, Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute
 from fastapi import APIRouter, Query, Request, Response
 
 from lakemq.contract import routes
@@ -15,46 +14,17 @@ from lakemq.gateway.http.accept import ARROW
 from lakemq.gateway.http.asgi import client_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
+from lakemq.gateway.routes.subscription import subscription_of
 from lakemq.gateway.work.workshop import Workshop
 from lakemq.model.columns import MESSAGE, SIZE, STORED
 from lakemq.model.errors import InvalidRequest, PositionGone
-from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.store import Store
 from lakemq.storage.slices.holes import Range, positions_without, to_header
 from lakemq.storage.slices.messages import to_arrow
 
-# Its functions are made as it is imported: no type checker sees them.
-pc: Any = pyarrow.compute
-
 MIB = 1024 * 1024
 Position = Annotated[int, Query(ge=0, le=OFFSET_MAX)]
-PATTERN_CHARACTERS_MAX = 1000
 WAIT_MS_MAX = 60_000
-
-
-def _subscription(log: CommitLog, topics: str | None, pattern: str | None) -> set[str] | None:
-    """The topics that a reader wants; None for all. Raises `InvalidRequest`."""
-    if topics is not None and pattern is not None:
-        raise InvalidRequest("at most one of topics and pattern")
-    if topics is not None:
-        return {topic.strip() for topic in topics.split(",") if topic.strip()}
-    if pattern is None:
-        return None
-    if len(pattern) > PATTERN_CHARACTERS_MAX:
-        raise InvalidRequest(f"pattern has more than {PATTERN_CHARACTERS_MAX} characters")
-    return _matching([topic.name for topic in log.topics], pattern)
-
-
-def _matching(names: list[str], pattern: str) -> set[str]:
-    """The names that match as a whole. Arrow's engine takes linear time, whatever the pattern is:
-    with Python's own one request could stop the gateway for years."""
-    column = pa.array(names, type=pa.string())
-    try:
-        pc.match_substring_regex(pa.array([""]), pattern)
-        matches = pc.match_substring_regex(column, rf"\A(?:{pattern})\z")
-    except pa.ArrowException as error:
-        raise InvalidRequest(f"pattern is no regular expression: {error}") from None
-    return set(column.filter(matches).to_pylist())
 
 
 def _schema(columns: str | None) -> pa.Schema:
@@ -84,7 +54,7 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:
     ) -> dict[str, Any]:
         deadline = asyncio.get_running_loop().time() + wait_ms / 1000
         while True:
-            wanted = _subscription(log, topics, pattern)
+            wanted = subscription_of(log, topics, pattern)
             start = log.min_position if begin is None else begin
             reached = await ends.reached(start, wanted, messages_max)
             timer_ms = None if timer is None else ends.timer_ms(timer)
@@ -103,7 +73,7 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:
     ) -> Response:
         if begin < log.min_position:
             raise PositionGone(f"the log begins with position {log.min_position}; {begin} is gone")
-        wanted = _subscription(log, topics, pattern)
+        wanted = subscription_of(log, topics, pattern)
         schema = _schema(columns)
         plan = reader.plan_positions(begin, min(to, log.next_position), wanted, bytes_max)
 

@@ -251,7 +251,7 @@ class Reader:
                         yield key, frame
                     number += 1
                     continue
-                end = _adjacent(frames, number)
+                end = adjacent(frames, number)
                 for at, frame in self._read_frames(segment, frames[number:end]):
                     if frame.meta.kind == KIND_MESSAGES:
                         yield (segment.identity, at), frame
@@ -454,7 +454,7 @@ def _frames_of(index: SegmentIndex, topics: set[str], begin: int, end: int) -> t
     return [index.frame_number(offset) for offset in sorted(offsets) if offset < limit], end
 
 
-def _adjacent(frames: list[tuple[int, int]], number: int) -> int:
+def adjacent(frames: list[tuple[int, int]], number: int) -> int:
     """How far frames from `number` on follow one another closely enough to be read at once."""
     first = frames[number][0]
     end = number + 1

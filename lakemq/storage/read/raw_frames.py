@@ -1,0 +1,57 @@
+"""Frames as they stand in the log's files, for who takes the log as it is."""
+
+from __future__ import annotations
+
+from lakemq.model.errors import PositionGone
+from lakemq.storage.read.reader import Extent, PositionPlan, Reader, adjacent
+from lakemq.storage.segment.segment import Segment, read_bytes
+
+
+def plan_frames(reader: Reader, begin: int, end: int, topics: set[str] | None, bytes_max: int) -> PositionPlan:
+    """The frames with positions `begin ≤ p < end` of these topics, in about `bytes_max` bytes, at least one. None: all
+    frames, those without messages too, and with a segment's first position the state that the segment begins with."""
+    plan = reader.plan_positions(begin, end, topics, bytes_max)
+    if topics is not None:
+        return plan
+    return plan._replace(extents=[_with_state(reader, extent, begin) for extent in plan.extents])
+
+
+def _with_state(reader: Reader, extent: Extent, begin: int) -> Extent:
+    segment, frames = extent
+    if begin > segment.base_position or frames[0][0] == 0:
+        return extent
+    return Extent(segment, [(0, reader.index(segment).frame_bytes(0)), *frames])
+
+
+def size_of(plan: PositionPlan) -> int:
+    """The bytes of all frames of the plan."""
+    return sum([size for extent in plan.extents for _, size in extent.frames])
+
+
+def read_raw(reader: Reader, plan: PositionPlan) -> list[memoryview]:
+    """The bytes of all frames of the plan in pieces, in order; unchecked, as who gets them checks them. In any thread.
+    Raises `PositionGone` where a segment has left or was written anew, `LogDamaged` where its file isn't whole, and
+    `Busy` where it can't be read now."""
+    pieces: list[memoryview] = []
+    for segment, frames in plan.extents:
+        number = 0
+        while number < len(frames):
+            end = adjacent(frames, number)
+            begin, (last, last_bytes) = frames[number][0], frames[end - 1]
+            pieces.append(_read(reader, segment, begin, last + last_bytes - begin))
+            number = end
+    return pieces
+
+
+def _read(reader: Reader, segment: Segment, begin: int, size: int) -> memoryview:
+    try:
+        data = read_bytes(segment, begin, size)
+    except PositionGone:
+        data = memoryview(b"")
+    if segment not in reader.segments():
+        raise PositionGone(f"segment {segment.path.name} has left the log, or another file has taken its place")
+    if len(data) < size:
+        why = segment.damaged(begin + len(data), "the file ends")
+        reader.tell(segment, why)
+        raise why
+    return data
