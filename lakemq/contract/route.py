@@ -56,12 +56,15 @@ class Route:
     """Of the query's fields."""
     bound: tuple[Field, ...] = field(init=False)
     """Those of them that are needed, or have only some values."""
+    needed: bool = field(init=False)
+    """Whether there has to be a query."""
     _template: str = field(init=False)
 
     def __post_init__(self) -> None:
         segments = ["%s" if is_name(each) else each for each in self.path.split("/")]
         object.__setattr__(self, "_template", "/".join(segments))
         object.__setattr__(self, "names", frozenset(each.name for each in self.query))
+        object.__setattr__(self, "needed", any(each.required for each in self.query))
         object.__setattr__(self, "bound", tuple(each for each in self.query if each.required or each.choices))
 
     def at(self, *values: str | int) -> Target:

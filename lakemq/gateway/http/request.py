@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from lakemq.contract.route import Reads, Route
-from lakemq.gateway.http.asgi import Receive, Scope, Send, check_json, check_names, has_body, no_fields, parse_query
+from lakemq.gateway.http.asgi import Receive, Scope, Send, check_json, check_names, parse_query
 from lakemq.gateway.http.problems import Headers
 from lakemq.model.errors import InvalidRequest
 
@@ -25,14 +25,27 @@ class HttpRequest(NamedTuple):
 def check_head(route: Route, headers: Headers) -> None:
     """Raise unless these are headers that the route takes: `InvalidRequest`, `UnsupportedMediaType`. Every request
     passes here; one whose head is, byte for byte, that of the one before on its connection has passed then."""
-    if route.reads is not Reads.MESSAGES:
-        no_fields(headers)
-    if route.reads is Reads.JSON and has_body(headers):
-        check_json(headers)
+    reads = route.reads
+    if reads is Reads.MESSAGES:
+        return
+    content_type, has_body = None, False
+    for name, value in headers:  # one pass: each commit of a transaction comes here
+        if name == b"content-type":
+            content_type = value if content_type is None else content_type
+        elif name == b"content-length":
+            has_body = has_body or bool(value.strip(b"0 "))
+        elif name == b"transfer-encoding":
+            has_body = True
+        elif name[:7] == b"lakemq-":
+            raise InvalidRequest(f"header {name[:100].decode('latin-1')!r} means nothing here")
+    if has_body and reads is Reads.JSON:
+        check_json(content_type)
 
 
 def read_query(route: Route, query_string: bytes) -> dict[str, str]:
     """The fields of the query, if they are such as the route knows. Raises `InvalidRequest`."""
+    if not query_string and not route.needed:
+        return {}
     query = parse_query(query_string)
     check_names(query, route.names)
     for field in route.bound:

@@ -10,6 +10,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from lakemq.contract.routes import RESOLVE
 from lakemq.gateway.http.asgi import App, Receive, Scope, Send, send_answer
 from lakemq.gateway.http.guard import Guard
 from lakemq.gateway.http.problems import Answer, make_problem, to_bytes
@@ -156,9 +157,10 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _remember(self, wanted: QuickRequest, body: bytes) -> None:
-        """The quick request that was just served came as `_came`. Its head is remembered if nothing else did."""
+        """The quick request that was just served came as `_came`. Its head is remembered if nothing else did, and if it
+        may come again: a transaction is committed once."""
         came = self._came
-        if came is None:
+        if came is None or wanted.route is RESOLVE:
             return
         size = came.find(b"\r\n\r\n") + 4
         self._repeated = Repeated(came[:size], len(came), wanted) if size + len(body) == len(came) else None

@@ -28,7 +28,7 @@ from lakemq.storage.read.store import Store
 from lakemq.storage.segment.rows import Row, body_row, change_row
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
-_QUICK = (PRODUCE, BEGIN, RESOLVE)
+_QUICK = (PRODUCE, BEGIN)
 _TRANSACTION = RESOLVE.path.partition("{")[0].encode()
 URL_BYTES_MAX = 1024
 _RESOLUTION_BYTES_MAX = 512
@@ -133,14 +133,18 @@ class Quick:
         """What a POST asks for; None when it has to go the long way."""
         if len(url) > URL_BYTES_MAX:
             return None
-        # Each transaction has its own URL: remembered they would put away those that come again.
-        found = _find(url) if url.startswith(_TRANSACTION) else _known(url)
+        if url.startswith(_TRANSACTION):
+            # What follows is looked at by `_resolve`, which leaves all that is no id of ours to the long way.
+            name = url[len(_TRANSACTION) :].decode("latin-1")
+            return QuickRequest(RESOLVE, name, None, False) if _takes(RESOLVE, headers) else None
+        found = _known(url)
         if found is None or not _takes(found.route, headers):
             return None
-        if found.route is RESOLVE:
-            return found
         properties = plain_properties(headers)
-        return None if properties is None else found._replace(properties=properties, sync=found.sync or self._sync)
+        if properties is None:
+            return None
+        route, name, group, sync, _ = found
+        return QuickRequest(route, name, group, sync or self._sync, properties)
 
     def serve(self, connection: Answering, wanted: QuickRequest, body: bytes) -> bool:
         """Do what is asked for; False when it has to go the long way, and nothing has happened."""
@@ -154,7 +158,7 @@ class Quick:
         if self._sync and route is not PRODUCE:
             return False
         if route is RESOLVE:
-            return self._resolve(connection, name.encode(), body)
+            return self._resolve(connection, name.encode("latin-1"), body)
         topic = self._open_topics.get(name)
         if topic is None or not topic.open or properties is None:
             return False
@@ -192,7 +196,8 @@ class Quick:
         return to_bytes(answer_to(error, self.counters.problem))
 
 
-def _find(url: bytes) -> QuickRequest | None:
+@lru_cache(maxsize=1024)
+def _known(url: bytes) -> QuickRequest | None:
     """What a POST of that URL asks for, as far as the URL says it."""
     path, _, query_string = url.partition(b"?")
     if b"%" in path or not path.isascii():
@@ -210,9 +215,6 @@ def _find(url: bytes) -> QuickRequest | None:
     if ack != "async" and (ack != "sync" or route is not PRODUCE):
         return None
     return QuickRequest(route, name, group, ack == "sync")
-
-
-_known = lru_cache(maxsize=1024)(_find)
 
 
 def _takes(route: Route, headers: Headers) -> bool:

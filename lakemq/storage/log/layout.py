@@ -96,7 +96,11 @@ def lay_out_rows(asked: list[AskedRows], position: int) -> Layout:
 
     def tell(store_time_ms: int) -> None:
         for (_, receiver), placed in zip(asked, results, strict=True):
-            tell_stored(receiver, Stored(placed, store_time_ms))
+            try:  # `tell_stored`, without the call, as above
+                if not receiver.done():
+                    receiver.set_result(Stored(placed, store_time_ms))
+            except Exception:
+                logger.exception(UNTOLD)
 
     mask, batch = rows_to_batch(rows)
     groups = [(queue, len(group)) for queue, group in queues.items()]

@@ -115,8 +115,11 @@ def _as_rows(asked: AskedOne) -> AskedRows:
 
 def in_frames(asked: list[AskedRows], bytes_max: int) -> Iterator[list[AskedRows]]:
     """The requests, in groups that fit a frame of about so many bytes: nearly always all in one."""
-    size = 0
-    begin = 0
+    size = sum([len(row[1]) + ROW_BYTES for append, _ in asked for row in append.rows])
+    if size <= bytes_max and asked:
+        yield asked
+        return
+    size = begin = 0
     for number, (append, _) in enumerate(asked):
         request_bytes = append.body_bytes + append.messages * ROW_BYTES
         if size and size + request_bytes > bytes_max:
