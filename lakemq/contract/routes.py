@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakemq.contract.limits import NUMBER_MAX
+from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.contract.route import Field, Reads, Route
 
 JSON, MESSAGES = Reads.JSON, Reads.MESSAGES
@@ -183,10 +183,15 @@ LOG_MESSAGES = Route(
     ),
 )
 FRAMES_FROM = Field("from", "integer", "the position that the first frame holds", required=True, least=0)
+FRAMES_TO = Field("to", "integer", "no frame begins there or beyond", OFFSET_MAX, least=0)
 FRAMES_WAIT_MS = Field("wait_ms", "integer", "hold the request so long for a frame", 0, least=0)
 FRAMES_BYTES_MAX = Field("bytes_max", "integer", "so much, or one frame", 16 * 1024 * 1024, least=1)
 LOG_FRAMES = Route(
-    "GET", "/v1/log/frames", "log", "Frames as they are", (FRAMES_FROM, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX)
+    "GET",
+    "/v1/log/frames",
+    "log",
+    "Frames as they are",
+    (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX),
 )
 LOG_POSITION = Route("GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,))
 ERASE = Route("POST", "/v1/log/erasures", "log", "Erase messages: done when they are in no file of the log", reads=JSON)

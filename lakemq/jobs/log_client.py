@@ -16,7 +16,7 @@ from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
 from lakemq.jobs.errors import BrokerUnavailable
-from lakemq.model.errors import LakemqError, LogReplaced
+from lakemq.model.errors import LakemqError, LogDamaged, LogReplaced
 from lakemq.storage.log.dropped import Range
 from lakemq.wire.connections import Answer, Connections, NoAnswer
 
@@ -117,6 +117,15 @@ class LogClient:
             raise LakemqError(f"{self.address} answered {next_position} as next of {begin} to {end}")
         return pa.ipc.open_stream(pa.py_buffer(payload)).read_all(), next_position
 
+    def frames(self, begin: int, end: int, log_id: str = "") -> bytes:
+        """Frames as they stand in the log, from the one that holds position `begin` on, none that begins at `end` or
+        beyond, unchecked. Raises `LogReplaced` as `messages` does, and `LogDamaged`, at once, where a file isn't
+        whole: `messages` may have them from elsewhere."""
+        query = {"from": str(begin), "to": str(end), "bytes_max": str(PAGE_BYTES_MAX)}
+        answer = self._ask(routes.LOG_FRAMES.at(), query, told_at_once=(LogDamaged,))
+        check_same_log(self.address, log_id, answer.headers["Lakemq-Log-Id"])
+        return answer.body
+
     def position_at(self, timestamp_ms: int) -> int:
         """The first position stored at or after that time."""
         return int(self.ask(routes.LOG_POSITION.at(), {"timestamp_ms": str(timestamp_ms)})["position"])
@@ -194,7 +203,12 @@ class LogClient:
         self._connections.close()
 
     def _ask(
-        self, target: Target, query: Mapping[str, str] | None, body: bytes | None = None, kind: str = JSON
+        self,
+        target: Target,
+        query: Mapping[str, str] | None,
+        body: bytes | None = None,
+        kind: str = JSON,
+        told_at_once: tuple[type[LakemqError], ...] = (),
     ) -> Answer:
         headers = {"Content-Type": kind} if body is not None else {}
         give_up = time.monotonic() + self._retry_s
@@ -207,8 +221,9 @@ class LogClient:
             else:
                 if answer.status < _ERROR:
                     return answer
-                if answer.status not in _TRY_AGAIN:
-                    raise error_of_answer(answer.status, answer.body, self.address)
+                error = error_of_answer(answer.status, answer.body, self.address)
+                if answer.status not in _TRY_AGAIN or isinstance(error, told_at_once):
+                    raise error
                 reason = f"status {answer.status}"
             if time.monotonic() >= give_up:
                 raise BrokerUnavailable(f"no answer from the broker at {self.address}: {reason}")

@@ -45,6 +45,9 @@ MESSAGE: pa.Schema = pa.schema(
 SIZE = pa.field("size", pa.int32(), nullable=False)
 """The body's length in bytes: for readers of the log that leave the body out."""
 
+READABLE: dict[str, pa.Field] = {field.name: field for field in (*MESSAGE, *STORED, SIZE)}
+"""What a reader of the log may ask for."""
+
 REQUEST: pa.Schema = pa.schema(_nullable(message_columns.GIVEN))
 """A message on the way in, as an Arrow stream; only `body` is needed."""
 

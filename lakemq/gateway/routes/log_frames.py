@@ -10,7 +10,7 @@ import asyncio
 
 from lakemq.contract.forms import FRAMES
 from lakemq.contract.limits import OFFSET_MAX
-from lakemq.contract.routes import FRAMES_BYTES_MAX, FRAMES_FROM, FRAMES_WAIT_MS
+from lakemq.contract.routes import FRAMES_BYTES_MAX, FRAMES_FROM, FRAMES_TO, FRAMES_WAIT_MS
 from lakemq.gateway.http.asgi import Send, client_of, parse_int
 from lakemq.gateway.http.problems import Headers
 from lakemq.gateway.http.request import HttpRequest
@@ -40,6 +40,7 @@ class LogFrames:
         """Answer one request; raises `LakemqError`."""
         query = request.query
         begin = parse_int(query, FRAMES_FROM, OFFSET_MAX)
+        to = parse_int(query, FRAMES_TO, OFFSET_MAX)
         wait_ms = parse_int(query, FRAMES_WAIT_MS, self._work.limits.wait_ms_max)
         bytes_max = parse_int(query, FRAMES_BYTES_MAX, BYTES_MAX)
         topics = topics_of(query.get("topics"))
@@ -48,7 +49,7 @@ class LogFrames:
         for _ in range(_ROUNDS_MAX):
             if begin < self._log.min_position:
                 raise PositionGone(f"the log begins with position {self._log.min_position}; {begin} is gone")
-            plan = plan_frames(self._reader, begin, confirmed, topics, bytes_max)
+            plan = plan_frames(self._reader, begin, min(confirmed, to), topics, bytes_max)
             size = size_of(plan)
             with self._work.answering.holding(size, client):
                 try:

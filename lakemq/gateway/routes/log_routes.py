@@ -16,7 +16,7 @@ from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
 from lakemq.gateway.routes.subscription import subscription_of
 from lakemq.gateway.work.workshop import Workshop
-from lakemq.model.columns import MESSAGE, SIZE, STORED
+from lakemq.model.columns import MESSAGE, READABLE
 from lakemq.model.errors import InvalidRequest, PositionGone
 from lakemq.storage.read.store import Store
 from lakemq.storage.slices.holes import Range, positions_without, to_header
@@ -31,11 +31,10 @@ def _schema(columns: str | None) -> pa.Schema:
     if columns is None:
         return MESSAGE
     names = [name.strip() for name in columns.split(",")]
-    known = {field.name: field for field in [*MESSAGE, *STORED, SIZE]}
     for name in names:
-        if name not in known:
-            raise InvalidRequest(f"unknown column {name[:100]!r}; there are {', '.join(known)}")
-    return pa.schema([known[name] for name in dict.fromkeys(names)])
+        if name not in READABLE:
+            raise InvalidRequest(f"unknown column {name[:100]!r}; there are {', '.join(READABLE)}")
+    return pa.schema([READABLE[name] for name in dict.fromkeys(names)])
 
 
 def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:

@@ -26,11 +26,12 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from lakemq.jobs.errors import InvalidOption
-from lakemq.jobs.log_client import LogClient, LogEnd
+from lakemq.jobs.log_client import LogClient, LogEnd, Subscription
 from lakemq.jobs.sink.options import check_columns, parse_sink_options
 from lakemq.jobs.sink.writer import BatchSink, StreamSink
 from lakemq.jobs.source.bounds import Brokers, begin_of, check_begin, check_log, end_of
 from lakemq.jobs.source.columns import arrow_schema_of, log_columns, schema_of, tick_batch, to_batch
+from lakemq.jobs.source.frames import read_frames
 from lakemq.jobs.source.options import SourceOptions, parse_options
 from lakemq.jobs.source.plan import LogPartition, QueueBounds, StreamOffset, share, split
 from lakemq.jobs.source.wait import EndWatch
@@ -223,23 +224,40 @@ def read_partition(partition: LogPartition, options: SourceOptions, columns: lis
     wanted = log_columns(columns)
     bounded = bool(partition.begins or partition.ends)
     asked = list(dict.fromkeys([*wanted, *_QUEUE_COLUMNS])) if bounded else wanted
-    position = partition.begin
     with closing(LogClient(partition.address, options.retry_s)) as client:
-        while position < partition.end:
-            try:
-                page = client.messages(position, partition.end, options.subscription, asked, partition.log_id)
-            except PositionGone:
-                if options.fail_on_data_loss:
-                    raise
-                position = _pass_over(client, position, partition.end)
-                continue
-            table, position = page
-            if bounded:
-                table = _within(table, partition.begins, partition.ends)
-            if table.num_rows:
-                yield to_batch(table, schema, partition.broker, partition.clock_ms, partition.previous_ms)
+        for table in _tables(client, partition, options, asked):
+            rows = _within(table, partition.begins, partition.ends) if bounded else table
+            if rows.num_rows:
+                yield to_batch(rows, schema, partition.broker, partition.clock_ms, partition.previous_ms)
     if partition.tick:
         yield tick_batch(schema, partition.broker, partition.clock_ms)
+
+
+def _tables(
+    client: LogClient, partition: LogPartition, options: SourceOptions, columns: list[str]
+) -> Iterator[pa.Table]:
+    """The partition's rows, in tables of some MiB."""
+    position = partition.begin
+    while position < partition.end:
+        try:
+            for table, following in _pages(client, partition, options, columns, position):
+                position = following
+                yield table
+        except PositionGone:
+            if options.fail_on_data_loss:
+                raise
+            position = _pass_over(client, position, partition.end)
+
+
+def _pages(
+    client: LogClient, partition: LogPartition, options: SourceOptions, columns: list[str], position: int
+) -> Iterator[tuple[pa.Table, int]]:
+    """Who wants whole messages of all topics gets the log's frames, and makes rows of them itself; rows of some topics
+    or without bodies are less to send, and the gateway makes them."""
+    end, log_id = partition.end, partition.log_id
+    if options.subscription == Subscription() and "body" in columns:
+        return read_frames(client, partition.broker, position, end, columns, log_id)
+    return iter([client.messages(position, end, options.subscription, columns, log_id)])
 
 
 def _pass_over(client: LogClient, position: int, end: int) -> int:

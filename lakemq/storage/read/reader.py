@@ -228,15 +228,11 @@ class Reader:
         slices: list[Slice] = []
         size = 0
         for _, frame in self._frames(plan.extents):
-            first = frame.meta.first_position
             if size > bytes_max:
-                return slices, max(first, plan.begin)
+                return slices, max(frame.meta.first_position, plan.begin)
             size += frame.batch.nbytes
-            for run in frame.meta.runs:
-                begin = max(plan.begin - first, run.row)
-                count = min(plan.end - first, run.row + run.count) - begin
-                if count > 0 and (topics is None or run.topic in topics):
-                    slices.append(Slice(frame, run, begin, count))
+            parts = slices_of(frame, plan.begin, plan.end)
+            slices += parts if topics is None else [part for part in parts if part.run.topic in topics]
         return slices, plan.end
 
     def _frames(self, extents: list[Extent]) -> Iterable[tuple[FrameKey, Frame]]:
@@ -361,6 +357,18 @@ class Reader:
                 break
         # The frame that doesn't fit whole has at most so many in so many positions.
         return min(end, reached + left)
+
+
+def slices_of(frame: Frame, begin: int, end: int) -> list[Slice]:
+    """The frame's messages with positions `begin ≤ p < end`, a slice a run."""
+    first = frame.meta.first_position
+    slices: list[Slice] = []
+    for run in frame.meta.runs:
+        row = max(begin - first, run.row)
+        count = min(end - first, run.row + run.count) - row
+        if count > 0:
+            slices.append(Slice(frame, run, row, count))
+    return slices
 
 
 def _end_of_last_frame(index: SegmentIndex, runs: QueueRuns) -> int:

@@ -103,12 +103,16 @@ class Segment:
     def parse(self, data: bytes | memoryview, offset: int, at: int = 0) -> Frame:
         """The frame at `at` of `data`, which is at byte `offset` here; raises `LogDamaged`."""
         try:
-            meta = decode_meta(data, at)
-            payload = open_payload(meta, memoryview(data)[at + meta.meta_bytes : at + meta.frame_bytes])
-            batch = decode_payload(meta.columns, payload) if meta.kind == KIND_MESSAGES else _NO_MESSAGES
+            return open_frame(data, at)
         except FrameError as error:
             raise self.damaged(offset, error) from None
-        return Frame(meta, batch)
+
+
+def open_frame(data: bytes | memoryview, at: int = 0) -> Frame:
+    """The frame at `at` of `data`; raises `FrameError` when it isn't whole and sound."""
+    meta = decode_meta(data, at)
+    payload = open_payload(meta, memoryview(data)[at + meta.meta_bytes : at + meta.frame_bytes])
+    return Frame(meta, decode_payload(meta.columns, payload) if meta.kind == KIND_MESSAGES else _NO_MESSAGES)
 
 
 def read_bytes(segment: Segment, offset: int, size: int) -> memoryview:

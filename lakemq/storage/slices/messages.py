@@ -88,7 +88,7 @@ _COMPUTED = {
 
 def to_arrow(slices: Iterable[Slice | ColdSlice], ids: MessageIds, schema: pa.Schema = MESSAGE) -> memoryview:
     """An Arrow IPC stream of the messages. Runs of small slices are put together to one batch."""
-    batches = list(_merge_small(to_batch(part, ids, schema) for part in slices))
+    batches = to_batches(slices, ids, schema)
     # The size is known, so nothing is copied while the buffer grows: a quarter of the cost.
     size = schema.serialize().size + sum(map(pa.ipc.get_record_batch_size, batches)) + END_BYTES
     buffer = pa.allocate_buffer(size)
@@ -97,6 +97,11 @@ def to_arrow(slices: Iterable[Slice | ColdSlice], ids: MessageIds, schema: pa.Sc
         for batch in batches:
             writer.write_batch(batch)
     return memoryview(buffer)[: sink.tell()]
+
+
+def to_batches(slices: Iterable[Slice | ColdSlice], ids: MessageIds, schema: pa.Schema) -> list[pa.RecordBatch]:
+    """The messages as batches of `schema`, as in `to_batch`. Runs of small slices are put together to one."""
+    return list(_merge_small(to_batch(part, ids, schema) for part in slices))
 
 
 def _merge_small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

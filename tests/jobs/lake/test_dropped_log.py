@@ -95,6 +95,8 @@ def check_streams(spark: SparkSession, gateway: GatewayProcess, held: int, begin
         reader.load().collect()
     rows = reader.option("failOnDataLoss", "false").load().collect()
     assert [(bytes(row.body).decode(), row.position >= begins) for row in rows] == [("after", True)]
+    whole = spark.read.format("lakemq").options(broker=gateway.url, startingOffsets=at, failOnDataLoss="false").load()
+    assert [bytes(row.body).decode() for row in whole.where("topic = 't'").collect()] == ["after"]
 
 
 def check_that_another_log_is_not_looked_through(gateway: GatewayProcess, begins: int) -> None:
