@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from lakemq.model.columns import MESSAGE, STORED
 from lakemq.model.message_columns import ANSWERED
 from lakemq.storage.lake.cold_rows import ColdSlice, message_columns
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.state.message_ids import MessageIds
+
+# Its functions are made as it is imported: no type checker sees them.
+pc: Any = pyarrow.compute
 
 _SMALL_ROWS = 512
 END_BYTES = 64
@@ -41,48 +45,70 @@ def to_batch(part: Slice | ColdSlice, ids: MessageIds, schema: pa.Schema = MESSA
     """The slice's messages with the columns of `schema`, some of `MESSAGE`; bodies aren't copied."""
     if isinstance(part, ColdSlice):
         return message_columns(part, schema)
-    return pa.RecordBatch.from_arrays([_column(field, part, ids) for field in schema], schema=schema)
+    return _alike([part], ids, schema)
 
 
-def _column(field: pa.Field, part: Slice, ids: MessageIds) -> pa.Array:
-    name, count = field.name, part.count
+def _alike(parts: list[Slice], ids: MessageIds, schema: pa.Schema) -> pa.RecordBatch:
+    """`to_batch` of slices whose frames have the same columns, in one pass: Arrow's price is for each column of each
+    batch, and a slice may be one message."""
+    stored = [_rows_of(part) for part in parts]
+    rows = stored[0] if len(stored) == 1 else pa.concat_batches(stored)
+    return pa.RecordBatch.from_arrays([_column(field, parts, rows, ids) for field in schema], schema=schema)
+
+
+def _rows_of(part: Slice) -> pa.RecordBatch:
+    batch = part.frame.batch
+    return batch if part.count == batch.num_rows else batch.slice(part.row, part.count)
+
+
+def _column(field: pa.Field, parts: list[Slice], rows: pa.RecordBatch, ids: MessageIds) -> pa.Array:
+    name = field.name
     make = _COMPUTED.get(name)
     if make is not None:
-        return make(part, ids)
-    batch = part.frame.batch
-    if name in batch.schema.names:
-        column = batch.column(name).slice(part.row, count)
-        if name == "born_time_ms" and column.null_count:
-            return pc.fill_null(column, part.frame.meta.store_time_ms)
-        return column
+        return make(parts, ids)
+    if name in rows.schema.names:
+        column = rows.column(name)
+        return pc.coalesce(column, _store_times(parts)) if name == "born_time_ms" and column.null_count else column
     if name == "size":
-        return pc.call_function("binary_length", [batch.column("body").slice(part.row, count)])
+        return pc.binary_length(rows.column("body"))
     if name == "born_time_ms":
-        return pa.repeat(pa.scalar(part.frame.meta.store_time_ms, pa.int64()), count)
+        return _store_times(parts)
     if name == "reconsume_times":
-        return pa.repeat(pa.scalar(0, pa.int32()), count)
-    return pa.nulls(count, field.type)
+        return pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
+    return pa.nulls(rows.num_rows, field.type)
 
 
-def _positions(part: Slice, _: MessageIds | None = None) -> pa.Array:
-    return pa.arange(part.first_position, part.first_position + part.count)
+def _each(parts: list[Slice], values: Iterable[Any], kind: pa.DataType) -> pa.Array:
+    """A column of which each part's rows have the part's one value."""
+    if len(parts) == 1:
+        return pa.repeat(pa.scalar(next(iter(values)), kind), parts[0].count)
+    return pa.array([value for part, value in zip(parts, values, strict=True) for _ in range(part.count)], kind)
 
 
-def _offsets(part: Slice, _: MessageIds) -> pa.Array:
-    return pa.arange(part.first_queue_offset, part.first_queue_offset + part.count)
+def _ascending(parts: list[Slice], firsts: Iterable[int]) -> pa.Array:
+    """A column of numbers that ascend by one within each part."""
+    if len(parts) == 1:
+        first = next(iter(firsts))
+        return pa.arange(first, first + parts[0].count)
+    ranges = (range(first, first + part.count) for part, first in zip(parts, firsts, strict=True))
+    return pa.array([number for each in ranges for number in each], pa.int64())
 
 
-def _message_ids(part: Slice, ids: MessageIds) -> pa.Array:
-    return ids.column(_positions(part))
+def _positions(parts: list[Slice], _: MessageIds | None = None) -> pa.Array:
+    return _ascending(parts, (part.first_position for part in parts))
 
 
-_COMPUTED = {
-    "message_id": _message_ids,
-    "topic": lambda part, _: pa.repeat(pa.scalar(part.run.topic), part.count),
-    "queue_id": lambda part, _: pa.repeat(pa.scalar(part.run.queue_id, pa.int32()), part.count),
-    "queue_offset": _offsets,
+def _store_times(parts: list[Slice], _: MessageIds | None = None) -> pa.Array:
+    return _each(parts, (part.frame.meta.store_time_ms for part in parts), pa.int64())
+
+
+_COMPUTED: dict[str, Callable[[list[Slice], MessageIds], pa.Array]] = {
+    "message_id": lambda parts, ids: ids.column(_positions(parts)),
+    "topic": lambda parts, _: _each(parts, (part.run.topic for part in parts), pa.string()),
+    "queue_id": lambda parts, _: _each(parts, (part.run.queue_id for part in parts), pa.int32()),
+    "queue_offset": lambda parts, _: _ascending(parts, (part.first_queue_offset for part in parts)),
     "position": _positions,
-    "store_time_ms": lambda part, _: pa.repeat(pa.scalar(part.frame.meta.store_time_ms, pa.int64()), part.count),
+    "store_time_ms": _store_times,
 }
 
 
@@ -101,27 +127,46 @@ def to_arrow(slices: Iterable[Slice | ColdSlice], ids: MessageIds, schema: pa.Sc
 
 def to_batches(slices: Iterable[Slice | ColdSlice], ids: MessageIds, schema: pa.Schema) -> list[pa.RecordBatch]:
     """The messages as batches of `schema`, as in `to_batch`. Runs of small slices are put together to one."""
-    return list(_merge_small(to_batch(part, ids, schema) for part in slices))
+    return [_merged(group, ids, schema) for group in _groups(slices)]
 
 
-def _merge_small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    small: list[pa.RecordBatch] = []
+def _groups(slices: Iterable[Slice | ColdSlice]) -> Iterator[list[Slice | ColdSlice]]:
+    """Slices that follow one another: a large one, or small ones with about `_SMALL_ROWS` together."""
+    group: list[Slice | ColdSlice] = []
     rows = 0
-    for batch in batches:
-        if batch.num_rows < _SMALL_ROWS:
-            small.append(batch)
-            rows += batch.num_rows
-        if rows >= _SMALL_ROWS or batch.num_rows >= _SMALL_ROWS:
-            yield from _merged(small)
-            small, rows = [], 0
-        if batch.num_rows >= _SMALL_ROWS:
-            yield batch
-    yield from _merged(small)
+    for part in slices:
+        if group and rows + part.count > _SMALL_ROWS:
+            yield group
+            group, rows = [], 0
+        group.append(part)
+        rows += part.count
+    if group:
+        yield group
 
 
-def _merged(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    if batches:
-        yield batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+def _merged(group: list[Slice | ColdSlice], ids: MessageIds, schema: pa.Schema) -> pa.RecordBatch:
+    """One batch of all slices, in their order: those that are alike are made together, then put where they belong."""
+    cold = [part for part in group if isinstance(part, ColdSlice)]
+    alike: dict[tuple[str, ...], list[Slice]] = {}
+    for part in group:
+        if isinstance(part, Slice):
+            alike.setdefault(tuple(part.frame.batch.schema.names), []).append(part)
+    batches = [message_columns(part, schema) for part in cold]
+    batches += [_alike(parts, ids, schema) for parts in alike.values()]
+    if len(batches) == 1:
+        return batches[0]
+    made = pa.concat_batches(batches)
+    return made.take(_order(group, [*cold, *chain.from_iterable(alike.values())])) if alike else made
+
+
+def _order(group: Iterable[Slice | ColdSlice], made: Iterable[Slice | ColdSlice]) -> pa.Array:
+    """Which rows of what was made of the slices in another order are the group's, in its order."""
+    begins: dict[int, int] = {}
+    row = 0
+    for part in made:
+        begins[id(part)] = row
+        row += part.count
+    return pa.array([number for part in group for number in range(begins[id(part)], begins[id(part)] + part.count)])
 
 
 # JSON ----------------------------------------------------------------------------------------
