@@ -19,7 +19,7 @@ _START_S_MAX = 300
 _STOP_S_MAX = 60
 _TAIL = 100
 _READY = re.compile(r"(\w+) query: ready")
-QUERIES = ("lake", "delay", "transaction", "check", "retry")
+QUERIES = ("lake", "wheel")
 
 
 class JobsProcess:

@@ -165,7 +165,7 @@ LOG_END = Route(
         _TOPICS,
         _PATTERN,
         _WAIT_MS,
-        Field("timer", "string", choices=("delay", "transaction", "receive")),
+        Field("timer", "string", choices=("delay", "transaction", "receive", "any")),
     ),
 )
 LOG_MESSAGES = Route(

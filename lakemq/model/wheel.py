@@ -1,88 +1,94 @@
-"""The outer timing wheel: where a message waits for its due time, and when it is looked at again.
+"""The outer timing wheel: in which window of time something waits, and what it leads to when its time comes.
 
-A message is decided one *lead* before it is due. Until then it waits in a slot of time that is the
-wider the further off it is: 1 s within about a minute, 64 s within about an hour, 4096 s within
-three days, 262144 s beyond. A slot fires one lead before it begins: what is due in it is then put
-into narrower slots, and what is due within the narrowest slot's width is decided.
-
-So a message is decided at the first look at or after `due - lead`, and no more than a slot of 1 s
-before that; each is moved three times at most; and however much waits, there are few slots.
-All times are milliseconds since the Unix epoch.
+A window is found by the time alone, so what ends something finds it by the time that it had. The windows of *early*
+entries, delays, are decided whole, one *lead* before they begin: the inner wheel acts on the millisecond. All others
+are decided when their own time is over. Times are milliseconds since the Unix epoch.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
-WIDTHS_MS = (1_000, 64_000, 4_096_000, 262_144_000)
-"""The widths of slots, each 64 times the one before."""
+from lakemq.model.decide import of_half, of_nack, of_receipt
+from lakemq.model.transaction import Resolution
 
-FANOUT = 64
+WINDOW_MS = 16_000
+"""Narrow enough that few are decided early, wide enough that there are few windows, and few that pass while nothing
+waits."""
 
-_ROW_BYTES = 16
+CATCH_UP_MS = 3_600_000
+"""So far a wheel catches up with a clock that went on. After more, it is made anew of what still waits."""
 
-
-class Slot(NamedTuple):
-    """The due times from `number * width_ms` on, before the next slot's begin."""
-
-    width_ms: int
-    number: int
-
-    def fires_at_ms(self, lead_ms: int) -> int:
-        """When what waits in it must be looked at."""
-        return self.number * self.width_ms - lead_ms
+SHARDS = 4
+SHARD_POSITIONS = 65_536
+"""So many causes that follow one another are of one shard: what is stored together is kept together, and what is
+written anew with each batch is a part of a window."""
 
 
-class Waiting(NamedTuple):
-    """A message that waits: the log position of its scheduled row, and when it is due."""
+class Entry(IntEnum):
+    """What the wheel is told of. The numbers stand in its state."""
 
+    ENDED = -1
+    """What waits for that cause is over."""
+    CLOCK = 0
+    DELAY = 1
+    HALF = 2
+    RECEIPT = 3
+    NACK = 4
+    """This one and those that follow wait for nothing."""
+    COMMIT = 5
+    ROLLBACK = 6
+
+
+class Terms(NamedTuple):
+    """The settings of a broker that decisions depend on; times in ms."""
+
+    lead_ms: int
+    levels_ms: Sequence[int]
+    timeout_ms: int
+    check_interval_ms: int
+    check_max: int
+    max_reconsume_times: int
+
+
+class Due(NamedTuple):
+    """An entry whose time is over. `due_ms`: when that was, and of a nack when it was stored. `times`: how often the
+    message was retried, or the half checked, before; `most`: how often it may be retried, < 0: the broker's own;
+    `level`: of a nack, 0: the broker's choice."""
+
+    kind: int
     cause: int
     due_ms: int
+    times: int
+    most: int
+    level: int
 
 
-def slot_of(due_ms: int, now_ms: int, lead_ms: int) -> Slot | None:
-    """Where a message that is due then waits, seen from now; None: decide it.
+class Decided(NamedTuple):
+    """What becomes of a cause; `due_ms` None: now."""
 
-    The slot always fires after `now_ms`.
-    """
-    distance_ms = due_ms - lead_ms - now_ms
-    width_ms = next((width for width in WIDTHS_MS if distance_ms < FANOUT * width), WIDTHS_MS[-1])
-    slot = Slot(width_ms, due_ms // width_ms)
-    return slot if slot.fires_at_ms(lead_ms) > now_ms else None
+    cause: int
+    action: str
+    due_ms: int | None
 
 
-def sort_out(rows: Iterable[Waiting], now_ms: int, lead_ms: int) -> dict[Slot | None, list[Waiting]]:
-    """The rows by `slot_of`; those under None are to be decided."""
-    found: dict[Slot | None, list[Waiting]] = {}
-    for row in rows:
-        found.setdefault(slot_of(row.due_ms, now_ms, lead_ms), []).append(row)
-    return found
+def decide_due(due: Due, terms: Terms) -> Decided:
+    """What the entry leads to, by the rules of `lakemq.model.decide`. Raises `ValueError` for what never is due."""
+    kind, most = Entry(due.kind), terms.max_reconsume_times if due.most < 0 else due.most
+    if kind is Entry.DELAY:
+        return Decided(due.cause, "deliver", due.due_ms)
+    if kind is Entry.RECEIPT:
+        return Decided(due.cause, of_receipt(due.times, most).action, due.due_ms)
+    if kind is Entry.NACK:
+        decided = of_nack(due.times, due.level, most, terms.levels_ms, due.due_ms)
+        return Decided(due.cause, decided.action, decided.due_ms)
+    if kind is Entry.HALF:
+        return Decided(due.cause, of_half(due.times, terms.check_max, None).action, None)
+    if kind in _RESOLUTIONS:
+        return Decided(due.cause, of_half(due.times, terms.check_max, _RESOLUTIONS[kind]).action, None)
+    raise ValueError(f"{kind.name} is never due")
 
 
-def slots_firing_at(fire_ms: int, lead_ms: int) -> Iterator[Slot]:
-    """Every slot that there may be whose `fires_at_ms` is that time, the widest first."""
-    begin_ms = fire_ms + lead_ms
-    for width_ms in reversed(WIDTHS_MS):
-        if begin_ms % width_ms == 0:
-            yield Slot(width_ms, begin_ms // width_ms)
-
-
-def pack(rows: Iterable[Waiting]) -> bytes:
-    """Rows as pairs of 64-bit integers of this machine, 16 bytes a row. Packs can be joined."""
-    return array("q", (value for row in rows for value in row)).tobytes()
-
-
-def unpack(blob: bytes) -> Iterator[Waiting]:
-    """The rows of `pack`; raises `ValueError` when `blob` is not whole."""
-    return map(Waiting, *unpack_columns(blob))
-
-
-def unpack_columns(blob: bytes) -> tuple[array[int], array[int]]:
-    """The same as columns: causes, and when they are due."""
-    if len(blob) % _ROW_BYTES:
-        raise ValueError(f"{len(blob)} bytes are no whole rows")
-    values = array("q")
-    values.frombytes(blob)
-    return values[0::2], values[1::2]
+_RESOLUTIONS: dict[Entry, Resolution] = {Entry.COMMIT: "commit", Entry.ROLLBACK: "rollback"}

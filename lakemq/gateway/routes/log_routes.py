@@ -49,7 +49,7 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:
         topics: str | None = None,
         pattern: str | None = None,
         wait_ms: Annotated[int, Query(ge=0, le=WAIT_MS_MAX)] = 0,
-        timer: Literal["delay", "transaction", "receive"] | None = None,
+        timer: Literal["delay", "transaction", "receive", "any"] | None = None,
     ) -> dict[str, Any]:
         deadline = asyncio.get_running_loop().time() + wait_ms / 1000
         while True:

@@ -96,7 +96,10 @@ class Router:
             await self.nacks.end_lost(nacks)
 
     def timer_ms(self, kind: str) -> int | None:
-        """When the query of that kind (`delay`, `transaction`, `receive`) is to look at the time next."""
+        """When the query of that kind (`delay`, `transaction`, `receive`; `any`) is to look at the time next."""
+        if kind == "any":
+            times = map(self.timer_ms, ("delay", "transaction", "receive"))
+            return min((time for time in times if time is not None), default=None)
         if kind == "receive":
             return self.run_out.dues.earliest()
         if kind == "delay":

@@ -18,7 +18,7 @@ from lakemq.model.errors import (
     TransactionResolved,
 )
 from lakemq.model.names import CHECK_MAX_TOPIC, DECISION_TOPIC, HALF_TOPIC, OP_TOPIC
-from lakemq.model.transaction import RESOLUTIONS
+from lakemq.model.transaction import RESOLUTIONS, wait_ms
 from lakemq.settings import Transactions as Limits
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.receiver import Receiver, Stored
@@ -155,7 +155,7 @@ class Transactions:
         topic = executor.log.topics.find(value_of(row, "real_topic"))
         if topic is None:
             return False
-        operation = make_row(body=b"", tag="commit", transaction_id=executor.message_id(origin), group=group)
+        operation = self._operation(half, "commit", group)
         copy, queue = self._copy(cause, origin, row, topic)
         self._resolving[origin] = asyncio.get_running_loop().create_future()
         executor.claim_one(cause)
@@ -269,8 +269,7 @@ class Transactions:
         owners: list[Chosen] = []
         plain: list[tuple[Row, Queue]] = []
         for half, resolution in chosen:
-            transaction_id = self._executor.message_id(half.origin)
-            operation = make_row(body=b"", tag=resolution, transaction_id=transaction_id, group=group)
+            operation = self._operation(half, resolution, group)
             if resolution == "rollback" and self._anticipate:
                 effects.append((half.cause, change_row(operation, cause=half.cause), operations))
                 owners.append((half, resolution))
@@ -285,6 +284,18 @@ class Transactions:
         missed = [owner for owner, where in zip(owners, placed, strict=True) if where is None]
         # Of a commit the operation is in the log now, and outdoes what comes for its half later.
         return [(half, resolution) for half, resolution in missed if resolution == "rollback"]
+
+    def _operation(self, half: OpenHalf, tag: str, group: str) -> Row:
+        """The row of an operation. It names the half that waits now, and until when: by that the query finds it."""
+        limits, message_id = self._limits, self._executor.message_id
+        return make_row(
+            body=b"",
+            tag=tag,
+            deliver_at_ms=half.stored_ms + wait_ms(half.check_times, limits.timeout_ms, limits.check_interval_ms),
+            origin_message_id=message_id(half.cause),
+            transaction_id=message_id(half.origin),
+            group=group,
+        )
 
     async def _rows_of(self, causes: Sequence[int]) -> AsyncIterator[dict[int, Row]]:
         """The rows of halves by position, kept or read, in portions. Those that can't be read are in none."""

@@ -68,15 +68,16 @@ class BrokerWatch:
             Thread(target=self._run, args=(broker,), name=f"watch {broker.address}", daemon=True).start()
 
     @contextmanager
-    def telling(self, name: str, job: Told | None = None) -> Generator[None]:
-        """Meanwhile the brokers are told that the job is alive."""
+    def telling(self, names: Sequence[str], job: Told | None = None) -> Generator[None]:
+        """Meanwhile the brokers are told that the jobs of these names, which are one query, are alive."""
         with self._lock:
-            self._jobs[name] = job
+            self._jobs.update(dict.fromkeys(names, job))
         try:
             yield
         finally:
             with self._lock:
-                self._jobs.pop(name, None)
+                for name in names:
+                    self._jobs.pop(name, None)
 
     @property
     def answering(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event, Lock
 from typing import Protocol
@@ -51,9 +51,11 @@ def keep_running(
     turn: Lock,
     *,
     batches_until_ready: int = 0,
+    jobs: Sequence[str] = (),
 ) -> None:
     """Runs to the next `stop`; says when the query is ready: after so many batches, which say
-    nothing yet of whether it works. Until then it has the `turn`, as one of the queries.
+    nothing yet of whether it works. Until then it has the `turn`, as one of the queries. `jobs`: what it does, by
+    the names that brokers are told; its own, where there are none.
 
     `new_run` is given the addresses of the brokers that answer, with commas: at least one is waited for.
     When one of them dies, or another is there again, a new run begins with those that answer then. Raises
@@ -63,7 +65,7 @@ def keep_running(
     while addresses := watch.wait():
         query = new_run(",".join(addresses))
         try:
-            with watch.telling(name, query):
+            with watch.telling(jobs or (name,), query):
                 has_changed = partial(watch.has_changed, addresses)
                 error = _run_once(name, query, has_changed, stop, turn, batches_until_ready)
         finally:

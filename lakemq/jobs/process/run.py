@@ -21,12 +21,9 @@ from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.interrupt import interrupted_by_signals
 from lakemq.jobs.process.keep_running import keep_running, say
-from lakemq.jobs.routing.delay_query import DelayRule
-from lakemq.jobs.routing.query import RoutingQuery, Rule
-from lakemq.jobs.routing.receive_query import ReceiveRule
-from lakemq.jobs.routing.retry_query import RetryRule
-from lakemq.jobs.routing.stream import routing_session
-from lakemq.jobs.routing.transaction_query import CheckRule, TransactionRule
+from lakemq.jobs.routing.query import JOBS as ROUTING
+from lakemq.jobs.routing.query import RoutingQuery, name_of
+from lakemq.jobs.routing.session import routing_session
 from lakemq.jobs.session.connect import server_of
 from lakemq.jobs.session.discovery import withdraw
 from lakemq.jobs.session.java import check_java
@@ -38,11 +35,6 @@ from lakemq.storage.lake.heal import heal
 
 LAKE = "lake"
 MAINTENANCE = "maintenance"
-ROUTING: dict[str, tuple[Rule, ...]] = {
-    "delay": (DelayRule(),),
-    "transaction": (TransactionRule(), CheckRule()),
-    "retry": (RetryRule(), ReceiveRule()),
-}
 JOBS = (LAKE, MAINTENANCE, *ROUTING)
 
 logger = logging.getLogger(__name__)
@@ -111,17 +103,13 @@ def _run_to_end(jobs: list[_Job], stop: Event) -> None:
 def _routing_jobs(
     session: SparkSession, settings: Settings, watch: BrokerWatch, chosen: set[str], stop: Event, turn: Lock
 ) -> list[_Job]:
-    rules = [rule for name, rules in ROUTING.items() if name in chosen for rule in rules]
-    if not rules:
+    names = [name for name in ROUTING if name in chosen]
+    if not names:
         return []
-    own = routing_session(session)
-
-    def keep(rule: Rule) -> None:
-        # The first batch is one without messages: its code is warm then.
-        new_run = partial(RoutingQuery, own, settings, rule)
-        keep_running(rule.name, new_run, watch, stop, turn, batches_until_ready=1)
-
-    return [_Job(rule.name, partial(keep, rule), stop) for rule in rules]
+    new_run = partial(RoutingQuery, routing_session(session), settings, names)
+    # The first batch is one without messages: its code is warm then.
+    keep = partial(keep_running, name_of(names), new_run, watch, stop, turn, batches_until_ready=1, jobs=names)
+    return [_Job(name_of(names), keep, stop)]
 
 
 def _write_lake(
@@ -146,7 +134,7 @@ def _write_lake(
         if LAKE not in chosen:
             heal(settings.lake.dir)
         maintenance.start()  # who holds the lock also does what other processes ask for
-        with watch.telling(MAINTENANCE) if MAINTENANCE in chosen else nullcontext():
+        with watch.telling((MAINTENANCE,)) if MAINTENANCE in chosen else nullcontext():
             if LAKE in chosen:
                 keep_running(LAKE, partial(LakeQuery, session, settings, views=views), watch, stop, turn)
             else:

@@ -1,6 +1,7 @@
-"""The queries that decide where messages go: delays, transactions, and what consumers gave back.
+"""The query that decides where messages go: delays, transactions, and what consumers gave back.
 
-Each reads its system topics, without bodies, and posts decisions to the brokers, which carry them
-out once each (docs/routing.md). So a query that dies, or a batch that is replayed, needs no care:
-a start takes up from the first cause that its broker still has pending.
+It reads the system topics, without bodies (`wheel_rows`), keeps what waits by the time at which it is looked at
+(`wheel_state`), and posts what `lakemq.model.wheel` decides to the brokers, which carry it out once
+(docs/routing.md). So a query that dies, or a batch that is replayed, needs no care: a start takes up from the
+first cause that its broker still has pending.
 """

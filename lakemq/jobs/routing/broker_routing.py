@@ -1,4 +1,4 @@
-"""What the brokers say about their routing, which is what the queries go by."""
+"""What the brokers say about their routing, which is what the query goes by."""
 
 from __future__ import annotations
 
@@ -6,19 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from lakemq.model.wheel import Terms
+
 Kind = Literal["delay", "transactions", "retry", "receive"]
-
-
-@dataclass(frozen=True)
-class RoutingTerms:
-    """The settings of a broker that decisions depend on; times in ms."""
-
-    lead_ms: int
-    levels_ms: tuple[int, ...]
-    timeout_ms: int
-    check_interval_ms: int
-    check_max: int
-    max_reconsume_times: int
 
 
 @dataclass(frozen=True)
@@ -29,7 +19,7 @@ class BrokerRouting:
     broker: str
     log_id: str
     epoch: int
-    terms: RoutingTerms
+    terms: Terms
     begins: Mapping[Kind, int]
 
     @staticmethod
@@ -41,7 +31,7 @@ class BrokerRouting:
             broker=answer["broker"],
             log_id=answer["log_id"],
             epoch=answer["epoch"],
-            terms=RoutingTerms(
+            terms=Terms(
                 lead_ms=answer["lead_ms"],
                 levels_ms=tuple(answer["levels_ms"]),
                 timeout_ms=transactions["timeout_ms"],

@@ -1,4 +1,4 @@
-"""A routing query's run: from what its brokers have pending to `stop` or a failure."""
+"""The query that decides all routing: one wheel, from what its brokers have pending to `stop` or a failure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -18,10 +18,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakemq.jobs.lake.batch_gate import BatchGate
 from lakemq.jobs.lake.query import CHECKPOINTS, end_of_batch
 from lakemq.jobs.log_client import LogClient
-from lakemq.jobs.routing.broker_routing import BrokerRouting, Kind, RoutingTerms
+from lakemq.jobs.routing.broker_routing import BrokerRouting, Kind
 from lakemq.jobs.routing.sender import Decision, DecisionSender, Whereto
-from lakemq.jobs.routing.stream import POOL
+from lakemq.jobs.routing.session import POOL
+from lakemq.jobs.routing.wheel_rows import COLUMNS, wheel_rows
+from lakemq.jobs.routing.wheel_state import DUE_COLUMNS, due_entries
 from lakemq.jobs.source.plan import StreamOffset
+from lakemq.model.errors import LakemqError
+from lakemq.model.names import ACK_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
+from lakemq.model.wheel import CATCH_UP_MS, Due, Terms, decide_due
 from lakemq.settings import Settings
 
 MESSAGES_PER_TRIGGER_MAX = 200_000
@@ -32,47 +37,42 @@ process that asked lives so long."""
 TRIGGER_MS_MAX = 1_000
 
 
-class Rule(Protocol):
-    """What makes one routing query different from the others."""
+class Part(NamedTuple):
+    """What one job routes: its system topics, whose causes count, and the source's timer for them."""
 
-    @property
-    def name(self) -> str: ...
+    topics: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    timer: str
 
-    @property
-    def kind(self) -> Kind: ...
 
-    @property
-    def topics(self) -> tuple[str, ...]: ...
+JOBS = {
+    "delay": Part((SCHEDULE_TOPIC,), ("delay",), "delay"),
+    "transaction": Part((HALF_TOPIC, OP_TOPIC), ("transactions",), "transaction"),
+    "retry": Part((NACK_TOPIC, RECEIVE_TOPIC, ACK_TOPIC), ("retry", "receive"), "receive"),
+}
+"""By name. All that a process runs is one query; who spreads them over machines runs them apart."""
 
-    @property
-    def columns(self) -> tuple[str, ...]: ...
 
-    @property
-    def timer(self) -> str | None: ...
+def name_of(jobs: Sequence[str]) -> str:
+    """The name of the query that does these jobs."""
+    return jobs[0] if len(jobs) == 1 else "wheel"
 
-    @property
-    def trigger_ms_min(self) -> int:
-        """No more often than that are there batches, however much comes."""
-        ...
 
-    def rows(self, log: DataFrame, terms: RoutingTerms) -> DataFrame:
-        """What is to be decided, as a stream: the part that waits and remembers."""
-        ...
+class ClockJumped(LakemqError):
+    """A broker's clock has gone on by more than a wheel catches up with. The next run begins with what waits."""
 
-    def decisions(self, rows: pa.Table, terms: RoutingTerms) -> Iterable[Decision]:
-        """The decisions on a batch of these rows."""
-        ...
+    code = "clock_jumped"
 
 
 @dataclass
 class _Brokers:
     whereto: dict[str, Whereto]
     begins: dict[str, int]
-    terms: RoutingTerms
+    terms: dict[str, Terms]
 
 
 class RoutingQuery:
-    """One run of a rule's query, in a session of `routing_session`.
+    """One run of the query that does these `jobs`, in a session of `routing_session`.
 
     Every start begins a new checkpoint at the first cause that is pending: what is decided again
     is done already, and changes nothing. So two processes may run the same query. Where a broker's log is another
@@ -80,17 +80,18 @@ class RoutingQuery:
     next one begins with the log that there is.
     """
 
-    def __init__(self, session: SparkSession, settings: Settings, rule: Rule, address: str) -> None:
+    def __init__(self, session: SparkSession, settings: Settings, jobs: Sequence[str], address: str) -> None:
         self._session = session
         self._settings = settings
         self._address = address
-        self._rule = rule
+        self._parts = [JOBS[job] for job in jobs]
+        self._name = name_of(jobs)
         self._sender: DecisionSender | None = None
         self._query: StreamingQuery | None = None
         self._failure: Exception | None = None
         self._gate = BatchGate()
         self._checkpoint: Path | None = None
-        self.topics = rule.topics
+        self.topics = tuple(topic for part in self._parts for topic in part.topics)
         self.reached: StreamOffset | None = None
         """How far it has decided."""
         self.batches = 0
@@ -99,31 +100,42 @@ class RoutingQuery:
         """Begins to decide. Raises `BrokerUnavailable` when a broker does not answer."""
         brokers = self._ask_brokers()
         self._sender = DecisionSender(brokers.whereto)
-        self._checkpoint = _new_checkpoint(self._settings.lake.dir, self._rule.name)
+        self._checkpoint = _new_checkpoint(self._settings.lake.dir, self._name)
         self._session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
-        rows = self._rule.rows(self._log(brokers), brokers.terms)
+        rows = due_entries(wheel_rows(self._log(brokers), brokers.terms))
         sender = self._sender
 
         checkpoint = self._checkpoint
         self.reached = StreamOffset(brokers.begins, 0)
 
         def decide(frame: DataFrame, epoch: int) -> None:
-            self._gate.run(lambda: self._send(sender, frame, brokers.terms))
-            self.reached = end_of_batch(checkpoint, epoch)
+            reached = end_of_batch(checkpoint, epoch)
+            self._gate.run(lambda: self._send(sender, frame, brokers.terms, reached))
+            self.reached = reached
 
-        writer = rows.writeStream.queryName(self._rule.name).foreachBatch(decide)
-        writer = writer.trigger(processingTime=f"{self._trigger_ms(brokers.terms)} milliseconds")
+        writer = rows.writeStream.queryName(self._name).foreachBatch(decide)
+        writer = writer.trigger(processingTime=f"{self._trigger_ms(brokers)} milliseconds")
         query = writer.option("checkpointLocation", str(self._checkpoint)).start()
         self._query = query
         return query
 
-    def _send(self, sender: DecisionSender, frame: DataFrame, terms: RoutingTerms) -> None:
+    def _send(
+        self, sender: DecisionSender, frame: DataFrame, terms: Mapping[str, Terms], reached: StreamOffset
+    ) -> None:
         try:
-            sender.send(self._rule.decisions(frame.toArrow(), terms))
+            sender.send(_decisions(frame.toArrow(), terms))
+            self._check_clocks(reached)
         except Exception as error:
             self._failure = error
             raise
         self.batches += 1
+
+    def _check_clocks(self, reached: StreamOffset) -> None:
+        before = {} if self.reached is None else self.reached.clocks
+        for broker, now_ms in reached.clocks.items():
+            gap_ms = now_ms - before.get(broker, now_ms)
+            if gap_ms > CATCH_UP_MS:
+                raise ClockJumped(f"the clock of {broker} went on by {gap_ms // 1000} s: what waits is read anew")
 
     def failure(self) -> Exception | None:
         """What a batch failed with, as it was raised; None when none did."""
@@ -141,11 +153,11 @@ class RoutingQuery:
         if self._checkpoint is not None:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
-    def _trigger_ms(self, terms: RoutingTerms) -> int:
+    def _trigger_ms(self, brokers: _Brokers) -> int:
         """With a lead the brokers act at once on what is certain, and the rest has some time:
         fewer batches cost less."""
-        unhurried_ms = min(terms.lead_ms // 10, TRIGGER_MS_MAX)
-        return max(self._settings.routing.trigger_ms, self._rule.trigger_ms_min, unhurried_ms)
+        lead_ms = min(terms.lead_ms for terms in brokers.terms.values())
+        return max(self._settings.routing.trigger_ms, min(lead_ms // 10, TRIGGER_MS_MAX))
 
     def _ask_brokers(self) -> _Brokers:
         found: list[BrokerRouting] = []
@@ -156,22 +168,30 @@ class RoutingQuery:
             found.append(routing)
             whereto[routing.broker] = Whereto(address, routing.log_id, routing.epoch)
             client.close()
-        begins = {each.broker: each.begins[self._rule.kind] for each in found}
-        return _Brokers(whereto, begins, found[0].terms)
+        kinds: list[Kind] = [kind for part in self._parts for kind in part.kinds]
+        begins = {each.broker: min(each.begins[kind] for kind in kinds) for each in found}
+        return _Brokers(whereto, begins, {each.broker: each.terms for each in found})
 
     def _log(self, brokers: _Brokers) -> DataFrame:
-        rule = self._rule
         reader = self._session.readStream.format("lakemq").options(
             broker=",".join(each.address for each in brokers.whereto.values()),
-            subscribe=",".join(rule.topics),
+            subscribe=",".join(self.topics),
             startingOffsets=json.dumps({"positions": brokers.begins}),
-            columns=",".join(rule.columns),
+            columns=",".join(COLUMNS),
             partitions="1",
             maxMessagesPerTrigger=str(MESSAGES_PER_TRIGGER_MAX),
             waitMs=str(WAIT_MS),
             tickMs=str(self._settings.routing.tick_ms),
+            timer=self._parts[0].timer if len(self._parts) == 1 else "any",
         )
-        return (reader if rule.timer is None else reader.option("timer", rule.timer)).load()
+        return reader.load()
+
+
+def _decisions(rows: pa.Table, terms: Mapping[str, Terms]) -> Iterator[Decision]:
+    """What becomes of `due_entries`."""
+    columns = [rows.column(name).to_pylist() for name in ("broker", *DUE_COLUMNS)]
+    for broker, *due in zip(*columns, strict=True):
+        yield Decision(broker, *decide_due(Due(*due), terms[broker]))
 
 
 def _new_checkpoint(lake: Path, name: str) -> Path:

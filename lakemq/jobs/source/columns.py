@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from lakemq.jobs.source.plan import LogPartition
 from lakemq.model.columns import TIMES
 from lakemq.model.message_columns import COMPUTED, STORED, Kind
 
@@ -53,15 +54,20 @@ EXTRA_COLUMNS: dict[str, DataType] = {
     "clock": TimestampType(),
     "event_time": TimestampType(),
     "size": IntegerType(),
+    "broker_clock": TimestampType(),
+    "broker_clock_before": TimestampType(),
 }
 """`clock`: the batch's planned time. `event_time`: the store time, but after the clock of the batch
-before and not after this one's, so never late for a watermark. `size`: the body's bytes. Only
-`clock` comes without being asked for by name."""
+before and not after this one's, so never late for a watermark. `size`: the body's bytes. `broker_clock`: in a stream
+with ticks, the broker's own clock as it said last, and `broker_clock_before` as of the batch before; 1970 where it had
+said none. Only `clock` comes without being asked for by name."""
 
 _NEEDS = {
     **TIMES,
     "broker": None,
     "clock": None,
+    "broker_clock": None,
+    "broker_clock_before": None,
     "event_time": "store_time_ms",
     "store_date": "store_time_ms",
 }
@@ -87,15 +93,10 @@ def arrow_schema_of(names: list[str]) -> pa.Schema:
     return to_arrow_schema(schema_of(names), timezone="UTC")
 
 
-def to_batch(table: pa.Table, schema: pa.Schema, broker: str, clock_ms: int, previous_ms: int = 0) -> pa.RecordBatch:
-    """The log's rows as one batch of `schema` (`arrow_schema_of`), column by column.
-
-    `clock_ms`: the batch's, `previous_ms`: that of the batch before.
-    """
-    constant = {
-        "broker": pa.scalar(broker, pa.string()),
-        "clock": pa.scalar(clock_ms, _LOG_TIME).cast(_TIMESTAMP),
-    }
+def to_batch(table: pa.Table, schema: pa.Schema, partition: LogPartition) -> pa.RecordBatch:
+    """The log's rows as one batch of `schema` (`arrow_schema_of`), column by column."""
+    constant = _constants(partition)
+    previous_ms, clock_ms = partition.previous_ms, partition.clock_ms
     columns: list[pa.Array] = []
     for field in schema:
         if field.name in constant:
@@ -107,12 +108,23 @@ def to_batch(table: pa.Table, schema: pa.Schema, broker: str, clock_ms: int, pre
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def tick_batch(schema: pa.Schema, broker: str, clock_ms: int) -> pa.RecordBatch:
+def tick_batch(schema: pa.Schema, partition: LogPartition) -> pa.RecordBatch:
     """One row that only says what time it is."""
-    clock = pa.scalar(clock_ms, _LOG_TIME).cast(_TIMESTAMP)
-    known = {"broker": pa.scalar(broker, pa.string()), "clock": clock, "event_time": clock}
+    known = _constants(partition)
+    known["event_time"] = known["clock"]
     columns = [pa.repeat(known[name], 1) if name in known else pa.nulls(1, kind) for name, kind in _typed(schema)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _constants(partition: LogPartition) -> dict[str, Any]:
+    """What is the same in all rows."""
+    times = {
+        "clock": partition.clock_ms,
+        "broker_clock": partition.broker_ms,
+        "broker_clock_before": partition.broker_before_ms,
+    }
+    broker: dict[str, Any] = {"broker": pa.scalar(partition.broker, pa.string())}
+    return broker | {name: pa.scalar(time_ms, _LOG_TIME).cast(_TIMESTAMP) for name, time_ms in times.items()}
 
 
 def _typed(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

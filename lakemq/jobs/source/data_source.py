@@ -32,7 +32,7 @@ from lakemq.jobs.sink.writer import BatchSink, StreamSink
 from lakemq.jobs.source.bounds import Brokers, begin_of, check_begin, check_log, end_of
 from lakemq.jobs.source.columns import arrow_schema_of, log_columns, schema_of, tick_batch, to_batch
 from lakemq.jobs.source.frames import read_frames
-from lakemq.jobs.source.options import SourceOptions, parse_options
+from lakemq.jobs.source.options import TICK_MS_MAX, SourceOptions, parse_options
 from lakemq.jobs.source.plan import LogPartition, QueueBounds, StreamOffset, share, split
 from lakemq.jobs.source.wait import EndWatch
 from lakemq.model.errors import PositionGone
@@ -96,7 +96,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Its offset holds a position by broker and the batch's clock, which is later from batch to batch.
     While nothing new is in the subscription, the latest offset is the start offset, text for text,
     and Spark plans no batch. A stream with ticks begins with a batch at once, and plans one with the
-    same positions and a later clock every `tick_ms` while its timer is over.
+    same positions and a later clock every `tick_ms` while its timer is over, and every `TICK_MS_MAX` in any case.
     """
 
     def __init__(self, options: SourceOptions, columns: list[str]) -> None:
@@ -136,8 +136,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._advanced(begin, ends)
         if first or found.positions != begin.positions:
             return found
-        if options.tick_ms is None or not held or not watch.is_over(found.clock_ms):
+        if options.tick_ms is None or not held:
             return None
+        if not watch.is_over(found.clock_ms):
+            return found if found.clock_ms >= begin.clock_ms + TICK_MS_MAX else None
         pause_ms = begin.clock_ms + options.tick_ms - found.clock_ms
         if pause_ms > 0:
             found = self._advanced(begin, watch.ends_without_timer(begin.positions, rows, pause_ms))
@@ -147,14 +149,16 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _advanced(self, begin: StreamOffset, ends: dict[str, LogEnd]) -> StreamOffset:
         """`begin` with what these brokers have said; its clock is later in any case."""
         positions, clock_ms = dict(begin.positions), begin.clock_ms + 1
-        logs = dict(begin.logs)
+        logs, clocks = dict(begin.logs), dict(begin.clocks)
         for name, end in ends.items():
             check_log(name, logs.setdefault(name, end.log_id), end.log_id)
             position = positions.get(name, end.begin_position)
             check_begin(end, position, self._options)
             positions[name] = max(position, self._up_to_target(name, end.end_position))
             clock_ms = max(clock_ms, end.clock_ms)
-        return StreamOffset(positions, clock_ms, begin.begins, logs)
+            if self._options.tick_ms is not None:
+                clocks[name] = max(clocks.get(name, 0), end.clock_ms)
+        return StreamOffset(positions, clock_ms, begin.begins, logs, clocks)
 
     def _watching(self) -> EndWatch:
         if self._watch is None:
@@ -165,7 +169,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LogPartition]:
         begin, until = StreamOffset.from_json(start), StreamOffset.from_json(end)
         planned = plan(self._brokers, begin, until, self._options.partitions, {})
-        return planned if self._options.tick_ms is None else self._with_tick(planned, begin, until)
+        return planned if self._options.tick_ms is None else self._with_ticks(planned, begin, until)
 
     def read(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         return read_partition(partition, self._options, self._columns)
@@ -175,12 +179,23 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._watch is not None:
             self._watch.close()
 
-    def _with_tick(self, planned: list[LogPartition], begin: StreamOffset, until: StreamOffset) -> list[LogPartition]:
-        """The same tasks, of which the first also gives the tick: a task of its own would cost."""
-        if not planned:
-            name, client = next(iter(self._brokers.by_name().items()))
-            planned = [LogPartition(name, client.address, 0, 0, until.clock_ms, {}, {}, begin.clock_ms)]
-        return [replace(planned[0], tick=True), *planned[1:]]
+    def _with_ticks(self, planned: list[LogPartition], begin: StreamOffset, until: StreamOffset) -> list[LogPartition]:
+        """The same tasks, of which the first of each broker whose clock has gone on also gives its tick: a task of its
+        own would cost."""
+        ticking = {name for name, now in until.clocks.items() if now > begin.clocks.get(name, 0)}
+        tasks: list[LogPartition] = []
+        for part in planned + self._empty(ticking.difference(part.broker for part in planned), begin, until):
+            clocks = until.clocks.get(part.broker, 0), begin.clocks.get(part.broker, 0)
+            tick = part.broker in ticking
+            ticking.discard(part.broker)
+            tasks.append(replace(part, tick=tick, broker_ms=clocks[0], broker_before_ms=clocks[1]))
+        return tasks
+
+    def _empty(self, names: set[str], begin: StreamOffset, until: StreamOffset) -> list[LogPartition]:
+        """Tasks of brokers that have no news."""
+        clients = self._brokers.by_name()
+        clocks = until.clock_ms, begin.clock_ms
+        return [LogPartition(name, clients[name].address, 0, 0, clocks[0], {}, {}, clocks[1]) for name in sorted(names)]
 
     def _up_to_target(self, name: str, position: int) -> int:
         return position if self._targets is None else min(position, self._targets.get(name, 0))
@@ -228,9 +243,9 @@ def read_partition(partition: LogPartition, options: SourceOptions, columns: lis
         for table in _tables(client, partition, options, asked):
             rows = _within(table, partition.begins, partition.ends) if bounded else table
             if rows.num_rows:
-                yield to_batch(rows, schema, partition.broker, partition.clock_ms, partition.previous_ms)
+                yield to_batch(rows, schema, partition)
     if partition.tick:
-        yield tick_batch(schema, partition.broker, partition.clock_ms)
+        yield tick_batch(schema, partition)
 
 
 def _tables(

@@ -15,8 +15,11 @@ from lakemq.jobs.source.columns import COLUMNS, EXTRA_COLUMNS
 EARLIEST = -2
 LATEST = -1
 PARTITIONS_MAX = 1024
-TIMERS = ("delay", "transaction", "receive")
+TIMERS = ("delay", "transaction", "receive", "any")
 TICK_MS = 500
+TICK_MS_MAX = 600_000
+"""While nothing waits either, a stream with ticks has one so often: what goes by the time never has to catch up with
+more."""
 WAIT_MS_MAX = 30_000
 
 

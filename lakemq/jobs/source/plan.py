@@ -20,12 +20,13 @@ QueueBounds = dict[str, dict[int, int]]
 class StreamOffset:
     """How far a stream has read: a position by broker, the batch's clock, and, where it began at
     queue offsets, those: they stay a filter on all that is read, however often it is restarted. `logs`: the id
-    of each broker's log."""
+    of each broker's log. `clocks`, of a stream with ticks: each broker's own clock, as it said last."""
 
     positions: Mapping[str, int]
     clock_ms: int
     begins: QueueBounds = field(default_factory=dict)
     logs: Mapping[str, str] = field(default_factory=dict)
+    clocks: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The same offset is the same text: Spark compares offsets as text."""
@@ -40,6 +41,8 @@ class StreamOffset:
             }
         if self.logs:
             content["logs"] = dict(sorted(self.logs.items()))
+        if self.clocks:
+            content["clocks"] = dict(sorted(self.clocks.items()))
         return content
 
     @staticmethod
@@ -48,7 +51,8 @@ class StreamOffset:
             topic: {int(queue): at for queue, at in queues.items()}
             for topic, queues in content.get("begins", {}).items()
         }
-        return StreamOffset(dict(content["positions"]), content["clock_ms"], begins, dict(content.get("logs", {})))
+        logs, clocks = dict(content.get("logs", {})), dict(content.get("clocks", {}))
+        return StreamOffset(dict(content["positions"]), content["clock_ms"], begins, logs, clocks)
 
 
 @dataclass
@@ -57,7 +61,8 @@ class LogPartition(InputPartition):
 
     Rows of queues in `begins` below the offset there are left out, and of queues in `ends` those
     from the offset there on. `previous_ms` is the clock of the batch before, 0 for none. With
-    `tick` there is also a row of just the clock. The log must be `log_id`; empty: whichever it is.
+    `tick` there is also a row of just the clock. `broker_ms` is the broker's own clock, and
+    `broker_before_ms` that of the batch before; 0: not known. The log must be `log_id`; empty: whichever it is.
     """
 
     broker: str
@@ -70,6 +75,8 @@ class LogPartition(InputPartition):
     previous_ms: int = 0
     tick: bool = False
     log_id: str = ""
+    broker_ms: int = 0
+    broker_before_ms: int = 0
 
 
 def split(begin: int, end: int, partitions: int) -> list[tuple[int, int]]:

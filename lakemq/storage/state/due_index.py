@@ -1,6 +1,6 @@
 """Which scheduled messages are due when: enough to find what is overdue, however much waits.
 
-Positions stand in slots of time that are the wider the further off they are (`lakemq.model.wheel`), a bitmap
+Positions stand in slots of time that are the wider the further off they are (`lakemq.model.due_slot`), a bitmap
 each: 2 bytes a message at worst, and far fewer where neighbours in the log are due together. The exact times
 are in the log alone: what a wide slot holds is sorted into narrower ones, once its time comes, by who has read
 them there.
@@ -14,7 +14,7 @@ from typing import Any
 
 from pyroaring import BitMap64
 
-from lakemq.model.wheel import FANOUT, WIDTHS_MS, Slot, slot_of
+from lakemq.model.due_slot import FANOUT, WIDTHS_MS, Slot, slot_of
 from lakemq.storage.state.bitmaps import pack, unpack
 
 SECOND_MS = WIDTHS_MS[0]

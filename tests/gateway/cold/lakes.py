@@ -14,6 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 
 from lakemq.jobs.log_client import LogClient, Subscription
 from lakemq.jobs.source.columns import COLUMNS, arrow_schema_of, log_columns, to_batch
+from lakemq.jobs.source.plan import LogPartition
 from lakemq.settings import MIB
 from lakemq.storage.lake.log_marks import log_identifier
 from lakemq.storage.lake.prove import prove
@@ -51,7 +52,7 @@ class Lake:
         batches: list[pa.RecordBatch] = []
         while begin < end:
             page, begin = self._client.messages(begin, end, Subscription(), log_columns(list(COLUMNS)))
-            batches.append(to_batch(page, schema, self._broker, 0))
+            batches.append(to_batch(page, schema, LogPartition(self._broker, "", begin, end, 0, {}, {})))
         return pa.Table.from_batches(batches, schema)
 
     def compact(self, http: httpx.Client, upto: int | None = None) -> None:

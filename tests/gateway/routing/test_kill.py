@@ -77,7 +77,7 @@ def driver(url: str, lake: Path, log: Path) -> Generator[subprocess.Popen[bytes]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stderr=output, stdout=output, env=os.environ | QUICK_SPARK)
         try:
-            wait_for(lambda: all(f"{name} query: ready" in log.read_text() for name in JOBS), process, log)
+            wait_for(lambda: "wheel query: ready" in log.read_text(), process, log)
             yield process
         finally:
             process.kill()
@@ -130,8 +130,7 @@ def test_each_cause_has_its_effect_once_whatever_dies(tmp_path: Path, leads_ms: 
                 stop.set()
                 if killer.ident is not None:
                     killer.join()
-            name = rng.choice(JOBS)
-            shutil.rmtree(lake / "_checkpoints" / name, ignore_errors=True)
+            shutil.rmtree(lake / "_checkpoints" / "wheel", ignore_errors=True)
         flow.stop()
         gateway.kill(HOUR_MS)
         with driver(url, lake, log) as process, connect(gateway.process) as http:

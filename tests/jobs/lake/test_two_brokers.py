@@ -17,9 +17,8 @@ from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.process import broker_watch
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.keep_running import keep_running
-from lakemq.jobs.routing.delay_query import DelayRule
 from lakemq.jobs.routing.query import RoutingQuery
-from lakemq.jobs.routing.stream import routing_session
+from lakemq.jobs.routing.session import routing_session
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.settings import Lake, Routing, Settings
 from lakemq.testing import start_gateway
@@ -89,7 +88,7 @@ def test_a_dead_broker_stops_nothing_of_the_other_and_goes_on_when_it_is_back(
     watch.start()
     views = LiveViews(spark, settings.lake.dir, pair.url)
     lake: Callable[[str], LakeQuery] = partial(LakeQuery, spark, settings, views=views)
-    delay: Callable[[str], RoutingQuery] = partial(RoutingQuery, routing_session(spark), settings, DelayRule())
+    delay: Callable[[str], RoutingQuery] = partial(RoutingQuery, routing_session(spark), settings, ["delay"])
     with ThreadPoolExecutor(2) as threads:
         running: list[Future[None]] = [
             threads.submit(keep_running, "lake", lake, watch, stop, turn),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.process.run import ROUTING
+from lakemq.jobs.process.broker_watch import BrokerWatch
+from lakemq.jobs.process.keep_running import keep_running
 from lakemq.jobs.routing.query import RoutingQuery
-from lakemq.jobs.routing.stream import routing_session
+from lakemq.jobs.routing.session import routing_session
 from lakemq.settings import Lake, Routing, Settings
 from tests.gateway.http_client import pull_all
 
@@ -22,11 +26,10 @@ WAIT_S_MAX = 120.0
 
 @contextmanager
 def running(spark: SparkSession, url: str, lake: Path, *names: str) -> Generator[list[RoutingQuery]]:
-    """These queries, one started after the other and each warm, and each in a session of its own as
-    in a process of its own."""
+    """A query for each of these jobs (`"retry delay"`: one for both), one started after the other and each warm, and
+    each in a session of its own as in a process of its own."""
     settings = Settings(lake=Lake(dir=lake), routing=Routing(tick_ms=100))
-    rules = [rule for name in names for rule in ROUTING[name]]
-    queries = [RoutingQuery(routing_session(spark), settings, rule, url) for rule in rules]
+    queries = [RoutingQuery(routing_session(spark), settings, name.split(), url) for name in names]
     try:
         for query in queries:
             stream = query.start()
@@ -37,6 +40,24 @@ def running(spark: SparkSession, url: str, lake: Path, *names: str) -> Generator
     finally:
         for query in queries:
             query.stop()
+
+
+@contextmanager
+def kept_running(spark: SparkSession, url: str, lake: Path, *jobs: str) -> Generator[None]:
+    """The query of these jobs as a process runs it: a run that ends is followed by another."""
+    settings = Settings(lake=Lake(dir=lake), routing=Routing(tick_ms=100))
+    stop = threading.Event()
+    watch = BrokerWatch(url, stop)
+    watch.start()
+    new_run = partial(RoutingQuery, routing_session(spark), settings, jobs)
+    with ThreadPoolExecutor(1) as threads:
+        ended = threads.submit(keep_running, "wheel", new_run, watch, stop, threading.Lock(), batches_until_ready=1)
+        try:
+            yield
+            assert not ended.done()
+        finally:
+            stop.set()
+    ended.result()
 
 
 def wait_until(done: Callable[[], bool]) -> None:

@@ -1,51 +1,36 @@
-"""The delay query, alone: the gateways here have no lead, so they anticipate nothing."""
+"""Delays, alone in the wheel: the gateways here have no lead, so they anticipate nothing."""
 
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
 from typing import Any
 
 import httpx
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
 from lakemq.jobs.lake.query import CHECKPOINTS
-from lakemq.jobs.routing.delay_query import slot_columns
-from lakemq.model.wheel import WIDTHS_MS, slot_of
 from lakemq.testing import start_gateway
 from tests.gateway.http_client import connect, produce, pull_all
-from tests.jobs.routing.conftest import bodies, running, wait_until
+from tests.jobs.routing.conftest import bodies, kept_running, running, wait_until
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 NO_LEAD: dict[str, Any] = {"routing__lead_ms": 0, "routing__grace_ms": -1, "storage__retention_ms": 1000 * DAY_MS}
 
 
-def test_columns_know_the_same_slots_as_the_model(spark: SparkSession) -> None:
-    chance = random.Random(4)
-    now_ms, lead_ms = 1_790_000_000_000 + chance.randrange(10**9), 10_000
-    distances = [chance.randrange(-5_000, 64 * width) for width in WIDTHS_MS for _ in range(200)]
-    distances += [width * count + more for width in WIDTHS_MS for count in (1, 64) for more in (-1, 0, 1)]
-    dues = [now_ms + lead_ms + distance for distance in distances]
-    frame = spark.createDataFrame([(due, now_ms) for due in dues], "due long, now long")
-    width, number = slot_columns(F.col("due"), F.col("now"), lead_ms)
-    found = frame.select("due", width.alias("width"), number.alias("number")).collect()
-    assert [(row.width, row.number) for row in found] == [slot_of(due, now_ms, lead_ms) or (0, 0) for due in dues]
-
-
 def delayed(*delays_ms: int) -> list[dict[str, Any]]:
     return [{"body": str(delay_ms), "delay_ms": delay_ms} for delay_ms in delays_ms]
 
 
-def test_messages_come_once_whichever_slots_they_waited_in(spark: SparkSession, tmp_path: Path) -> None:
-    """Due within seconds, a minute, hours, days and a month; meanwhile the gateway's clock jumps."""
+def test_messages_come_once_whichever_windows_they_waited_in(spark: SparkSession, tmp_path: Path) -> None:
+    """Due within seconds, a minute, hours, days and a month; meanwhile the gateway's clock jumps, mostly by more
+    than a run catches up with."""
     delays = [1, 500, 2_500, 100_000, 101_000, 7_000_000, 100 * HOUR_MS, 100 * HOUR_MS + 1, 30 * DAY_MS]
     data = tmp_path / "data"
     with start_gateway(data, **NO_LEAD) as gateway, connect(gateway) as http:
         port = httpx.URL(gateway.url).port
-        with running(spark, gateway.url, tmp_path / "lake", "delay"):
+        with kept_running(spark, gateway.url, tmp_path / "lake", "delay"):
             produce(http, "t", *delayed(*delays))
             wait_until(lambda: len(bodies(http, "t")) == 3)
             gateway.kill()

@@ -1,4 +1,4 @@
-"""The retry query, alone and with the delay query: the gateway has no lead."""
+"""Nacks and their retries, in one wheel with delays: the gateway has no lead."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def http(
     alone: GatewayProcess, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[httpx.Client]:
     lake = tmp_path_factory.mktemp("lake")
-    with connect(alone) as http, running(spark, alone.url, lake, "retry", "delay"):
+    with connect(alone) as http, running(spark, alone.url, lake, "retry delay"):
         yield http
 
 
@@ -75,12 +75,12 @@ def test_a_group_chooses_the_dead_letters_or_a_level(http: httpx.Client, topic: 
 
 def test_with_a_lead_the_outcomes_are_the_same(spark: SparkSession, tmp_path: Path, topic: str) -> None:
     with start_gateway(tmp_path / "data", delay__levels=LEVELS) as gateway, connect(gateway) as http:
-        with running(spark, gateway.url, tmp_path / "lake", "retry", "delay"):
+        with running(spark, gateway.url, tmp_path / "lake", "retry delay"):
             kept, dead = produce(http, topic, "kept", "dead")
             nack(http, topic, kept["message_id"], {"message_id": dead["message_id"], "delay_level": -1})
             wait_until(
                 lambda: bodies(http, f"%RETRY%{topic}") == ["kept"] and bodies(http, f"%DLQ%{topic}") == ["dead"]
             )
             wait_until(lambda: routed(http))
-        with running(spark, gateway.url, tmp_path / "lake", "retry", "delay"):
+        with running(spark, gateway.url, tmp_path / "lake", "retry delay"):
             assert len(bodies(http, f"%RETRY%{topic}")) == len(bodies(http, f"%DLQ%{topic}")) == 1

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from lakemq.jobs.source.data_source import LogStreamReader
+from lakemq.jobs.source.options import TICK_MS_MAX, parse_options
 from lakemq.model.names import SCHEDULE_TOPIC
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import Produce, produce_to
@@ -37,7 +40,7 @@ class Ticking:
     ) -> None:
         reader = self._spark.readStream.format("lakemq").options(
             broker=self._url,
-            columns="broker,position,topic,clock,event_time,store_time",
+            columns="broker,position,topic,clock,event_time,store_time,broker_clock,broker_clock_before",
             startingOffsets="earliest",
             **options,
         )
@@ -153,5 +156,23 @@ def test_several_brokers_are_waited_for_at_once(
         options = {"subscribe": topic, "timer": "delay", "tickMs": "20", "waitMs": "2000"}
         stream.run_until(lambda: len(stream.messages()) == 3 and len(stream.batches) >= 8, options, produce_to_both)
         assert sorted(row.broker for row in stream.messages()) == ["broker-a", "broker-b", "broker-b"]
-        clocks = [tick.clock for tick in stream.ticks()]
-        assert sorted(set(clocks)) == clocks
+        for broker in ("broker-a", "broker-b"):
+            ticks = [tick for tick in stream.ticks() if tick.broker == broker]
+            clocks = [tick.broker_clock for tick in ticks]
+            assert sorted(set(clocks)) == clocks
+            before = [tick.broker_clock_before for tick in ticks]
+            assert before[1:] == clocks[:-1], "each batch says where the one before it ended"
+
+
+def test_while_nothing_waits_there_is_a_tick_now_and_then(gateway: GatewayProcess, topic: str) -> None:
+    options = {"broker": gateway.url, "subscribe": topic, "timer": "any", "waitMs": "50"}
+    reader = LogStreamReader(parse_options(options), ["position", "clock"])
+    try:
+        start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        assert reader.latestOffset(start, ReadAllAvailable()) == start
+        long_ago = start | {"clock_ms": start["clock_ms"] - TICK_MS_MAX}
+        ticked = reader.latestOffset(long_ago, ReadAllAvailable())
+        assert ticked["positions"] == start["positions"]
+        assert [part.tick for part in reader.partitions(long_ago | {"clocks": {}}, ticked)] == [True]
+    finally:
+        reader.stop()
