@@ -33,14 +33,17 @@ def due_entries(rows: DataFrame) -> DataFrame:
 
 
 def _turn(key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    waiting, ended, until_ms = [_kept(state)], [np.empty(0, "<i8")], -1
+    kept = _kept(state)
+    waiting, ended, until_ms = [kept], [np.empty(0, "<i8")], -1
     for frame in frames:
         kinds = frame["kind"].to_numpy()
         waiting.append(_entries(frame)[kinds > Entry.CLOCK])
         ended.append(frame["cause"].to_numpy()[kinds == Entry.ENDED])
         until_ms = max(until_ms, int(frame["until_ms"].max()))
-    due, left = turn(np.concatenate(waiting), np.concatenate(ended), until_ms)
-    _keep(state, left)
+    entries = np.concatenate(waiting)
+    due, left = turn(entries, np.concatenate(ended), until_ms)
+    if len(left) != len(kept) or len(entries) != len(kept):
+        _keep(state, left)
     if len(due):
         yield pd.DataFrame({"broker": key[0], **{name: due[name] for name in DUE_COLUMNS}})
 
