@@ -19,7 +19,7 @@ from benchmarks.results import say, table
 
 MEASURES = (
     *("disk", "single", "arrow_produce", "pull", "end_to_end", "restart", "compaction", "idle", "memory"),
-    *("handover", "delay", "scheduled", "transactions", "nacks", "receive"),
+    *("handover", "delay", "scheduled", "transactions", "nacks", "receive", "soak"),
     *("client_produce", "client_consume", "churn"),
     *("read_log", "live_query", "cold_pull", "sink", "optimize_day"),
 )

@@ -61,9 +61,11 @@ def warm(url: str, seconds: float, jobs: JobsProcess) -> None:
 
 @contextlib.contextmanager
 def routed(folder: Path, lead_ms: int, warm_s: float) -> Generator[tuple[GatewayProcess, JobsProcess]]:
-    """A gateway with this lead, and all jobs, warm, beside it; on the files in `folder`."""
+    """A gateway with this lead, and all jobs, warm, beside it; on the files in `folder`. Without a lead it has no
+    grace either: the query alone decides."""
+    options = {"routing__lead_ms": lead_ms} | ({} if lead_ms else {"routing__grace_ms": -1})
     with contextlib.ExitStack() as stack:
-        process = stack.enter_context(gateway(folder / "data", routing__lead_ms=lead_ms))
+        process = stack.enter_context(gateway(folder / "data", **options))
         say(f"routing: all jobs, lead {lead_ms} ms")
         jobs = stack.enter_context(all_jobs(process.url, folder / "lake"))
         say(f"routing: ready after {jobs.ready_s:.0f} s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ WAIT_MS = 4_000
 process that asked lives so long."""
 
 TRIGGER_MS_MAX = 1_000
+_OWNED = re.compile(r"([0-9]{1,9})-[0-9a-f]{32}")
 
 
 class Part(NamedTuple):
@@ -195,13 +197,14 @@ def _decisions(rows: pa.Table, terms: Mapping[str, Terms]) -> Iterator[Decision]
 
 
 def _new_checkpoint(lake: Path, name: str) -> Path:
-    """An empty folder for a run's checkpoint, named for this process. Those of processes that are
-    gone are removed; others stay: another process may run the same query."""
-    folder = lake.absolute() / CHECKPOINTS / name
-    for left in folder.glob("*-*"):
-        if not _is_running(int(left.name.partition("-")[0])):
+    """An empty folder for a run's checkpoint, named for this process. Those of processes that are gone are removed,
+    whichever of the jobs they did; others stay: another process may run the same query."""
+    folder = lake.absolute() / CHECKPOINTS
+    for left in folder.glob("*/*-*"):
+        owner = _OWNED.fullmatch(left.name)
+        if owner is not None and not _is_running(int(owner[1])):
             shutil.rmtree(left, ignore_errors=True)
-    checkpoint = folder / f"{os.getpid()}-{uuid.uuid4().hex}"
+    checkpoint = folder / name / f"{os.getpid()}-{uuid.uuid4().hex}"
     checkpoint.mkdir(parents=True)
     return checkpoint
 

@@ -51,10 +51,14 @@ def test_a_lost_checkpoint_loses_no_delay_and_doubles_none(spark: SparkSession, 
             produce(http, "t", *delayed(1, 2, 8_000, 9_000))
             wait_until(lambda: len(bodies(http, "t")) == 2)
         shutil.rmtree(lake / CHECKPOINTS)
+        left = [lake / CHECKPOINTS / "check" / f"999999999-{'a' * 32}", lake / CHECKPOINTS / "lake" / "mine-own"]
+        for folder in left:
+            folder.mkdir(parents=True)
         produce(http, "t", *delayed(3, 4))
         with running(spark, gateway.url, lake, "delay"):
             wait_until(lambda: len(bodies(http, "t")) == 6)
             assert http.get("/v1/routing").json()["delay"]["waiting"] == 0
+            assert [folder.exists() for folder in left] == [False, True], "that of a process that is gone, of any job"
         with running(spark, gateway.url, lake, "delay"):
             assert bodies(http, "t") == sorted(["1", "2", "3", "4", "8000", "9000"])
 
