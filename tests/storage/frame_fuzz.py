@@ -23,6 +23,7 @@ from lakemq.model.errors import LogDamaged
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.appends import Key
 from lakemq.storage.log.recovery import recover
+from lakemq.storage.segment.content import decode_content
 from lakemq.storage.segment.frame import (
     HEADER_BYTES,
     KIND_MESSAGES,
@@ -33,7 +34,6 @@ from lakemq.storage.segment.frame import (
     open_payload,
 )
 from lakemq.storage.segment.mask import MAGIC
-from lakemq.storage.segment.rows import decode_payload
 from lakemq.storage.segment.scan import scan
 from lakemq.storage.segment.segment import Segment, segment_path
 from tests.gateway.decode.fuzz import MUTATIONS
@@ -131,7 +131,7 @@ class Fuzz:
             meta = decode_meta(frame)
             payload = open_payload(meta, memoryview(frame)[meta.meta_bytes : meta.frame_bytes])
             if meta.kind == KIND_MESSAGES:
-                decode_payload(meta.columns, payload)
+                decode_content(meta, payload)
         except FrameError:
             return None
         check_meta(meta, len(frame))

@@ -17,6 +17,7 @@ from lakemq.settings import HOUR_MS
 from lakemq.storage.log.positions import RESERVED
 from lakemq.storage.mend.erasure import Eraser
 from lakemq.storage.mend.replacing import Replacing
+from lakemq.storage.segment.frame import HEADER_BYTES
 from lakemq.testing import FaultyFiles, LossyFiles
 from tests.storage.harness import LogHarness
 
@@ -197,12 +198,12 @@ def _deletes_nothing(harness: LogHarness) -> None:
 def _end_as_a_start_cuts(harness: LogHarness, files: SceneFiles) -> None:
     _fill(harness, 1)
     harness.flush()
+    path, tail = harness.segment_paths()[-1], harness.active.size
     for number in range(4):
         harness.append("a", 0, b"tail %d" % number)
-    path, size = harness.segment_paths()[-1], harness.active.size
     harness.crash()
     content = bytearray(path.read_bytes())
-    content[size - 900] ^= 1
+    content[tail + HEADER_BYTES + 1] ^= 1
     path.write_bytes(content)
     files.settle()
     files.boots += 1

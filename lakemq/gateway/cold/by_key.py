@@ -114,7 +114,7 @@ class KeySearch:
         return (
             found,
             max(reached, plan.begin + 1),
-            sum({id(part.frame): part.frame.batch.nbytes for part in slices}.values()),
+            sum({id(part.frame): part.frame.content.memory_bytes for part in slices}.values()),
         )
 
     async def _read(self, sought: Sought, positions: list[int]) -> tuple[list[dict[str, Any]], bool]:

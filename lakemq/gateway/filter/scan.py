@@ -23,7 +23,7 @@ LIGHT_WORK = 2_000_000
 def rows_and_bytes(slices: Sequence[Slice]) -> tuple[int, int]:
     """How many messages these are, and about how many bytes of memory."""
     rows = sum([part.count for part in slices])
-    return rows, sum([part.frame.batch.nbytes * part.count // part.frame.batch.num_rows for part in slices])
+    return rows, sum([part.frame.content.memory_bytes * part.count // part.frame.content.count for part in slices])
 
 
 def is_light(selector: Selector, rows: int, size: int) -> bool:

@@ -52,7 +52,4 @@ class Chosen(NamedTuple):
 
 def values(part: Slice, column: str) -> list[Any]:
     """The slice's values in a stored column."""
-    batch = part.frame.batch
-    if column not in batch.schema.names:
-        return [None] * part.count
-    return batch.column(column).slice(part.row, part.count).to_pylist()
+    return part.frame.content.values(column, part.row, part.count)

@@ -60,7 +60,7 @@ class Budget:
         """These were chosen."""
         for part in parts:
             self.messages_left -= part.count
-            self.bytes_left -= part.frame.batch.nbytes * part.count // max(part.frame.batch.num_rows, 1)
+            self.bytes_left -= part.frame.content.memory_bytes * part.count // max(part.frame.content.count, 1)
 
 
 class Selection:

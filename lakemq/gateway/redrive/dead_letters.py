@@ -110,10 +110,7 @@ async def find_record(executor: Executor, cold: ColdReader, queue: Queue, cause:
 
 
 def _causes(part: Slice) -> list[int | None]:
-    batch = part.frame.batch
-    if "cause" not in batch.schema.names:
-        return []
-    return batch.column("cause").slice(part.row, part.count).to_pylist()
+    return part.frame.content.values("cause", part.row, part.count)
 
 
 async def _offset_at(executor: Executor, cold: ColdReader, queue: Queue, position: int) -> int:

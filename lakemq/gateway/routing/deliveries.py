@@ -70,9 +70,7 @@ class Deliveries:
     async def _hold_by_their_own(self, causes: Iterable[int]) -> None:
         """Hold scheduled messages until the time that they are due."""
         async for part in self._executor.read_all(causes):
-            dues = part.frame.batch.column("deliver_at_ms")
-            first = part.frame.meta.first_position
-            self._hold([Decision(first + number, dues[number].as_py()) for number in part.numbers])
+            self._hold(_dues_of(part))
 
     async def _anticipate_again(self) -> None:
         """What came in within the lead before the process ended may have been held only in memory."""
@@ -83,10 +81,7 @@ class Deliveries:
         recent = list(delays.iter_equal_or_larger(since)) if delays and delays.max() >= since else []
         horizon = self._clock.now_ms() + self._lead_ms
         async for part in self._executor.read_all(recent):
-            dues = part.frame.batch.column("deliver_at_ms")
-            first = part.frame.meta.first_position
-            due = [Decision(first + number, dues[number].as_py()) for number in part.numbers]
-            self._hold([decision for decision in due if decision.due_ms <= horizon])
+            self._hold([decision for decision in _dues_of(part) if decision.due_ms <= horizon])
 
     async def close(self) -> None:
         """Deliver no more."""
@@ -235,20 +230,23 @@ class Deliveries:
         return bool(found.parts or found.lost)
 
 
+def _dues_of(part: FrameRows) -> list[Decision]:
+    """When each of the rows is due."""
+    first, dues = part.frame.meta.first_position, part.values("deliver_at_ms")
+    return [Decision(first + number, due) for number, due in zip(part.numbers, dues, strict=True)]
+
+
 def _split(parts: list[FrameRows], now_ms: int) -> tuple[list[FrameRows], list[Decision]]:
     """The rows that are due at `now_ms`, and the others with their own due times."""
     due: list[FrameRows] = []
     early: list[Decision] = []
     for part in parts:
-        dues = part.frame.batch.column("deliver_at_ms")
-        first = part.frame.meta.first_position
         late: list[int] = []
-        for number in part.numbers:
-            at = dues[number].as_py()
-            if at <= now_ms:
+        for number, decision in zip(part.numbers, _dues_of(part), strict=True):
+            if decision.due_ms <= now_ms:
                 late.append(number)
             else:
-                early.append(Decision(first + number, at))
+                early.append(decision)
         if late:
             due.append(FrameRows(part.frame, late))
     return due, early

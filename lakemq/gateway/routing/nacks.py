@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from typing import NamedTuple
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
 from lakemq.gateway.receipts.acknowledger import EXPIRED, OK, Acknowledger
@@ -352,11 +350,7 @@ def _messages(part: FrameRows) -> list[_Message]:
 
 
 def _known(group: str, part: FrameRows, number: int) -> _Known:
-    batch, run = part.frame.batch, part.run_of(number)
-    topic = _value(batch, "real_topic", number) if run.topic == retry_topic(group) else run.topic
+    run = part.run_of(number)
+    topic = part.value("real_topic", number) if run.topic == retry_topic(group) else run.topic
     offset = run.first_queue_offset + number - run.row
-    return _Known((run.topic, run.queue_id), offset, topic, _value(batch, "reconsume_times", number) or 0)
-
-
-def _value(batch: pa.RecordBatch, name: str, number: int) -> Any:
-    return batch.column(name)[number].as_py() if name in batch.schema.names else None
+    return _Known((run.topic, run.queue_id), offset, topic, part.value("reconsume_times", number) or 0)

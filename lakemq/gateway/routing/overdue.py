@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from itertools import islice, takewhile
-from typing import Any
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor
 from lakemq.gateway.routing.deliveries import Deliveries
@@ -132,9 +131,8 @@ class Overdue:
     async def _dues_of(self, causes: list[int]) -> dict[int, int]:
         dues: dict[int, int] = {}
         async for part in self._executor.read_all(causes):
-            column: Any = part.frame.batch.column("deliver_at_ms")
             first = part.frame.meta.first_position
-            dues.update((first + number, column[number].as_py()) for number in part.numbers)
+            dues.update((first + number, part.value("deliver_at_ms", number)) for number in part.numbers)
         return dues
 
     async def _delays(self, at_ms: int) -> bool:

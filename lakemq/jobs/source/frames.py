@@ -43,7 +43,7 @@ def read_frames(
         if frame.meta.kind == KIND_MESSAGES:
             slices += slices_of(frame, reached, end)
         reached = min(frame.meta.first_position + frame.meta.count, end)
-        size += frame.batch.nbytes
+        size += frame.content.memory_bytes
         if size >= PAGE_BYTES_MAX:
             yield pa.Table.from_batches(to_batches(slices, ids, schema), schema), reached
             told, slices, size = reached, [], 0

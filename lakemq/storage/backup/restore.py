@@ -124,6 +124,6 @@ class _Reader:
         else:
             runs = [(run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id)) for run in meta.runs]
             numbers = meta.first_position, meta.store_time_ms, meta.count, meta.columns
-            head, stored = encode(log, meta.kind, *numbers, runs, meta.notes, payload)
+            head, stored = encode(log, meta.kind, *numbers, runs, meta.notes, payload, encoding=meta.encoding)
         yield head
         yield memoryview(stored)

@@ -10,6 +10,7 @@ import pyarrow.compute
 from lakemq.model.columns import COMPUTED, MESSAGE, STORED, TIMES
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.content import Columns
 from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
 from lakemq.storage.segment.segment import Frame
 from lakemq.storage.state.message_ids import MessageIds
@@ -61,7 +62,7 @@ class ColdSlice(NamedTuple):
 
 def as_slice(batch: pa.RecordBatch) -> ColdSlice:
     """All rows of a batch of `COLD`."""
-    return ColdSlice(Frame(Meta(KIND_MESSAGES, 0, 0, 0, 0, (), b"", 0, 0, 0), batch), 0, batch.num_rows)
+    return ColdSlice(Frame(Meta(KIND_MESSAGES, 0, 0, 0, 0, (), b"", 0, 0, 0), Columns(batch)), 0, batch.num_rows)
 
 
 def as_cold(batch: pa.RecordBatch, ids: MessageIds) -> pa.RecordBatch:
@@ -84,7 +85,7 @@ def as_parts(batch: pa.RecordBatch) -> list[FrameRows]:
         meta = Meta(KIND_MESSAGES, row["position"], row["store_time_ms"], 1, 0, (run,), b"", 0, 0, 0)
         stored = batch.slice(number, 1)
         there = [field.name for field in STORED if stored.column(field.name).null_count == 0]
-        parts.append(FrameRows(Frame(meta, stored.select(there)), [0]))
+        parts.append(FrameRows(Frame(meta, Columns(stored.select(there))), [0]))
     return parts
 
 
@@ -102,7 +103,7 @@ def as_slices(part: ColdSlice) -> list[Slice]:
         first, count = rows[begin], end - begin
         run = Run(first["topic"], first["queue_id"], first["queue_offset"], count, 0)
         meta = Meta(KIND_MESSAGES, first["position"], first["store_time_ms"], count, 0, (run,), b"", 0, 0, 0)
-        slices.append(Slice(Frame(meta, stored.slice(begin, count)), run, 0, count))
+        slices.append(Slice(Frame(meta, Columns(stored.slice(begin, count))), run, 0, count))
         begin = end
     return slices
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.model.columns import COMPUTED, STORED
+from lakemq.storage.segment.content import Columns
 from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
 from lakemq.storage.segment.rows import batch_mask
 from lakemq.storage.segment.segment import Frame
@@ -40,7 +41,7 @@ def _frame(rows: list[dict[str, Any]], batch: pa.RecordBatch) -> Frame:
     kept = [name for name in batch.schema.names if name == "body" or batch.column(name).null_count < batch.num_rows]
     batch = batch.select(kept)
     place = KIND_MESSAGES, rows[0]["position"], rows[0]["store_time_ms"], len(rows), batch_mask(batch)
-    return Frame(Meta(*place, _runs(rows), b"", 0, 0, 0), batch)
+    return Frame(Meta(*place, _runs(rows), b"", 0, 0, 0), Columns(batch))
 
 
 def _runs(rows: list[dict[str, Any]]) -> tuple[Run, ...]:

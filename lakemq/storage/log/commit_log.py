@@ -37,6 +37,7 @@ from lakemq.storage.log.snapshot_pace import SnapshotPace
 from lakemq.storage.log.unflushed import bring_to_disk
 from lakemq.storage.log.writer_thread import WriterThread
 from lakemq.storage.segment.cache import FrameCache
+from lakemq.storage.segment.content import Content, encode_content
 from lakemq.storage.segment.frame import LogEpoch, Meta, Packed, pack_payload
 from lakemq.storage.segment.rows import PayloadCodec
 from lakemq.storage.segment.segment import Frame, Segment
@@ -285,16 +286,17 @@ class CommitLog:
         is pending waits."""
         if self.unwritable is not None:
             raise StoreUnwritable(self.unwritable)
-        frame = lay_out(self.next_position)
+        frame = lay_out(self._codec, self.next_position)
         store_time_ms, log = self.now_ms(), self.state.identity.now
-        place = self.next_position, store_time_ms, frame.batch.num_rows, frame.mask
+        content = frame.content
+        place = self.next_position, store_time_ms, content.count, content.mask
 
         def write() -> tuple[int, Meta]:
-            payload = frame.packed or self._codec.encode(frame.batch, frame.body_bytes)
-            return self._store.write_messages(log, *place, frame.groups, frame.notes(), payload)
+            payload = frame.packed or encode_content(content, frame.body_bytes, self._codec)
+            return self._store.write_messages(log, *place, frame.groups, frame.notes(), payload, content.encoding)
 
         def enter(written: tuple[int, Meta]) -> None:
-            self._enter(*written, frame.batch, frame.groups)
+            self._enter(*written, content, frame.groups)
             frame.tell(store_time_ms)
 
         def written() -> None:
@@ -306,17 +308,17 @@ class CommitLog:
         else:
             enter(write())
 
-    def _enter(self, offset: int, meta: Meta, batch: pa.RecordBatch, groups: list[tuple[Queue, int]]) -> None:
+    def _enter(self, offset: int, meta: Meta, content: Content, groups: list[tuple[Queue, int]]) -> None:
         index = self.active_index
         index.add(offset, meta)
-        self.cache.put((self.active.base_position, offset), Frame(meta, batch))
+        self.cache.put((self.active.base_position, offset), Frame(meta, content))
         for queue, count in groups:
             queue.next_offset += count
             if queue.waiters:
                 queue.wake()
         if meta.columns & CAUSE_MASK or any(queue.says_something for queue, _ in groups):
             # Before anything else can happen: a snapshot that covers the frame must hold the change.
-            apply(self.state, meta, batch)
+            apply(self.state, meta, content)
         self._positions.gave(index.end_position)
         self.flusher.wrote(index.end_position, meta.frame_bytes)
         if meta.notes:

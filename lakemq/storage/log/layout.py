@@ -7,13 +7,12 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from lakemq.model.message import Placed
 from lakemq.storage.log.appends import BatchAppend, Key, OneAppend, RowsAppend
 from lakemq.storage.log.receiver import UNTOLD, Receiver, Stored, StoredOne, tell_stored
+from lakemq.storage.segment.content import Columns, Content, form
 from lakemq.storage.segment.frame import Packed
-from lakemq.storage.segment.rows import Row, batch_mask, rows_to_batch
+from lakemq.storage.segment.rows import PayloadCodec, Row
 from lakemq.storage.state.topics import Queue
 
 logger = logging.getLogger(__name__)
@@ -31,8 +30,7 @@ class Layout(NamedTuple):
     """One frame that is about to be written. `notes` makes its notes, and may take long; `tell` is called with its
     store time when it is there; `large`: so large that it is written in a thread."""
 
-    batch: pa.RecordBatch
-    mask: int
+    content: Content
     groups: list[tuple[Queue, int]]
     body_bytes: int
     notes: Callable[[], bytes]
@@ -46,7 +44,7 @@ def no_notes() -> bytes:
     return b""
 
 
-def lay_out_ones(ones: list[AskedOne], position: int) -> Layout:
+def lay_out_ones(ones: list[AskedOne], codec: PayloadCodec, position: int) -> Layout:
     """The frame of single messages whose first one gets this position."""
     queues: dict[Queue, tuple[list[Row], list[Receiver[StoredOne]]]] = {}
     for (row, queue), receiver in ones:
@@ -71,12 +69,12 @@ def lay_out_ones(ones: list[AskedOne], position: int) -> Layout:
                     logger.exception(UNTOLD)
             at += len(receivers)
 
-    mask, batch = rows_to_batch(rows)
     groups = [(queue, len(group)) for queue, (group, _) in queues.items()]
-    return Layout(batch, mask, groups, sum([len(row[1]) for row in rows]), no_notes, tell)
+    body_bytes = sum([len(row[1]) for row in rows])
+    return Layout(form(rows, body_bytes, codec), groups, body_bytes, no_notes, tell)
 
 
-def lay_out_rows(asked: list[AskedRows], position: int) -> Layout:
+def lay_out_rows(asked: list[AskedRows], codec: PayloadCodec, position: int) -> Layout:
     """The frame of requests whose first message gets this position."""
     queues: dict[Queue, list[Row]] = {}
     for append, _ in asked:
@@ -102,10 +100,10 @@ def lay_out_rows(asked: list[AskedRows], position: int) -> Layout:
             except Exception:
                 logger.exception(UNTOLD)
 
-    mask, batch = rows_to_batch(rows)
     groups = [(queue, len(group)) for queue, group in queues.items()]
     notes = (lambda: encode_notes(keyed)) if keyed else no_notes
-    return Layout(batch, mask, groups, sum([len(row[1]) for row in rows]), notes, tell)
+    body_bytes = sum([len(row[1]) for row in rows])
+    return Layout(form(rows, body_bytes, codec), groups, body_bytes, notes, tell)
 
 
 def _fill(queues: list[Queue]) -> list[Placed]:
@@ -118,7 +116,7 @@ def _fill(queues: list[Queue]) -> list[Placed]:
     return placed
 
 
-def lay_out_batch(asked: list[AskedBatch], position: int) -> Layout:
+def lay_out_batch(asked: list[AskedBatch], codec: PayloadCodec, position: int) -> Layout:
     """The frame of one batch whose first row gets this position."""
     ((append, receiver),) = asked
     placed: list[Placed] = []
@@ -135,9 +133,9 @@ def lay_out_batch(asked: list[AskedBatch], position: int) -> Layout:
     def tell(store_time_ms: int) -> None:
         tell_stored(receiver, Stored(placed, store_time_ms))
 
-    batch, body_bytes = append.batch, append.body_bytes
+    body_bytes = append.body_bytes
     large = body_bytes > LARGE_BYTES
-    return Layout(batch, batch_mask(batch), append.groups, body_bytes, notes, tell, append.packed, large)
+    return Layout(Columns(append.batch), append.groups, body_bytes, notes, tell, append.packed, large)
 
 
 def encode_notes(keyed: list[tuple[Key, list[Placed]]]) -> bytes:

@@ -22,13 +22,14 @@ from lakemq.storage.log.layout import (
     lay_out_rows,
 )
 from lakemq.storage.log.receiver import PassOn, Receiver, tell_failed
+from lakemq.storage.segment.rows import PayloadCodec
 from lakemq.storage.state.topics import Queue
 
 ROW_BYTES = 64
 """About what a row takes in a frame beside its body: in the payload, the runs and the notes."""
 
 A = TypeVar("A", AskedOne, AskedRows, AskedBatch)
-LayOut = Callable[[int], Layout]
+LayOut = Callable[[PayloadCodec, int], Layout]
 """Lays a frame out whose first message gets that position."""
 
 
@@ -81,7 +82,7 @@ class Pending:
 
 
 def _frame(
-    asked: list[A], lay_out: Callable[[list[A], int], Layout], deleted: AbstractSet[Queue]
+    asked: list[A], lay_out: Callable[[list[A], PayloadCodec, int], Layout], deleted: AbstractSet[Queue]
 ) -> Iterator[tuple[Sequence[Asked], LayOut]]:
     if deleted:
         asked = _refuse_deleted(asked, deleted)

@@ -79,6 +79,7 @@ class SegmentStore:
         groups: list[tuple[Queue, int]],
         notes: bytes,
         payload: Payload | Packed,
+        encoding: int,
     ) -> tuple[int, Meta]:
         """Append a frame of messages to the active segment, whole or not at all: `(queue, rows)` in the
         batch's order, from the queues' ends on. Returns its offset and its meta.
@@ -87,7 +88,8 @@ class SegmentStore:
         """
         encoded = [(queue.next_offset, rows, queue.encoded) for queue, rows in groups]
         place = KIND_MESSAGES, position, store_time_ms, count, columns
-        meta_part, stored = encode(log, *place, encoded, notes, payload, self.active.flushed_bytes)
+        flushed_bytes = self.active.flushed_bytes
+        meta_part, stored = encode(log, *place, encoded, notes, payload, flushed_bytes, encoding)
         offset = self._write(meta_part, stored)
         sizes = len(meta_part), len(meta_part) + len(stored)
         return offset, Meta(*place, make_runs(groups), notes, 0, *sizes, log)

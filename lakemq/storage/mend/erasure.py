@@ -22,7 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import pyarrow.compute
 from pyroaring import BitMap64
 
@@ -33,9 +32,10 @@ from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.mend import repair, stand_in
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.read.reader import Reader
+from lakemq.storage.segment.content import decode_content, encode_content
 from lakemq.storage.segment.frame import KIND_HOLE, KIND_MESSAGES, Meta, Run, decode_meta, encode, encode_queue
 from lakemq.storage.segment.mask import Payload
-from lakemq.storage.segment.rows import PayloadCodec, decode_payload
+from lakemq.storage.segment.rows import PayloadCodec
 from lakemq.storage.segment.scan import Broken, Scanned, scan
 from lakemq.storage.segment.segment import Segment
 from lakemq.storage.segment.segment_index import SegmentIndex
@@ -82,7 +82,7 @@ def stretches(meta: Meta, positions: BitMap64) -> list[Stretch]:
 
 def erase_rows(meta: Meta, payload: memoryview, positions: BitMap64, codec: PayloadCodec) -> Iterator[Payload]:
     """The frame as frames without these messages: holes are in their place."""
-    batch = decode_payload(meta.columns, payload)
+    content = decode_content(meta, payload)
     notes = meta.notes
     for stretch in stretches(meta, positions):
         runs = [
@@ -93,12 +93,10 @@ def erase_rows(meta: Meta, payload: memoryview, positions: BitMap64, codec: Payl
         if stretch.is_erased:
             yield from encode(meta.log, KIND_HOLE, first, meta.store_time_ms, count, 0, runs, notes, b"")
         else:
-            # Taken, not sliced: a slice would bring the erased bodies along.
-            rows = batch.take(pa.array(range(stretch.begin, stretch.end), pa.int64()))
-            kept = codec.encode(rows, pc.call_function("sum", [pc.binary_length(rows.column("body"))]).as_py() or 0)
-            yield from encode(
-                meta.log, KIND_MESSAGES, first, meta.store_time_ms, count, meta.columns, runs, notes, kept
-            )
+            rows = content.stretch(stretch.begin, stretch.end)
+            place = KIND_MESSAGES, first, meta.store_time_ms, count, rows.mask
+            kept = encode_content(rows, rows.body_bytes, codec)
+            yield from encode(meta.log, *place, runs, notes, kept, encoding=rows.encoding)
         notes = b""
 
 
@@ -179,7 +177,9 @@ def _copy(writer: _Writer, frame: Scanned, positions: BitMap64, codec: PayloadCo
     if not wanted:
         # With the same content this is the same frame, byte by byte.
         runs = [(run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id)) for run in meta.runs]
-        parts: list[Payload] = list(encode(meta.log, *meta[:5], runs, meta.notes, frame.payload))
+        parts: list[Payload] = list(
+            encode(meta.log, *meta[:5], runs, meta.notes, frame.payload, encoding=meta.encoding)
+        )
     else:
         parts = list(erase_rows(meta, frame.payload, positions, codec))
     offset = writer.size

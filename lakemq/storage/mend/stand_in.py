@@ -237,7 +237,7 @@ class _Writer:
         self._append(*encode_state(self._log(position), state, position, self._store_time_ms))
 
     def _messages(self, frame: Frame) -> None:
-        meta, batch = frame
+        meta, batch = frame.meta, frame.batch
         runs = [(run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id)) for run in meta.runs]
         self._store_time_ms = max(self._store_time_ms, meta.store_time_ms)
         place = KIND_MESSAGES, meta.first_position, self._store_time_ms, meta.count, meta.columns

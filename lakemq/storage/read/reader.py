@@ -204,7 +204,7 @@ class Reader:
             if size > bytes_max and slices:
                 last = slices[-1]
                 return slices, last.first_queue_offset + last.count
-            size += frame.batch.nbytes
+            size += frame.content.memory_bytes
             for run in frame.meta.runs:
                 if run.topic == plan.topic and run.queue_id == plan.queue_id:
                     begin = max(plan.begin, run.first_queue_offset)
@@ -230,7 +230,7 @@ class Reader:
         for _, frame in self._frames(plan.extents):
             if size > bytes_max:
                 return slices, max(frame.meta.first_position, plan.begin)
-            size += frame.batch.nbytes
+            size += frame.content.memory_bytes
             parts = slices_of(frame, plan.begin, plan.end)
             slices += parts if topics is None else [part for part in parts if part.run.topic in topics]
         return slices, plan.end

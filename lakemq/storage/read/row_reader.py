@@ -5,14 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lakemq.model.errors import LogDamaged, PositionGone
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.reader import Reader
 from lakemq.storage.segment.cache import FrameCache, FrameKey
 from lakemq.storage.segment.frame import KIND_MESSAGES, Run
-from lakemq.storage.segment.rows import Row, row_at, rows_at
+from lakemq.storage.segment.rows import Row
 from lakemq.storage.segment.segment import Frame, Segment, read_bytes
 
 RECENT_BYTES_MAX = 32 * 1024 * 1024
@@ -35,12 +35,22 @@ class FrameRows(NamedTuple):
 
     def row(self, number: int) -> Row:
         """Row `number` of the frame, for a copy of it."""
-        return row_at(self.frame.batch, number, self.frame.meta.store_time_ms)
+        return self.frame.content.copies([number], self.frame.meta.store_time_ms)[0]
+
+    def value(self, name: str, number: int) -> Any:
+        """The value of row `number` of the frame in a column of `STORED`; None where it has none."""
+        return self.frame.content.values(name, number, 1)[0]
+
+    def values(self, name: str) -> list[Any]:
+        """Those of all of them in a column of `STORED`."""
+        begin, end = self.numbers[0], self.numbers[-1] + 1
+        values = self.frame.content.values(name, begin, end - begin)
+        return values if len(values) == len(self.numbers) else [values[number - begin] for number in self.numbers]
 
     def rows(self) -> dict[int, Row]:
         """All of them by position, for copies."""
         first, meta = self.frame.meta.first_position, self.frame.meta
-        rows = rows_at(self.frame.batch, self.numbers, meta.store_time_ms)
+        rows = self.frame.content.copies(self.numbers, meta.store_time_ms)
         return {first + number: row for number, row in zip(self.numbers, rows, strict=True)}
 
     def pieces(self, rows_max: int) -> Iterator[FrameRows]:
@@ -112,7 +122,7 @@ class RowReader(Reader):
             except (LogDamaged, PositionGone) as why:
                 size += self._add_from_fallback(plan, why, found)
                 continue
-            size += frame.batch.nbytes
+            size += frame.content.memory_bytes
             if frame.meta.kind == KIND_MESSAGES:
                 first = frame.meta.first_position
                 found.parts.append(FrameRows(frame, [position - first for position in plan.positions]))
@@ -138,7 +148,7 @@ class RowReader(Reader):
             if here:
                 found.parts.append(FrameRows(frame, [position - first for position in here]))
                 left.difference_update(here)
-                size += frame.batch.nbytes
+                size += frame.content.memory_bytes
         # What the log had must not count as lost, for good, by what something else lacks.
         found.damaged.extend(sorted(left))
         return size

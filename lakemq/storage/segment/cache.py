@@ -48,4 +48,4 @@ class FrameCache:
 
 def _size(frame: Frame) -> int:
     """What the frame takes of memory: where it is compressed, that is far more than of the disk."""
-    return max(frame.meta.frame_bytes, frame.batch.nbytes) + _OVERHEAD_BYTES
+    return max(frame.meta.frame_bytes, frame.content.memory_bytes) + _OVERHEAD_BYTES

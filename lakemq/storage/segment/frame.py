@@ -23,7 +23,9 @@ KIND_MESSAGES = 1
 KIND_STATE = 2
 KIND_HOLE = 3
 ENCODING_ARROW = 0
-"""How the rows stand in a payload: an Arrow record batch. 1 is kept for rows one after the other."""
+"""How the rows stand in a payload: an Arrow record batch (`rows.py`)."""
+ENCODING_ROWS = 1
+"""Rows one after the other (`row_codec.py`)."""
 ALIGNMENT = 8
 
 _HEADER = struct.Struct("<8sIBBBBQII16sQQIIIIQII")
@@ -94,6 +96,7 @@ class Meta(NamedTuple):
     log: LogEpoch = NO_LOG
     mask: int = 0
     flushed_bytes: int = 0
+    encoding: int = ENCODING_ARROW
 
 
 def encode_queue(topic: str, queue_id: int) -> bytes:
@@ -120,6 +123,7 @@ def encode(
     notes: bytes,
     payload: Payload | Packed,
     flushed_bytes: int = 0,
+    encoding: int = ENCODING_ARROW,
 ) -> tuple[bytes, Payload]:
     """A frame: everything that stands before its payload, and the payload as it is stored.
 
@@ -142,7 +146,7 @@ def encode(
         0,
         VERSION,
         kind,
-        ENCODING_ARROW,
+        encoding,
         0,
         meta_bytes + payload_bytes,
         meta_bytes,
@@ -219,8 +223,10 @@ def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
         raise FrameError("the header's checksum does not match")
     if version != VERSION:  # only now: of a header that a crash tore, the version is anything
         raise NewerVersion(f"the frame has version {version}, this lakemq reads version {VERSION}")
-    if encoding != ENCODING_ARROW:
-        raise NewerVersion(f"the frame's payload has encoding {encoding}, this lakemq reads {ENCODING_ARROW}")
+    if encoding > ENCODING_ROWS:
+        raise NewerVersion(
+            f"the frame's payload has encoding {encoding}, this lakemq reads those up to {ENCODING_ROWS}"
+        )
     try:
         runs, cursor = _decode_runs(memoryview(data)[:end], at + HEADER_BYTES, run_count)
     except (struct.error, UnicodeDecodeError):
@@ -235,7 +241,7 @@ def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
     log = LogEpoch(log_id, epoch)
     place = kind, first_position, store_time_ms, count, columns
     numbers = payload_crc, meta_bytes, frame_bytes
-    return Meta(*place, tuple(runs), notes, *numbers, log, mask, flushed * ALIGNMENT)
+    return Meta(*place, tuple(runs), notes, *numbers, log, mask, flushed * ALIGNMENT, encoding)
 
 
 def _decode_runs(data: memoryview, cursor: int, run_count: int) -> tuple[list[Run], int]:

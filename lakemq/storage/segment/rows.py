@@ -1,12 +1,13 @@
-"""Rows to Arrow and back: what stands in a frame's payload.
+"""Rows to Arrow and back: what stands in the payload of a frame of many messages.
 
-The payload is one encapsulated Arrow IPC record batch message. Its schema isn't written: it
+That is one encapsulated Arrow IPC record batch message. Its schema isn't written: it
 follows from the columns' mask in the frame's header (`model.columns.stored_schema`).
 """
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -67,14 +68,13 @@ def change_row(row: Row, **columns: object) -> Row:
     return tuple(values)
 
 
-def row_at(batch: pa.RecordBatch, number: int, store_time_ms: int) -> Row:
-    """`rows_at` of one row."""
-    return rows_at(batch, [number], store_time_ms)[0]
+def born_row(row: Row, store_time_ms: int) -> Row:
+    """The row, of a frame that was stored then, for a copy: a message was born at the latest when it was stored."""
+    return row if row[_BORN + 1] is not None else change_row(row, born_time_ms=store_time_ms)
 
 
 def rows_at(batch: pa.RecordBatch, numbers: list[int], store_time_ms: int) -> list[Row]:
-    """Rows `numbers` of a frame that was stored then, as `make_row` makes them, for copies: a message
-    was born at the latest when it was stored."""
+    """Rows `numbers` of a frame that was stored then, as `make_row` makes them, for copies (`born_row`)."""
     # By columns: a scalar at a time costs ten times as much.
     batch = batch.take(pa.array(numbers, pa.int64()))
     columns: list[list[Any]] = [[None] * len(numbers)] * _WIDTH
@@ -99,7 +99,7 @@ def value_of(row: Row, name: str) -> Any:
     return row[STORED_BIT[name] + 1]
 
 
-def rows_to_batch(rows: list[Row]) -> tuple[int, pa.RecordBatch]:
+def rows_to_batch(rows: Sequence[Row]) -> tuple[int, pa.RecordBatch]:
     """`(mask, batch)` of the rows, in their order; columns that no row has are left out."""
     mask = 0
     for row in rows:
@@ -145,14 +145,15 @@ def _uniform_map(items: tuple[tuple[str, str], ...]) -> pa.Array:
 
 def _build_map(values: list[dict[str, str] | None]) -> pa.Array:
     # pa.array() takes a list of pairs a row for a map: ten times slower than building its parts.
-    offsets = [0]
+    offsets: list[int | None] = []
     keys: list[str] = []
     items: list[str] = []
     for value in values:
+        offsets.append(None if value is None else len(keys))
         if value:
             keys.extend(value)
             items.extend(value.values())
-        offsets.append(len(keys))
+    offsets.append(len(keys))
     return pa.MapArray.from_arrays(
         pa.array(offsets, type=pa.int32()), pa.array(keys, type=pa.string()), pa.array(items, type=pa.string())
     )
@@ -180,9 +181,13 @@ class PayloadCodec:
         self._packed = None if compression == "none" else pa.ipc.IpcWriteOptions(compression=compression)
         self._body_bytes_min = body_bytes_min
 
+    def packs(self, body_bytes: int, rows: int) -> bool:
+        """Whether it compresses rows whose bodies have `body_bytes` together."""
+        return self._packed is not None and body_bytes >= self._body_bytes_min * rows
+
     def encode(self, batch: pa.RecordBatch, body_bytes: int) -> pa.Buffer:
         """The payload of `batch`, whose bodies have `body_bytes` together: a multiple of 8 long."""
-        if self._packed is None or body_bytes < self._body_bytes_min * batch.num_rows:
+        if not self.packs(body_bytes, batch.num_rows):
             return batch.serialize()
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema, options=self._packed) as writer:

@@ -10,19 +10,23 @@ import pyarrow as pa
 
 from lakemq.model.errors import Busy, LogDamaged, PositionGone
 from lakemq.storage.disk.files import Files
+from lakemq.storage.segment.content import NO_ROWS, Content, decode_content
 from lakemq.storage.segment.frame import KIND_MESSAGES, FrameError, Meta, decode_meta, open_payload
-from lakemq.storage.segment.rows import decode_payload
 from lakemq.storage.segment.segment_index import Extent, SegmentIndex, load
 
 _GENERATION = 2**64
-_NO_MESSAGES = pa.RecordBatch.from_arrays([], names=[])
 
 
 class Frame(NamedTuple):
     """A frame that was read and verified, or has just been written."""
 
     meta: Meta
-    batch: pa.RecordBatch
+    content: Content
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """Its rows as columns."""
+        return self.content.batch
 
 
 def segment_path(directory: Path, base_position: int) -> Path:
@@ -112,7 +116,7 @@ def open_frame(data: bytes | memoryview, at: int = 0) -> Frame:
     """The frame at `at` of `data`; raises `FrameError` when it isn't whole and sound."""
     meta = decode_meta(data, at)
     payload = open_payload(meta, memoryview(data)[at + meta.meta_bytes : at + meta.frame_bytes])
-    return Frame(meta, decode_payload(meta.columns, payload) if meta.kind == KIND_MESSAGES else _NO_MESSAGES)
+    return Frame(meta, decode_content(meta, payload) if meta.kind == KIND_MESSAGES else NO_ROWS)
 
 
 def read_bytes(segment: Segment, offset: int, size: int) -> memoryview:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute
 
-from lakemq.model.columns import MESSAGE, STORED
+from lakemq.model.columns import MESSAGE, STORED_NAMES
 from lakemq.model.message_columns import ANSWERED
 from lakemq.storage.lake.cold_rows import ColdSlice, message_columns
 from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.content import Rows
+from lakemq.storage.segment.rows import rows_to_batch
 from lakemq.storage.state.message_ids import MessageIds
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
 
 _SMALL_ROWS = 512
+_ROWS = -1
+"""No mask: rows are put together whatever columns they have."""
 END_BYTES = 64
 """Room for the stream's end."""
 _ALWAYS = (
@@ -51,9 +56,19 @@ def to_batch(part: Slice | ColdSlice, ids: MessageIds, schema: pa.Schema = MESSA
 def _alike(parts: list[Slice], ids: MessageIds, schema: pa.Schema) -> pa.RecordBatch:
     """`to_batch` of slices whose frames have the same columns, in one pass: Arrow's price is for each column of each
     batch, and a slice may be one message."""
-    stored = [_rows_of(part) for part in parts]
-    rows = stored[0] if len(stored) == 1 else pa.concat_batches(stored)
+    rows = _stored(parts)
     return pa.RecordBatch.from_arrays([_column(field, parts, rows, ids) for field in schema], schema=schema)
+
+
+def _stored(parts: list[Slice]) -> pa.RecordBatch:
+    contents = [part.frame.content for part in parts]
+    if all(isinstance(content, Rows) for content in contents):
+        found = zip(parts, cast("list[Rows]", contents), strict=True)
+        return rows_to_batch(
+            [row for part, content in found for row in content.rows[part.row : part.row + part.count]]
+        )[1]
+    batches = [_rows_of(part) for part in parts]
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _rows_of(part: Slice) -> pa.RecordBatch:
@@ -68,7 +83,7 @@ def _column(field: pa.Field, parts: list[Slice], rows: pa.RecordBatch, ids: Mess
         return make(parts, ids)
     if name in rows.schema.names:
         column = rows.column(name)
-        return pc.coalesce(column, _store_times(parts)) if name == "born_time_ms" and column.null_count else column
+        return _filled_column(name, column, parts) if column.null_count else column
     if name == "size":
         return pc.binary_length(rows.column("body"))
     if name == "born_time_ms":
@@ -76,6 +91,13 @@ def _column(field: pa.Field, parts: list[Slice], rows: pa.RecordBatch, ids: Mess
     if name == "reconsume_times":
         return pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
     return pa.nulls(rows.num_rows, field.type)
+
+
+def _filled_column(name: str, column: pa.Array, parts: list[Slice]) -> pa.Array:
+    """What is never null on the way out."""
+    if name == "born_time_ms":
+        return pc.coalesce(column, _store_times(parts))
+    return pc.fill_null(column, 0) if name == "reconsume_times" else column
 
 
 def _each(parts: list[Slice], values: Iterable[Any], kind: pa.DataType) -> pa.Array:
@@ -147,10 +169,11 @@ def _groups(slices: Iterable[Slice | ColdSlice]) -> Iterator[list[Slice | ColdSl
 def _merged(group: list[Slice | ColdSlice], ids: MessageIds, schema: pa.Schema) -> pa.RecordBatch:
     """One batch of all slices, in their order: those that are alike are made together, then put where they belong."""
     cold = [part for part in group if isinstance(part, ColdSlice)]
-    alike: dict[tuple[str, ...], list[Slice]] = {}
+    alike: dict[int, list[Slice]] = {}
     for part in group:
         if isinstance(part, Slice):
-            alike.setdefault(tuple(part.frame.batch.schema.names), []).append(part)
+            content = part.frame.content
+            alike.setdefault(_ROWS if isinstance(content, Rows) else content.mask, []).append(part)
     batches = [message_columns(part, schema) for part in cold]
     batches += [_alike(parts, ids, schema) for parts in alike.values()]
     if len(batches) == 1:
@@ -188,7 +211,7 @@ def to_dicts(part: Slice | ColdSlice, ids: MessageIds) -> list[dict[str, Any]]:
             "reconsume_times": retried,
             **_encode_body(body),
             "keys": keys or [],
-            "properties": dict(properties) if properties else {},
+            "properties": properties or {},
         }
         for text, body, position, topic, queue_id, queue_offset, stored, born, retried, keys, properties in zip(
             ids.texts(columns["position"]),
@@ -207,11 +230,7 @@ def to_dicts(part: Slice | ColdSlice, ids: MessageIds) -> list[dict[str, Any]]:
 
 def _columns_of_hot(part: Slice) -> dict[str, Sequence[Any]]:
     frame, run, count = part.frame, part.run, part.count
-    columns: dict[str, Any] = {
-        field.name: frame.batch.column(field.name).slice(part.row, count).to_pylist()
-        for field in STORED
-        if field.name in frame.batch.schema.names
-    }
+    columns: dict[str, Any] = {name: frame.content.values(name, part.row, count) for name in _names(frame.content.mask)}
     store_time_ms = frame.meta.store_time_ms
     return {
         **columns,
@@ -225,9 +244,15 @@ def _columns_of_hot(part: Slice) -> dict[str, Sequence[Any]]:
     }
 
 
+@lru_cache(maxsize=4096)
+def _names(mask: int) -> tuple[str, ...]:
+    return tuple(name for bit, name in enumerate(STORED_NAMES) if mask >> bit & 1)
+
+
 def _columns_of_cold(part: ColdSlice) -> dict[str, Sequence[Any]]:
     batch = message_columns(part)
-    return {name: batch.column(name).to_pylist() for name in batch.schema.names if name != "message_id"}
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != "message_id"}
+    return {**columns, "properties": [dict(pairs or ()) for pairs in columns["properties"]]}
 
 
 def _filled(columns: dict[str, list[Any]], name: str, default: int, count: int) -> list[int]:

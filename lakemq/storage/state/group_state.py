@@ -13,9 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-import pyarrow as pa
-
 from lakemq.model.names import GROUP_TOPIC, RETRY_PREFIX, retry_topic
+from lakemq.storage.segment.content import Content
 from lakemq.storage.segment.frame import Meta
 from lakemq.storage.state.bitmaps import pack_numbers, unpack_numbers
 from lakemq.storage.state.steps import Steps, copy_each
@@ -230,11 +229,11 @@ class GroupState:
 
     # A frame's effect ------------------------------------------------------------------------
 
-    def apply(self, meta: Meta, batch: pa.RecordBatch) -> None:
+    def apply(self, meta: Meta, content: Content) -> None:
         """Bring the state from before the frame to after it."""
         for run in meta.runs:
             if run.topic == GROUP_TOPIC:
-                columns = [batch.column(name).slice(run.row, run.count).to_pylist() for name in _COLUMNS]
+                columns = [content.values(name, run.row, run.count) for name in _COLUMNS]
                 rows = zip(*columns, strict=True)
                 for position, (name, kind, body) in enumerate(rows, meta.first_position + run.row):
                     self._change(name, kind, json.loads(body), position)

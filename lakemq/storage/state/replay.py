@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pyarrow as pa
-
+from lakemq.storage.segment.content import Content, decode_content
 from lakemq.storage.segment.frame import ALIGNMENT, KIND_HOLE, KIND_MESSAGES, KIND_STATE, LogEpoch, Meta, encode
 from lakemq.storage.segment.large_json import to_json
 from lakemq.storage.segment.mask import Payload
-from lakemq.storage.segment.rows import decode_payload
 from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.routing_state import CAUSE_MASK
 from lakemq.storage.state.topics import TOPICS_TOPIC, TopicTable, says_something
@@ -33,7 +31,7 @@ def replay(state: LogState, meta: Meta, payload: memoryview) -> None:
     # First the runs: a deleted topic hides what came in the frame of its deletion too.
     advance(state.topics, meta)
     if meta.kind == KIND_MESSAGES and _says_something(meta):
-        apply(state, meta, decode_payload(meta.columns, payload))
+        apply(state, meta, decode_content(meta, payload))
 
 
 def begins_epoch(log: LogEpoch, meta: Meta) -> bool:
@@ -46,15 +44,15 @@ def _says_something(meta: Meta) -> bool:
     return bool(meta.columns & CAUSE_MASK) or any(says_something(run.topic) for run in meta.runs)
 
 
-def apply(state: LogState, meta: Meta, batch: pa.RecordBatch) -> None:
+def apply(state: LogState, meta: Meta, content: Content) -> None:
     """Carry out what the frame's rows say, beside being messages."""
-    for topic, queues in apply_records(state.topics, meta, batch):
+    for topic, queues in apply_records(state.topics, meta, content):
         state.groups.topic_changed(topic, queues)
         if not queues:
             state.routing.receipts.forget_topic(topic)
-    state.routing.apply(meta, batch)
-    state.groups.apply(meta, batch)
-    state.sinks.apply(meta, batch)
+    state.routing.apply(meta, content)
+    state.groups.apply(meta, content)
+    state.sinks.apply(meta, content)
 
 
 def advance(topics: TopicTable, meta: Meta) -> None:
@@ -63,12 +61,12 @@ def advance(topics: TopicTable, meta: Meta) -> None:
         topics.ensure_queue(run.topic, run.queue_id).next_offset = run.first_queue_offset + run.count
 
 
-def apply_records(topics: TopicTable, meta: Meta, batch: pa.RecordBatch) -> list[tuple[str, int]]:
+def apply_records(topics: TopicTable, meta: Meta, content: Content) -> list[tuple[str, int]]:
     """Carry out the topics' records among the frame's rows; returns the topics that have another
     number of queues now, each with it."""
     changed: list[tuple[str, int]] = []
     for run in meta.runs:
         if run.topic == TOPICS_TOPIC:
-            bodies = batch.column("body").slice(run.row, run.count).to_pylist()
+            bodies = content.values("body", run.row, run.count)
             changed += [change for change in map(topics.apply_body, bodies) if change is not None]
     return changed

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakemq.model.columns import STORED_BIT
@@ -27,6 +26,7 @@ from lakemq.model.names import (
     REDRIVE_TOPIC,
     SCHEDULE_TOPIC,
 )
+from lakemq.storage.segment.content import Content
 from lakemq.storage.segment.frame import Meta, Run
 from lakemq.storage.state.bitmaps import pack, pack_numbers, unpack, unpack_numbers
 from lakemq.storage.state.decision_record import Decision, unpack_decisions
@@ -100,35 +100,35 @@ class RoutingState:
 
     # A frame's effect ------------------------------------------------------------------------
 
-    def apply(self, meta: Meta, batch: pa.RecordBatch) -> None:
+    def apply(self, meta: Meta, content: Content) -> None:
         """Bring the state from before the frame to after it."""
         for run in meta.runs:
             handle = _HANDLERS.get(run.topic)
             if handle is not None:
-                handle(self, meta, batch, run)
+                handle(self, meta, content, run)
             elif run.topic.startswith(DEAD_LETTER_PREFIX):
                 self.dead.add_range(*_range(meta, run))
             if meta.columns & CAUSE_MASK:
-                self._settle(meta, batch, run)
+                self._settle(meta, content, run)
 
-    def _schedule(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
+    def _schedule(self, meta: Meta, content: Content, run: Run) -> None:
         first, end = _range(meta, run)
         self.delays.add_range(first, end)
-        dues = _values(batch, run, "deliver_at_ms")
+        dues = _values(content, run, "deliver_at_ms")
         for due in dues:
             self.timers.add(due)
         self.dues.add(first, dues, meta.store_time_ms)
         if meta.columns & CAUSE_MASK:
-            rows = _rows(batch, run, "cause", "retry_topic", "origin_message_id")
+            rows = _rows(content, run, "cause", "retry_topic", "origin_message_id")
             for number, (cause, retry, origin) in enumerate(rows):
                 if cause is not None and retry is None and cause in self.delays:
                     self.moved[position_of(origin)] = first + number
         self.on_delays(list(zip(range(first, end), dues, strict=True)))
 
-    def _half(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
+    def _half(self, meta: Meta, content: Content, run: Run) -> None:
         first, end = _range(meta, run)
         self.halves.add_range(first, end)
-        rows = _rows(batch, run, "transaction_id", "check_times", "group")
+        rows = _rows(content, run, "transaction_id", "check_times", "group")
         for position, (transaction_id, check_times, group) in zip(range(first, end), rows, strict=True):
             origin = position if transaction_id is None else position_of(transaction_id)
             half = OpenHalf(origin, position, check_times or 0, meta.store_time_ms, group or "")
@@ -136,22 +136,22 @@ class RoutingState:
             if half.check_times:
                 self.on_check(half)
 
-    def _operation(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
-        for tag, transaction_id in _rows(batch, run, "tag", "transaction_id"):
+    def _operation(self, meta: Meta, content: Content, run: Run) -> None:
+        for tag, transaction_id in _rows(content, run, "tag", "transaction_id"):
             if tag != "unknown":
                 self.transactions.resolve(position_of(transaction_id), tag, meta.store_time_ms)
 
-    def _nack(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
+    def _nack(self, meta: Meta, content: Content, run: Run) -> None:
         first, end = _range(meta, run)
         self.nacks.add_range(first, end)
-        rows = _rows(batch, run, "group", "origin_message_id")
+        rows = _rows(content, run, "group", "origin_message_id")
         for position, (group, message_id) in zip(range(first, end), rows, strict=True):
             target = position_of(message_id)
             self.nack_targets[position] = target
             self.nacked.setdefault(group, BitMap64()).add(target)
 
-    def _decision(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
-        rows = _rows(batch, run, "tag", "body", "origin_message_id")
+    def _decision(self, meta: Meta, content: Content, run: Run) -> None:
+        rows = _rows(content, run, "tag", "body", "origin_message_id")
         for number, (tag, body, origin) in enumerate(rows):
             if tag == "deliver":
                 self.decide(meta.first_position + run.row + number, unpack_decisions(body))
@@ -168,22 +168,22 @@ class RoutingState:
             self.decisions[position] = BitMap64([each.cause for each in fresh])
             self.on_decided(fresh)
 
-    def _receive(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
-        names = _rows(batch, run, "group", "retry_topic", "real_topic", "ordering_key")
-        self.receipts.hand_out(meta.first_position + run.row, _values(batch, run, "body"), names)
+    def _receive(self, meta: Meta, content: Content, run: Run) -> None:
+        names = _rows(content, run, "group", "retry_topic", "real_topic", "ordering_key")
+        self.receipts.hand_out(meta.first_position + run.row, _values(content, run, "body"), names)
         self.on_out()
 
-    def _redrive(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
-        for position, tag in zip(range(*_range(meta, run)), _values(batch, run, "tag"), strict=True):
+    def _redrive(self, meta: Meta, content: Content, run: Run) -> None:
+        for position, tag in zip(range(*_range(meta, run)), _values(content, run, "tag"), strict=True):
             if tag == "redrive":
                 self.redrives.add(position)
 
-    def _settle(self, meta: Meta, batch: pa.RecordBatch, run: Run) -> None:
+    def _settle(self, meta: Meta, content: Content, run: Run) -> None:
         """Causes whose effects are in the run are done."""
         if run.topic == ACK_TOPIC:
-            self.receipts.acknowledge(_values(batch, run, "cause"))
+            self.receipts.acknowledge(_values(content, run, "cause"))
             return
-        rows = _rows(batch, run, "cause", "deliver_at_ms", "transaction_id", "origin_message_id", "tag")
+        rows = _rows(content, run, "cause", "deliver_at_ms", "transaction_id", "origin_message_id", "tag")
         for number, (cause, due, transaction_id, origin, tag) in enumerate(rows):
             if cause is None:
                 continue
@@ -323,7 +323,7 @@ class RoutingState:
         self.receipts.restore(dumped.get("receipts", {}))
 
 
-_HANDLERS: dict[str, Callable[[RoutingState, Meta, pa.RecordBatch, Run], None]] = {
+_HANDLERS: dict[str, Callable[[RoutingState, Meta, Content, Run], None]] = {
     SCHEDULE_TOPIC: RoutingState._schedule,  # pyright: ignore[reportPrivateUsage]
     HALF_TOPIC: RoutingState._half,  # pyright: ignore[reportPrivateUsage]
     OP_TOPIC: RoutingState._operation,  # pyright: ignore[reportPrivateUsage]
@@ -344,12 +344,10 @@ def _unpack_dict(packed: list[str]) -> dict[int, int]:
     return dict(zip(keys, values, strict=True))
 
 
-def _values(batch: pa.RecordBatch, run: Run, name: str) -> list[Any]:
-    if name not in batch.schema.names:
-        return [None] * run.count
-    return batch.column(name).slice(run.row, run.count).to_pylist()
+def _values(content: Content, run: Run, name: str) -> list[Any]:
+    return content.values(name, run.row, run.count)
 
 
-def _rows(batch: pa.RecordBatch, run: Run, *names: str) -> Iterator[tuple[Any, ...]]:
+def _rows(content: Content, run: Run, *names: str) -> Iterator[tuple[Any, ...]]:
     """The run's rows, each with the values of these columns."""
-    return zip(*(_values(batch, run, name) for name in names), strict=True)
+    return zip(*(_values(content, run, name) for name in names), strict=True)

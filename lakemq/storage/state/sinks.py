@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from lakemq.model.names import SINK_TOPIC
+from lakemq.storage.segment.content import Content
 from lakemq.storage.segment.frame import Meta
 
 COMMIT, PART, FORGET = "commit", "part", "forget"
@@ -46,11 +45,11 @@ class SinkState:
 
     by_name: dict[str, Sink] = field(default_factory=dict[str, Sink])
 
-    def apply(self, meta: Meta, batch: pa.RecordBatch) -> None:
+    def apply(self, meta: Meta, content: Content) -> None:
         """Carry out the sinks' records among the frame's rows."""
         for run in meta.runs:
             if run.topic == SINK_TOPIC:
-                for body in batch.column("body").slice(run.row, run.count).to_pylist():
+                for body in content.values("body", run.row, run.count):
                     self._apply(json.loads(body), meta.store_time_ms)
 
     def _apply(self, record: dict[str, Any], store_time_ms: int) -> None:

@@ -15,6 +15,7 @@ from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.filter.sql92 import PropertyFilter
 from lakemq.model.errors import InvalidFilter
 from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.content import Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
 from lakemq.storage.segment.rows import make_row, rows_to_batch
 from lakemq.storage.segment.segment import Frame
@@ -249,9 +250,9 @@ def test_no_text_is_more_than_refused(text: str) -> None:
 
 def part_of(*rows: dict[str, Any], begin: int = 0) -> Slice:
     """A slice of a frame with these rows, from one of them on."""
-    mask, batch = rows_to_batch([make_row(body=b"", **row) for row in rows])
+    content = Rows([make_row(body=b"", **row) for row in rows])
     run = Run("t", 0, 0, len(rows), 0)
-    frame = Frame(Meta(KIND_MESSAGES, 0, 0, len(rows), mask, (run,), b"", 0, 0, 0), batch)
+    frame = Frame(Meta(KIND_MESSAGES, 0, 0, len(rows), content.mask, (run,), b"", 0, 0, 0), content)
     return Slice(frame, run, begin, len(rows) - begin)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
+from lakemq.storage.segment.content import decode_content
 from lakemq.storage.segment.frame import KIND_HOLE, KIND_MESSAGES, KIND_STATE, Meta, decode_meta, open_payload
-from lakemq.storage.segment.rows import decode_payload
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, is_problem, produce, put_topic
 from tests.gateway.routing.asking import wait_until
@@ -71,7 +71,7 @@ def parse(data: bytes) -> list[Meta]:
         meta = decode_meta(data, at)
         payload = open_payload(meta, memoryview(data)[at + meta.meta_bytes : at + meta.frame_bytes])
         if meta.kind == KIND_MESSAGES:
-            assert decode_payload(meta.columns, payload).num_rows == meta.count
+            assert decode_content(meta, payload).count == meta.count
         metas.append(meta)
         at += meta.frame_bytes
     return metas

@@ -26,7 +26,7 @@ from lakemq.settings import Broker as Name
 from lakemq.settings import Routing, Settings, Storage
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.recovery import recover
-from lakemq.storage.segment.rows import Row, row_at, value_of
+from lakemq.storage.segment.rows import Row, value_of
 from lakemq.storage.state.bitmaps import unpack, unpack_numbers
 from lakemq.storage.state.routing_state import RoutingState
 from lakemq.storage.state.topics import Queue
@@ -318,7 +318,7 @@ def _received(given: Given) -> list[Received]:
     found: list[Received] = []
     for part in [part for some in given.chosen for part in some.parts]:
         for number in range(part.count):
-            row = row_at(part.frame.batch, part.row + number, 0)
+            row = part.frame.content.copies([part.row + number], 0)[0]
             position = part.first_position + number
             origin = value_of(row, "origin_message_id")
             first = position if origin is None else int(origin.rpartition(".")[2])

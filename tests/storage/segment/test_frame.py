@@ -231,8 +231,8 @@ def test_frame_of_another_version_is_named() -> None:
     data[8:12] = crc32c(bytes(data[12 : decode_meta(SMALL).meta_bytes])).to_bytes(4, "little")
     with pytest.raises(NewerVersion, match="version 3, this lakemq reads version 2"):
         decode_meta(bytes(data))
-    with pytest.raises(NewerVersion, match="encoding 1, this lakemq reads 0"):
-        decode_meta(_forge(encoding=1))
+    with pytest.raises(NewerVersion, match="encoding 2, this lakemq reads those up to 1"):
+        decode_meta(_forge(encoding=2))
 
 
 def test_frame_that_could_not_be_read_again_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lakemq.model.columns import MESSAGE, READABLE
 from lakemq.storage.lake.cold_rows import COLD, ColdSlice, as_slice, as_slices
 from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.content import Columns, Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, LogEpoch, Meta, Run
 from lakemq.storage.segment.rows import Row, make_row, rows_to_batch
 from lakemq.storage.segment.segment import Frame
@@ -44,7 +45,12 @@ ROWS = st.builds(
     ordering_key=st.sampled_from([None, "k"]),
 )
 FRAMES = st.lists(
-    st.tuples(st.lists(ROWS, min_size=1, max_size=4), st.integers(1, 300), st.sampled_from(["t", "u"]), st.booleans()),
+    st.tuples(
+        st.lists(ROWS, min_size=1, max_size=4),
+        st.sampled_from([1, 2, 30, 300]),
+        st.sampled_from(["t", "u"]),
+        st.booleans(),
+    ),
     max_size=12,
 )
 
@@ -54,12 +60,12 @@ def slices_of(drawn: list[tuple[list[Row], int, str, bool]]) -> list[Slice | Col
     slices: list[Slice | ColdSlice] = []
     position = 0
     for number, (rows, times, topic, from_lake) in enumerate(drawn):
-        mask, batch = rows_to_batch(rows * times)
-        run = Run(topic, number % 3, 7 * position, batch.num_rows, 0)
-        meta = Meta(KIND_MESSAGES, position, 1000 + number, batch.num_rows, mask, (run,), b"", 0, 0, 0)
-        whole = Slice(Frame(meta, batch), run, min(1, batch.num_rows - 1), max(batch.num_rows - 1, 1))
+        content = Rows(rows) if times == 1 else Columns(rows_to_batch(rows * times)[1])
+        run = Run(topic, number % 3, 7 * position, content.count, 0)
+        meta = Meta(KIND_MESSAGES, position, 1000 + number, content.count, content.mask, (run,), b"", 0, 0, 0)
+        whole = Slice(Frame(meta, content), run, min(1, content.count - 1), max(content.count - 1, 1))
         slices += cold_of(whole) if from_lake else [whole]
-        position += batch.num_rows
+        position += content.count
     return slices
 
 

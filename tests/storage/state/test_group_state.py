@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemq.model.names import GROUP_TOPIC
+from lakemq.storage.segment.content import Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
-from lakemq.storage.segment.rows import make_row, rows_to_batch
+from lakemq.storage.segment.rows import make_row
 from lakemq.storage.state.group_state import Group, GroupState, size_of
 
 MEMBER = {"model": "clustering", "consume_from": "last", "consume_timestamp_ms": None, "subscriptions": []}
@@ -21,9 +22,8 @@ MEMBER = {"model": "clustering", "consume_from": "last", "consume_timestamp_ms":
 def apply(state: GroupState, *records: tuple[str, dict[str, Any]], group: str = "g", position: int = 0) -> Group:
     """Apply one frame with the records; returns the group."""
     rows = [make_row(body=orjson.dumps(content), tag=kind, group=group) for kind, content in records]
-    mask, batch = rows_to_batch(rows)
     run = Run(GROUP_TOPIC, 0, 0, len(rows), 0)
-    state.apply(Meta(KIND_MESSAGES, position, 1_000, len(rows), mask, (run,), b"", 0, 0, 0), batch)
+    state.apply(Meta(KIND_MESSAGES, position, 1_000, len(rows), 0, (run,), b"", 0, 0, 0), Rows(rows))
     return state.find(group) or Group("", 0)
 
 

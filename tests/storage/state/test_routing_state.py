@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lakemq.model.names import DECISION_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
+from lakemq.storage.segment.content import Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
-from lakemq.storage.segment.rows import Row, make_row, rows_to_batch
+from lakemq.storage.segment.rows import Row, make_row
 from lakemq.storage.state import routing_state
 from lakemq.storage.state.decision_record import Decision, pack_decisions, unpack_decisions
 from lakemq.storage.state.routing_state import RoutingState
@@ -22,7 +23,7 @@ class Frames:
 
     def apply(self, *rows: tuple[str, Row]) -> int:
         """Apply one frame; returns its first position."""
-        mask, batch = rows_to_batch([row for _, row in rows])
+        content = Rows([row for _, row in rows])
         runs: list[Run] = []
         for number, (topic, _) in enumerate(rows):
             if runs and runs[-1].topic == topic:
@@ -30,8 +31,8 @@ class Frames:
             else:
                 runs.append(Run(topic, 0, 0, 1, number))
         first = self.position
-        meta = Meta(KIND_MESSAGES, first, 1_000, len(rows), mask, tuple(runs), b"", 0, 0, 0)
-        self.state.apply(meta, batch)
+        meta = Meta(KIND_MESSAGES, first, 1_000, len(rows), content.mask, tuple(runs), b"", 0, 0, 0)
+        self.state.apply(meta, content)
         self.position += len(rows)
         return first
 
