@@ -16,6 +16,7 @@ from lakemq.storage.log.appends import BatchAppend, Key, RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.receiver import Stored
 from lakemq.storage.read.reader import Reader, Slice
+from lakemq.storage.segment.content import Columns
 from lakemq.storage.segment.frame import LogEpoch, encode
 from lakemq.storage.segment.rows import make_row
 from lakemq.storage.segment.segment import Segment
@@ -182,7 +183,7 @@ class LogHarness:
         counts = [(self.queue(topic, queue_id), len(group)) for queue_id, group in groups]
 
         async def appending() -> Stored:
-            return await self.log.append(BatchAppend(batch, counts, sum(map(len, bodies))))
+            return await self.log.append(BatchAppend(Columns(batch), counts, sum(map(len, bodies))))
 
         return self.run(appending())
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from lakemq.model.columns import STORED, STORED_BIT
 from lakemq.storage.read.row_reader import FrameRows
-from lakemq.storage.segment.rows import cached_schema
+from lakemq.storage.segment.rows import Row, cached_schema, change_row, value_of
 from lakemq.storage.state.message_ids import MessageIds
 
 
@@ -60,6 +60,19 @@ def as_delivered(scheduled: Scheduled, ids: MessageIds) -> dict[str, pa.Array]:
     columns["retry_topic"] = pa.nulls(scheduled.count_rows, pa.string())
     columns["group"] = pa.nulls(scheduled.count_rows, pa.string())
     return columns
+
+
+def row_delivered(row: Row, position: int, ids: MessageIds) -> Row:
+    """`as_delivered` of the one message at a position."""
+    return change_row(
+        row,
+        real_topic=value_of(row, "retry_topic"),
+        real_queue_id=None,
+        retry_topic=None,
+        group=None,
+        origin_message_id=value_of(row, "origin_message_id") or ids.of(position),
+        cause=position,
+    )
 
 
 def as_moved(scheduled: Scheduled, ids: MessageIds) -> dict[str, pa.Array]:

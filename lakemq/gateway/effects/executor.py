@@ -114,13 +114,13 @@ class Executor:
 
     def claim(self, causes: Iterable[int]) -> list[int]:
         """Those of the causes that are free, ascending, each once; they are the caller's now, to give
-        to `execute_batch` or to `release`."""
+        to `execute_claimed` or to `release`."""
         free = sorted({cause for cause in causes if self.is_free(cause)})
         self._claimed.update(free)
         return free
 
-    async def execute_batch(self, append: BatchAppend, causes: Sequence[int]) -> Stored:
-        """Write a batch that holds the effects of these claimed causes. Raises `StoreUnwritable`, with none written."""
+    async def execute_claimed(self, append: RowsAppend | BatchAppend, causes: Sequence[int]) -> Stored:
+        """Write what holds the effects of these claimed causes. Raises `StoreUnwritable`, with none written."""
         return await self._stored(self.log.append(append), causes)
 
     def release(self, causes: Iterable[int]) -> None:

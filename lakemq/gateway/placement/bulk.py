@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakemq.contract.forms import ARROW
 from lakemq.storage.log.appends import BatchAppend, RowsAppend, Spread
+from lakemq.storage.segment.content import Columns
 from lakemq.storage.segment.frame import Packed
 from lakemq.storage.segment.rows import rows_to_batch
 from lakemq.storage.state.topics import Queue
@@ -51,4 +52,4 @@ def _by_queue(append: RowsAppend) -> BatchAppend:
         at[index] = row
     _, batch = rows_to_batch([rows[index] for index in order])
     counts = [(queue, len(each)) for queue, each in zip(numbers, members, strict=True)]
-    return BatchAppend(batch, counts, append.body_bytes, key, spread=Spread(groups, at))
+    return BatchAppend(Columns(batch), counts, append.body_bytes, key, spread=Spread(groups, at))

@@ -16,6 +16,7 @@ from lakemq.gateway.http.guard import Guard
 from lakemq.gateway.http.problems import Answer, make_problem, to_bytes
 from lakemq.gateway.http.turns import Ahead, Turns, Unread
 from lakemq.gateway.http.watch import Phase, Unsent, Uploads
+from lakemq.gateway.process.one_write import OneWrite
 from lakemq.gateway.process.quick import Quick, QuickRequest
 from lakemq.gateway.process.quick_cycle import QuickCycle, Repeated
 from lakemq.gateway.work.counters import Counters
@@ -429,6 +430,8 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._running = cycle
+        if cycle.scope["method"] != "HEAD":
+            cycle.transport = OneWrite(self.transport)
         super()._start_asgi_task(cycle, app)
 
     def _leave(self) -> None:

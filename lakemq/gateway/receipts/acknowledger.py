@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakemq.gateway.effects.executor import Executor
-from lakemq.gateway.receipts.records import acks_batch, changed_row
+from lakemq.gateway.receipts.records import acks, changed_row
 from lakemq.gateway.receipts.run_out import RunOut
 from lakemq.model.errors import InvalidRequest, ReceiptExpired
 from lakemq.model.ids import broker_of_id
@@ -47,8 +47,8 @@ class Acknowledger:
         claimed = self._executor.claim([position for position in valid if position is not None])
         if claimed:
             out = self._receipts.out
-            batch = acks_batch(group, {receipt: out[receipt] for receipt in claimed})
-            await self._executor.execute_batch(BatchAppend(batch, [(queue, len(claimed))], 0), claimed)
+            content = acks(group, {receipt: out[receipt] for receipt in claimed})
+            await self._executor.execute_claimed(BatchAppend(content, [(queue, len(claimed))], 0), claimed)
         return statuses
 
     def status(self, group: str, receipt: int) -> str:

@@ -1,11 +1,11 @@
-"""Receipts and acknowledgements as the log holds them, column by column."""
+"""Receipts and acknowledgements as the log holds them: a few row by row, many column by column."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest, values
 from lakemq.model.columns import STORED, STORED_BIT
 from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.content import ROWS_MAX, Columns, Content, Rows
 from lakemq.storage.segment.rows import Row, cached_schema, make_row
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.receipts import BODY_BYTES, NO_CAUSE, Handed, Out
@@ -22,9 +23,45 @@ _FIELDS = Handed._fields
 _MESSAGE = _FIELDS.index("message")
 
 
-def receipts_batch(wanted: ReceiveRequest, chosen: list[Chosen], until_ms: int, ids: MessageIds) -> pa.RecordBatch:
+def receipts(wanted: ReceiveRequest, chosen: list[Chosen], until_ms: int, ids: MessageIds) -> Content:
     """The receipts of all that was chosen, in its order."""
     pieces = [(some, part) for some in chosen for part in some.parts]
+    if sum([part.count for _, part in pieces]) <= ROWS_MAX:
+        return Rows([row for some, part in pieces for row in _receipt_rows(wanted, some, part, until_ms, ids)])
+    return Columns(_receipts_batch(wanted, chosen, pieces, until_ms, ids))
+
+
+def _receipt_rows(wanted: ReceiveRequest, some: Chosen, part: Slice, until_ms: int, ids: MessageIds) -> Iterator[Row]:
+    queue, most = some.queue, wanted.max_reconsume_times
+    places = zip(count(part.first_queue_offset), count(part.first_position))
+    given = zip(places, values(part, "reconsume_times"), values(part, "ordering_key"), strict=False)
+    for (offset, position), retried, order in given:
+        place = offset, some.low, most, position, retried or 0
+        yield _receipt_row(
+            Handed(*place, until_ms, queue.queue_id, NO_CAUSE, some.resets),
+            ids,
+            properties={"max_reconsume_times": str(most)},
+            ordering_key=order,
+            real_topic=queue.topic,
+            group=wanted.group,
+            retry_topic=None if queue.topic == wanted.topic else wanted.topic,
+        )
+
+
+def _receipt_row(handed: Handed, ids: MessageIds, **columns: object) -> Row:
+    return make_row(
+        body=array("q", handed).tobytes(),
+        deliver_at_ms=handed.until_ms,
+        reconsume_times=handed.reconsume_times,
+        real_queue_id=handed.queue_id,
+        origin_message_id=ids.of(handed.message),
+        **columns,
+    )
+
+
+def _receipts_batch(
+    wanted: ReceiveRequest, chosen: list[Chosen], pieces: list[tuple[Chosen, Slice]], until_ms: int, ids: MessageIds
+) -> pa.RecordBatch:
     times = [retried or 0 for _, part in pieces for retried in values(part, "reconsume_times")]
     keys = [key for _, part in pieces for key in values(part, "ordering_key")]
     numbers = _numbers(pieces, times, wanted.max_reconsume_times, until_ms)
@@ -78,16 +115,21 @@ def _retry_topics(wanted: ReceiveRequest, chosen: list[Chosen]) -> pa.Array | No
     return _runs(named, "retry_topic")
 
 
-def acks_batch(group: str, outs: dict[int, Out]) -> pa.RecordBatch:
+def acks(group: str, outs: dict[int, Out]) -> Content:
     """The acknowledgements of receipts. They name the time of each too: by that the query knows it."""
     count = len(outs)
-    return _batch(
-        {
-            "body": _uniform(b"", "body", count),
-            "deliver_at_ms": pa.array([out.until_ms for out in outs.values()], pa.int64()),
-            "cause": pa.array(list(outs), pa.int64()),
-            "group": _uniform(group, "group", count),
-        }
+    if count <= ROWS_MAX:
+        named = outs.items()
+        return Rows([make_row(body=b"", deliver_at_ms=out.until_ms, cause=cause, group=group) for cause, out in named])
+    return Columns(
+        _batch(
+            {
+                "body": _uniform(b"", "body", count),
+                "deliver_at_ms": pa.array([out.until_ms for out in outs.values()], pa.int64()),
+                "cause": pa.array(list(outs), pa.int64()),
+                "group": _uniform(group, "group", count),
+            }
+        )
     )
 
 
@@ -98,16 +140,13 @@ def changed_row(out: Out, receipt: int, until_ms: int, ids: MessageIds) -> Row:
         *(out.offset, cursor.low, most, out.message, out.reconsume_times),
         *(until_ms, cursor.queue_id, receipt, cursor.resets),
     )
-    return make_row(
-        body=array("q", handed).tobytes(),
+    return _receipt_row(
+        handed,
+        ids,
         # The query knows the other receipt by its time too.
         properties={"max_reconsume_times": str(most), "replaced_until_ms": str(out.until_ms)},
         ordering_key=out.order if isinstance(out.order, str) else None,
-        deliver_at_ms=until_ms,
-        reconsume_times=out.reconsume_times,
         real_topic=cursor.source,
-        real_queue_id=cursor.queue_id,
-        origin_message_id=ids.of(out.message),
         cause=receipt,
         group=subscription.group,
         retry_topic=None if cursor.source == subscription.topic else subscription.topic,

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest
-from lakemq.gateway.receipts.records import receipts_batch
+from lakemq.gateway.receipts.records import receipts
 from lakemq.gateway.receive.places import Places
 from lakemq.gateway.receive.selection import Budget, Selection
 from lakemq.gateway.receive.wakeups import Wakeups
@@ -246,10 +246,10 @@ class Receiver:
 
     async def _store(self, wanted: ReceiveRequest, chosen: list[Chosen], lock: asyncio.Lock) -> Given:
         until_ms = self._log.now_ms() + wanted.invisible_ms
-        batch = receipts_batch(wanted, chosen, until_ms, self._ids)
-        count = batch.num_rows
+        content = receipts(wanted, chosen, until_ms, self._ids)
+        count = content.count
         queue = self._log.topics.queue(RECEIVE_TOPIC, 0)
-        storing = self._log.append(BatchAppend(batch, [(queue, count)], count * BODY_BYTES))
+        storing = self._log.append(BatchAppend(content, [(queue, count)], count * BODY_BYTES))
         self._storing += count
 
         def stored(done: asyncio.Future[Stored]) -> None:

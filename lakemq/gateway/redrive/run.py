@@ -105,7 +105,7 @@ class Run:
         if copies is None:
             return 0
         append = BatchAppend.of(copies.batch, [(queue, len(copies.positions))])
-        stored = await executor.execute_batch(append, copies.positions)
+        stored = await executor.execute_claimed(append, copies.positions)
         first = stored.placed[0].position
         self._settle(copies.positions, range(first, first + len(copies.positions)))
         return len(copies.positions)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from pyroaring import BitMap64
 
-from lakemq.gateway.effects.copies import Scheduled, as_delivered, as_moved, gather, to_batch
+from lakemq.gateway.effects.copies import Scheduled, as_delivered, as_moved, gather, row_delivered, to_batch
 from lakemq.gateway.effects.due_loop import DueLoop
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor
 from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC
 from lakemq.storage.disk.clock import Clock
-from lakemq.storage.log.appends import BatchAppend
+from lakemq.storage.log.appends import BatchAppend, RowsAppend
 from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.content import ROWS_MAX
 from lakemq.storage.segment.rows import make_row, value_of
 from lakemq.storage.state.decision_record import Decision, unpack_decisions
 from lakemq.storage.state.dues import Dues
@@ -23,6 +25,14 @@ logger = logging.getLogger(__name__)
 
 DAMAGED_MS = 60_000
 """What can't be read is tried again so much later."""
+
+
+class _Copies(NamedTuple):
+    """What delivers scheduled messages: the copies of these causes; and those whose topic is gone, with their dues."""
+
+    append: RowsAppend | BatchAppend
+    causes: list[int]
+    dropped: dict[int, int | None]
 
 
 class Deliveries:
@@ -135,7 +145,7 @@ class Deliveries:
                 again = self._clock.now_ms() + DAMAGED_MS
                 self._put_back([Decision(cause, again) for cause in found.damaged], kept)
                 if parts:
-                    await self._write(gather(parts), kept)
+                    await self._write(parts, kept)
                 if found.lost:
                     await self._drop_lost(found.lost, kept)
                 left = found.left
@@ -150,8 +160,34 @@ class Deliveries:
         self._executor.release(causes)
         self._hold(decisions)
 
-    async def _write(self, scheduled: Scheduled, kept: set[int]) -> None:
+    async def _write(self, parts: list[FrameRows], kept: set[int]) -> None:
         """Write copies, and take the causes that others answer for from now on out of `kept`."""
+        few = sum([len(part.numbers) for part in parts]) <= ROWS_MAX
+        append, causes, dropped = self._copy_rows(parts) if few else self._copy_columns(parts)
+        if causes:
+            kept.difference_update(causes)
+            await self._executor.execute_claimed(append, causes)
+            self.delivered += len(causes)
+        if dropped:
+            await self._drop(dropped, kept)
+
+    def _copy_rows(self, parts: list[FrameRows]) -> _Copies:
+        """The copies of a few messages."""
+        append = RowsAppend([], [])
+        copies = _Copies(append, [], {})
+        for position, row in [pair for part in parts for pair in part.rows().items()]:
+            queue = self._target(value_of(row, "real_topic"), value_of(row, "real_queue_id"))
+            if queue is None:
+                copies.dropped[position] = value_of(row, "deliver_at_ms")
+            else:
+                append.rows.append(row_delivered(row, position, self._executor.ids))
+                append.queues.append(queue)
+                copies.causes.append(position)
+        return copies
+
+    def _copy_columns(self, parts: list[FrameRows]) -> _Copies:
+        """The copies of many messages, column by column."""
+        scheduled = gather(parts)
         columns = as_delivered(scheduled, self._executor.ids)
         positions: list[int] = scheduled.positions.to_pylist()
         queues = self._targets(scheduled)
@@ -162,27 +198,21 @@ class Deliveries:
             queue = queues[number]
             assert queue is not None
             groups[queue] = groups.get(queue, 0) + 1
-        if order:
-            batch = to_batch(columns, None if order == list(range(len(positions))) else order)
-            causes = [positions[number] for number in order]
-            kept.difference_update(causes)
-            append = BatchAppend.of(batch, list(groups.items()))
-            await self._executor.execute_batch(append, causes)
-            self.delivered += len(order)
-        dropped = [number for number, queue in enumerate(queues) if queue is None]
-        if dropped:
-            dues = scheduled.columns["deliver_at_ms"].to_pylist()
-            await self._drop({positions[number]: dues[number] for number in dropped}, kept)
+        batch = to_batch(columns, None if order == list(range(len(positions))) else order)
+        dues = scheduled.columns["deliver_at_ms"].to_pylist()
+        dropped = {positions[number]: dues[number] for number, queue in enumerate(queues) if queue is None}
+        append = BatchAppend.of(batch, list(groups.items()))
+        return _Copies(append, [positions[number] for number in order], dropped)
 
     def _targets(self, scheduled: Scheduled) -> list[Queue | None]:
         """The queue of each; None where its topic was deleted."""
-        targets: list[Queue | None] = []
-        topics = scheduled.columns["real_topic"].to_pylist()
-        for name, queue_id in zip(topics, scheduled.columns["real_queue_id"].to_pylist(), strict=True):
-            topic = self._log.topics.find(name)
-            # A topic that was deleted and made again may have fewer queues.
-            targets.append(None if topic is None else topic.queues[queue_id % len(topic.queues)])
-        return targets
+        topics, queue_ids = (scheduled.columns[name].to_pylist() for name in ("real_topic", "real_queue_id"))
+        return [self._target(*each) for each in zip(topics, queue_ids, strict=True)]
+
+    def _target(self, name: str, queue_id: int) -> Queue | None:
+        topic = self._log.topics.find(name)
+        # A topic that was deleted and made again may have fewer queues.
+        return None if topic is None else topic.queues[queue_id % len(topic.queues)]
 
     async def _drop(self, dues: dict[int, int | None], kept: set[int]) -> None:
         """Those whose topic was deleted, or that damage took, are done (L): a row each says so."""
@@ -224,7 +254,7 @@ class Deliveries:
             moved = scheduled.positions.to_pylist()
             kept.difference_update(moved)
             append = BatchAppend.of(to_batch(columns), groups)
-            await self._executor.execute_batch(append, moved)
+            await self._executor.execute_claimed(append, moved)
         if found.lost:
             await self._drop_lost(found.lost, kept)
         return bool(found.parts or found.lost)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lakemq.model.message import Placed
+from lakemq.storage.segment.content import Columns, Content
 from lakemq.storage.segment.frame import Packed
 from lakemq.storage.segment.rows import Row, body_bytes_of
 from lakemq.storage.state.topics import Queue
@@ -67,11 +68,11 @@ class RowsAppend(NamedTuple):
 
 
 class BatchAppend(NamedTuple):
-    """One request's batch of `STORED` columns, a frame of its own, its rows grouped by queue: `(queue, rows)` in the
-    batch's order. `Stored.placed` has an entry a group then: its first row. `packed`: its payload, when that is made
+    """One request's rows as they are to be stored, a frame of their own, grouped by queue: `(queue, rows)` in their
+    order. `Stored.placed` has an entry a group then: its first row. `packed`: its payload, when that is made
     already. `spread`: where each message is, for the key's note."""
 
-    batch: pa.RecordBatch
+    content: Content
     groups: list[tuple[Queue, int]]
     body_bytes: int
     key: Key | None = None
@@ -80,13 +81,18 @@ class BatchAppend(NamedTuple):
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, groups: list[tuple[Queue, int]]) -> BatchAppend:
-        """Of these rows, whose bodies are measured."""
-        return cls(batch, groups, body_bytes_of(batch))
+        """Of these columns, some of `STORED`, whose bodies are measured."""
+        return cls(Columns(batch), groups, body_bytes_of(batch))
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """Its rows as columns."""
+        return self.content.batch
 
     @property
     def messages(self) -> int:
         """How many messages these are."""
-        return self.batch.num_rows
+        return self.content.count
 
     @property
     def queues(self) -> Iterable[Queue]:

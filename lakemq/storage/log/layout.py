@@ -10,7 +10,7 @@ from typing import NamedTuple
 from lakemq.model.message import Placed
 from lakemq.storage.log.appends import BatchAppend, Key, OneAppend, RowsAppend
 from lakemq.storage.log.receiver import UNTOLD, Receiver, Stored, StoredOne, tell_stored
-from lakemq.storage.segment.content import Columns, Content, form
+from lakemq.storage.segment.content import Content, form
 from lakemq.storage.segment.frame import Packed
 from lakemq.storage.segment.rows import PayloadCodec, Row
 from lakemq.storage.state.topics import Queue
@@ -135,7 +135,7 @@ def lay_out_batch(asked: list[AskedBatch], codec: PayloadCodec, position: int) -
 
     body_bytes = append.body_bytes
     large = body_bytes > LARGE_BYTES
-    return Layout(Columns(append.batch), append.groups, body_bytes, notes, tell, append.packed, large)
+    return Layout(append.content, append.groups, body_bytes, notes, tell, append.packed, large)
 
 
 def encode_notes(keyed: list[tuple[Key, list[Placed]]]) -> bytes:

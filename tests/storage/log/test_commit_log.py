@@ -17,6 +17,7 @@ from lakemq.model.columns import STORED, stored_schema
 from lakemq.model.errors import StoreUnwritable
 from lakemq.storage.log.appends import BatchAppend, OneAppend, RowsAppend
 from lakemq.storage.log.commit_log import CommitLog, Stored
+from lakemq.storage.segment.content import Columns, Rows
 from lakemq.storage.segment.frame import Meta
 from lakemq.storage.segment.rows import PayloadCodec, batch_mask, body_row, decode_payload, make_row, rows_to_batch
 from lakemq.storage.segment.scan import scan
@@ -125,7 +126,7 @@ def test_request_whose_client_has_gone_is_stored_all_the_same(harness: LogHarnes
         queue = harness.queue("a")
         gone = [
             harness.log.append(RowsAppend([make_row(body=b"gone")], [queue])),
-            harness.log.append(BatchAppend(rows_to_batch([make_row(body=b"gone")])[1], [(queue, 1)], 4)),
+            harness.log.append(BatchAppend(Rows([make_row(body=b"gone")]), [(queue, 1)], 4)),
         ]
         for future in gone:
             future.cancel()
@@ -222,7 +223,7 @@ def test_log_that_stops_while_it_rolls_keeps_what_is_pending(harness: LogHarness
         log, queue = harness.log, harness.queue("a")
         pending = [
             log.append(RowsAppend([make_row(body=b"pending 1")], [queue])),
-            log.append(BatchAppend(rows_to_batch([make_row(body=b"pending 2")])[1], [(queue, 1)], 9)),
+            log.append(BatchAppend(Rows([make_row(body=b"pending 2")]), [(queue, 1)], 9)),
             log.append(OneAppend(make_row(body=b"pending 3"), queue)),
         ]
         await log.close()
@@ -309,8 +310,8 @@ def test_full_disk_refuses_all_that_was_pending_and_says_so_once(
         return await asyncio.gather(
             harness.log.append(RowsAppend([make_row(body=b"x" * 1000)], [queue])),
             harness.log.append(OneAppend(make_row(body=b"one"), queue)),
-            harness.log.append(BatchAppend(batch, [(queue, 1)], 1)),
-            harness.log.append(BatchAppend(batch, [(queue, 1)], 1)),
+            harness.log.append(BatchAppend(Columns(batch), [(queue, 1)], 1)),
+            harness.log.append(BatchAppend(Columns(batch), [(queue, 1)], 1)),
             return_exceptions=True,
         )
 
@@ -604,7 +605,7 @@ def test_batch_with_more_columns_comes_back_whole(harness: LogHarness) -> None:
     batch = pa.RecordBatch.from_pydict({"body": [b"1", b"2"], "tag": ["t", None], "keys": [["k"], None]}, schema=schema)
 
     async def store() -> Stored:
-        return await harness.log.append(BatchAppend(batch, [(harness.queue("a"), 2)], 2))
+        return await harness.log.append(BatchAppend(Columns(batch), [(harness.queue("a"), 2)], 2))
 
     position = harness.run(store()).placed[0].position
     harness.reopen()

@@ -29,6 +29,7 @@ from lakemq.storage.log.receiver import Stored
 from lakemq.storage.read import reader as reader_module
 from lakemq.storage.read import sealed_indexes as sealed_indexes_module
 from lakemq.storage.segment import scan as scan_module
+from lakemq.storage.segment.content import Columns
 from lakemq.storage.segment.rows import make_row
 from lakemq.storage.state.topics import TOPICS_TOPIC, Queue, TopicRecord
 from tests.storage.harness import LogHarness, Message, incompressible, messages_of
@@ -186,7 +187,7 @@ class LogMachine(RuleBasedStateMachine):
         schema = pa.schema([pa.field("body", pa.binary(), nullable=False)])
         batch = pa.RecordBatch.from_arrays([pa.array(bodies, pa.binary())], schema=schema)
         counts = [(queue, len(group)) for queue, group in groups.items()]
-        future = self.harness.log.append(BatchAppend(batch, counts, size))
+        future = self.harness.log.append(BatchAppend(Columns(batch), counts, size))
         return future, [(queue, body) for queue, group in groups.items() for body in group]
 
     def _store(self, parts: Sequence[Part]) -> list[bool]:

@@ -13,6 +13,7 @@ from lakemq.model.message import Placed
 from lakemq.storage.log.appends import BatchAppend, Key, RowsAppend, Spread
 from lakemq.storage.log.layout import LARGE_BYTES
 from lakemq.storage.log.receiver import Stored
+from lakemq.storage.segment.content import Columns
 from lakemq.storage.segment.rows import make_row, rows_to_batch
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness, incompressible
@@ -27,7 +28,7 @@ async def store(harness: LogHarness, sizes: Sequence[int], rolls: bool = False) 
     for count in sizes:
         if count:
             batch = rows_to_batch([make_row(body=LARGE)] * count)[1]
-            asked.append(harness.log.append(BatchAppend(batch, [(queue, count)], count * len(LARGE))))
+            asked.append(harness.log.append(BatchAppend(Columns(batch), [(queue, count)], count * len(LARGE))))
         else:
             asked.append(harness.log.append(RowsAppend([make_row(body=b"small")], [queue])))
         await asyncio.sleep(0)
@@ -76,7 +77,7 @@ def test_a_log_that_is_let_go_while_a_large_frame_is_written_is_whole(make_log: 
 
     async def begin() -> None:
         batch = rows_to_batch([make_row(body=LARGE)] * 4)[1]
-        harness.log.append(BatchAppend(batch, [(harness.queue("a"), 4)], 4 * len(LARGE)))
+        harness.log.append(BatchAppend(Columns(batch), [(harness.queue("a"), 4)], 4 * len(LARGE)))
         await asyncio.sleep(0)
 
     harness.run(begin())
