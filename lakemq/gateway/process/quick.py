@@ -1,4 +1,4 @@
-"""The hottest requests without ASGI: a raw message, a raw half, a commit.
+"""The hottest requests without ASGI: a raw message, whatever its headers say of it, a plain raw half, a commit.
 
 A request is taken here when it came whole in one piece and nothing about it is special; all that
 could wait, fail or needs a second look goes the long way. What is answered is the same. The answer
@@ -15,17 +15,19 @@ from lakemq.contract.route import Route
 from lakemq.contract.routes import BEGIN, PRODUCE, RESOLVE
 from lakemq.gateway.http.problems import Headers, answer_to, to_bytes
 from lakemq.gateway.http.request import check_head, read_query
-from lakemq.gateway.produce.produce import Producer, plain_properties, receipt_of
+from lakemq.gateway.produce.produce import Producer, plain_properties, raw_draft, receipt_of
 from lakemq.gateway.produce.transact import parse_resolution
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.gateway.work.counters import Counters
 from lakemq.model.errors import LakemqError
+from lakemq.model.message import Draft
 from lakemq.model.names import HALF_TOPIC, check_group
 from lakemq.storage.log.appends import OneAppend
 from lakemq.storage.log.flusher import OnDisk
 from lakemq.storage.log.receiver import Stored, StoredOne
 from lakemq.storage.read.store import Store
 from lakemq.storage.segment.rows import Row, body_row, change_row
+from lakemq.storage.state.topics import Topic
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 _QUICK = (PRODUCE, BEGIN)
@@ -44,6 +46,8 @@ class QuickRequest(NamedTuple):
     group: str | None
     sync: bool
     properties: dict[str, str] | None = None
+    draft: Draft | None = None
+    """Of a message of which more is said than its content type; without its body."""
 
 
 class Answering(Protocol):
@@ -121,6 +125,7 @@ class Quick:
 
     def __init__(self, store: Store, producer: Producer, transactions: Transactions, counters: Counters) -> None:
         self._log = store.log
+        self._producer = producer
         self._open_topics = producer.open_topics
         self._bytes_max = producer.small_bytes
         self._sync = store.log.settings.flush == "sync"
@@ -140,11 +145,12 @@ class Quick:
         found = _known(url)
         if found is None or not _takes(found.route, headers):
             return None
-        properties = plain_properties(headers)
-        if properties is None:
+        properties, draft = plain_properties(headers), None
+        if properties is None and found.route is PRODUCE:
+            draft = raw_draft(headers, self._producer.limits)
+        if properties is None and draft is None:
             return None
-        route, name, group, sync, _ = found
-        return QuickRequest(route, name, group, sync or self._sync, properties)
+        return found._replace(sync=found.sync or self._sync, properties=properties, draft=draft)
 
     def serve(self, connection: Answering, wanted: QuickRequest, body: bytes) -> bool:
         """Do what is asked for; False when it has to go the long way, and nothing has happened."""
@@ -154,25 +160,38 @@ class Quick:
         size = len(body)
         if size > self._bytes_max:
             return False
-        route, name, group, sync, properties = wanted
+        route, name, group, sync, properties, draft = wanted
         if self._sync and route is not PRODUCE:
             return False
         if route is RESOLVE:
             return self._resolve(connection, name.encode("latin-1"), body)
         topic = self._open_topics.get(name)
-        if topic is None or not topic.open or properties is None:
+        if topic is None or not topic.open:
+            return False
+        if draft is not None:
+            append = self._place(topic, draft._replace(body=body))
+            return append is not None and self._store(connection, append, size, sync)
+        if properties is None:
             return False
         if group is None:
-            told = _Message(self, connection, size)
-            append = OneAppend(body_row(body, properties), topic.next_queue())
-            log.submit(append, OnDisk(log.flusher, told) if sync else told)
-            return True
+            return self._store(connection, OneAppend(body_row(body, properties), topic.next_queue()), size, sync)
         halves = log.topics.find(HALF_TOPIC)
         if halves is None or not self.transactions.has_room():
             return False
         queue_id = topic.next_queue().queue_id
         row = change_row(body_row(body, properties), real_topic=name, real_queue_id=queue_id, group=group)
         log.submit(OneAppend(row, halves.queues[0]), _Half(self, connection, row))
+        return True
+
+    def _place(self, topic: Topic, draft: Draft) -> OneAppend | None:
+        try:
+            return self._producer.deferred.place_one(topic, draft)
+        except LakemqError:
+            return None
+
+    def _store(self, connection: Answering, append: OneAppend, size: int, sync: bool) -> bool:
+        told = _Message(self, connection, size)
+        self._log.submit(append, OnDisk(self._log.flusher, told) if sync else told)
         return True
 
     def _resolve(self, connection: Answering, transaction_id: bytes, body: bytes) -> bool:

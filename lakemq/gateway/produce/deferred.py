@@ -13,7 +13,7 @@ from lakemq.model.errors import FlowControl, InvalidRequest
 from lakemq.model.message import Draft
 from lakemq.model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from lakemq.settings import Delay
-from lakemq.storage.log.appends import BatchAppend, RowsAppend
+from lakemq.storage.log.appends import BatchAppend, OneAppend, RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.storage.segment.rows import Row
@@ -57,6 +57,16 @@ class DeferredPlacement:
         scheduled = (await self._topics.system(SCHEDULE_TOPIC)).queues[0]
         return await run(_place_scheduled, rows, dues, topic, scheduled)
 
+    def place_one(self, topic: Topic, draft: Draft) -> OneAppend | None:
+        """Where a message goes, without waiting for anything; None where it would have to be waited. Raises as
+        `place` does."""
+        due = due_of(draft, self._log.now_ms(), self._delays)
+        if due is None:
+            return _place_one(draft, None, topic, topic.queues[0])
+        self._check_room(1)
+        scheduled = self._log.topics.find(SCHEDULE_TOPIC)
+        return None if scheduled is None else _place_one(draft, due, topic, scheduled.queues[0])
+
     async def _place_halves(self, topic: Topic, drafts: list[Draft], group: str, run: Run) -> RowsAppend:
         self._halves.check_room(len(drafts))
         halves = (await self._topics.system(HALF_TOPIC)).queues[0]
@@ -97,14 +107,18 @@ def _place_all(drafts: list[Draft], topic: Topic) -> RowsAppend:
 def _place_scheduled(drafts: list[Draft], dues: list[int | None], topic: Topic, scheduled: Queue) -> RowsAppend:
     placed = RowsAppend([], [])
     for draft, due in zip(drafts, dues, strict=True):
-        queue = place_draft(draft, topic)
-        if due is None:
-            placed.rows.append(row_of(draft, deliver_at_ms=draft.deliver_at_ms))
-            placed.queues.append(queue)
-        else:
-            placed.rows.append(row_of(draft, deliver_at_ms=due, real_topic=topic.name, real_queue_id=queue.queue_id))
-            placed.queues.append(scheduled)
+        row, queue = _place_one(draft, due, topic, scheduled)
+        placed.rows.append(row)
+        placed.queues.append(queue)
     return placed
+
+
+def _place_one(draft: Draft, due: int | None, topic: Topic, scheduled: Queue) -> OneAppend:
+    queue = place_draft(draft, topic)
+    if due is None:
+        return OneAppend(row_of(draft, deliver_at_ms=draft.deliver_at_ms), queue)
+    row = row_of(draft, deliver_at_ms=due, real_topic=topic.name, real_queue_id=queue.queue_id)
+    return OneAppend(row, scheduled)
 
 
 def _place_halves(drafts: list[Draft], topic: Topic, halves: Queue, group: str) -> RowsAppend:

@@ -11,7 +11,7 @@ import orjson
 from lakemq.contract.forms import OCTETS, is_form
 from lakemq.contract.media_type import media_type
 from lakemq.gateway.decode import ArrowRows, Limits, decode, inflate
-from lakemq.gateway.decode.raw_form import CURLS_OWN
+from lakemq.gateway.decode.raw_form import CURLS_OWN, decode_raw
 from lakemq.gateway.http.asgi import Scope, client_of, read_body, send_answer
 from lakemq.gateway.http.problems import Answer, json_answer
 from lakemq.gateway.http.request import HttpRequest
@@ -19,7 +19,7 @@ from lakemq.gateway.placement.bulk import is_large, pack
 from lakemq.gateway.produce.deferred import DeferredPlacement, Halves
 from lakemq.gateway.work.run import Run, at_once
 from lakemq.gateway.work.work import Work
-from lakemq.model.errors import InvalidRequest
+from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.message import Draft
 from lakemq.model.names import check_group
 from lakemq.settings import Delay
@@ -64,6 +64,26 @@ def plain_properties(headers: list[tuple[bytes, bytes]]) -> dict[str, str] | Non
     return _raw_properties(content_type or _OCTETS)
 
 
+def raw_draft(headers: list[tuple[bytes, bytes]], limits: Limits) -> Draft | None:
+    """What the headers say of a raw message, whose body is left empty; None where something else is said too, or
+    something wrong."""
+    content_type = _OCTETS
+    texts: dict[str, str] = {}
+    for name, value in headers:
+        if name == b"content-type":
+            content_type = value or _OCTETS
+        elif name.startswith(b"lakemq-"):
+            texts[name.decode("latin-1")] = value.decode("latin-1")
+        elif name not in _NEUTRAL:
+            return None
+    if _raw_properties(content_type) is None:
+        return None
+    try:
+        return decode_raw(content_type.decode("ascii"), texts, b"", limits)[0]
+    except LakemqError:
+        return None
+
+
 def _decode_whole(headers: dict[str, str], body: bytes, scope: str, limits: Limits) -> _Decoded:
     """The messages of a request as it came, and its idempotency key if it has one."""
     encoding = headers.get("content-encoding", "")
@@ -101,13 +121,13 @@ class Producer:
         self._idempotency = idempotency
         self._halves = halves
         self._work = work
-        self._limits = Limits.of(work.limits)
+        self.limits = Limits.of(work.limits)
         self._default_ack = "sync" if store.log.settings.flush == "sync" else "async"
-        self.small_bytes = min(SMALL_BYTES, self._limits.message_bytes_max)
+        self.small_bytes = min(SMALL_BYTES, self.limits.message_bytes_max)
         # A topic that isn't open any more is looked up again.
         self.open_topics: dict[str, Topic] = {}
         self._storing: dict[str, asyncio.Future[None]] = {}
-        self._deferred = DeferredPlacement(store.log, topics, halves, delays)
+        self.deferred = DeferredPlacement(store.log, topics, halves, delays)
 
     async def serve(self, request: HttpRequest) -> None:
         """Answer one request with messages; raises `LakemqError` or `Disconnected`."""
@@ -124,7 +144,7 @@ class Producer:
         if ack == "async":
             ack = self._default_ack
         plain = plain_properties(request.scope["headers"]) if group is None and ack != "none" else None
-        body = await read_body(request.receive, self._limits.request_bytes_max)
+        body = await read_body(request.receive, self.limits.request_bytes_max)
         if plain is not None and len(body) <= self.small_bytes:
             await send_answer(request.send, await self._store_raw(name, body, plain, ack))
             return
@@ -174,7 +194,7 @@ class Producer:
         self, scope_of_key: str, name: str, headers: dict[str, str], body: bytes, ack: str, group: str | None, run: Run
     ) -> Answer:
         """Decode and store a request; what takes the longer the larger it is, `run` carries out."""
-        rows, key = await run(_decode_whole, headers, body, scope_of_key, self._limits)
+        rows, key = await run(_decode_whole, headers, body, scope_of_key, self.limits)
         del body
         topic = await self._open(name)
         if key is not None:
@@ -217,7 +237,7 @@ class Producer:
         self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key | None, group: str | None, run: Run
     ) -> tuple[asyncio.Future[Stored], Spread | None]:
         """Where the messages go is known when the future is done: by the spread, when there is one."""
-        append = await self._deferred.place(topic, rows, group, run)
+        append = await self.deferred.place(topic, rows, group, run)
         if run is not at_once:
             append = await run(pack, append, self._log.pack)
         spread = append.spread if isinstance(append, BatchAppend) else None

@@ -100,6 +100,59 @@ def test_a_raw_message(
     assert others == [first] * 3
 
 
+SAID = [
+    ("Lakemq-Tag: T",),
+    ("Lakemq-Tag: T", "Content-Type: text/plain", "Lakemq-Keys: a, b,,c", "Lakemq-Property-Colour: red"),
+    ("Lakemq-Ordering-Key: customer-7",),
+    ("Lakemq-Queue-Id: 0",),
+    ("Lakemq-Property-name: \u00fc",),
+    ("Lakemq-Delay-Level: 0",),
+    ("Lakemq-Deliver-At-Ms: 5",),
+]
+WRONG = [
+    ("Lakemq-Colour: red",),
+    ("Lakemq-Queue-Id: 4",),
+    ("Lakemq-Queue-Id: two",),
+    ("Lakemq-Tag: ",),
+    ("Lakemq-Delay-Ms: 1", "Lakemq-Delay-Level: 1"),
+    ("Lakemq-Delay-Ms: 99999999999999",),
+    ("Lakemq-Tag: T", "Idempotency-Key: "),
+]
+
+
+@pytest.mark.parametrize("headers", [*SAID, *WRONG], ids=", ".join)
+def test_a_raw_message_of_which_more_is_said(
+    gateway: GatewayProcess, http: httpx.Client, topic: str, headers: tuple[str, ...]
+) -> None:
+    put_topic(http, topic)
+    with Client(gateway) as client:
+        client.long(build(f"/v1/topics/{topic}/messages", b"x", *headers))
+        slow = client.answer()
+        for query in ("", "?ack=async", "?ack=sync"):
+            client.quick(build(f"/v1/topics/{topic}/messages{query}", b"x", *headers))
+            assert alike(client.answer()) == alike(slow)
+    assert slow[0] == (200 if headers in SAID else 400 if "Id: 4" not in headers[0] else 404)
+    first, *others = stored(http, topic) or [{}]
+    assert others == [first] * (3 if headers in SAID else 0)
+
+
+def test_a_raw_message_with_a_delay(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic, queues=1)
+    request = build(f"/v1/topics/{topic}/messages", b"later", "Lakemq-Delay-Ms: 300", "Lakemq-Tag: T")
+    with Client(gateway) as client:
+        client.long(request)
+        slow = client.answer()
+        for _ in range(2):
+            client.quick(request)
+            assert alike(client.answer()) == alike(slow)
+    pulled: list[dict[str, Any]] = []
+    while len(pulled) < 3:
+        query = {"offset": len(pulled), "wait_ms": 20_000}
+        pulled += http.get(f"/v1/topics/{topic}/queues/0/messages", params=query).json()["messages"]
+    assert [(message["body"], message["tag"]) for message in pulled] == [("later", "T")] * 3
+    assert all(message["store_time_ms"] >= message["deliver_at_ms"] for message in pulled)
+
+
 def test_sync_is_on_disk_before_its_answer(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
     put_topic(http, topic)
     request = build(f"/v1/topics/{topic}/messages?ack=sync", b"x")
