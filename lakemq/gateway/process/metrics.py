@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -50,6 +50,9 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("lakemq_damaged_segments", "Damaged, and nothing stands in for them yet.", len(broken))
         yield GaugeMetricFamily("lakemq_quarantined_segments", "Damaged files that others stand in for.", len(kept))
         yield GaugeMetricFamily("lakemq_waiting_requests", "Requests that are held.", len(broker.work.waiters))
+        lag = broker.work.loop_lag
+        late = "How much later than planned the event loop woke, ten times a second."
+        yield HistogramMetricFamily("lakemq_loop_lag_seconds", late, lag.buckets(), lag.total_s)
         yield from self._routing()
         yield GaugeMetricFamily("lakemq_groups", "Consumer groups.", broker.groups.count)
         yield GaugeMetricFamily("lakemq_members", "Members of all groups.", log.state.groups.member_count)

@@ -9,6 +9,7 @@ import logging
 import resource
 import socket
 import sys
+import time
 from collections.abc import Callable, Generator
 from typing import cast
 
@@ -34,6 +35,9 @@ SWITCH_S = 0.0005
 """So long a thread may keep the interpreter from the event loop, each time that the loop has let go of
 it: threads answer large reads, and Python's 5 ms would be seen in every acknowledgement."""
 
+TICK_S = 0.1
+"""The time between two of uvicorn's looks whether it should stop."""
+
 GARBAGE = (10_000, 10, 10)
 """Python's `gc.set_threshold`: at most a million objects that are part of a cycle wait to be found."""
 
@@ -51,6 +55,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, broker: Broker) -> None:
         super().__init__(config)
         self._broker = broker
+        self._tick_s: float | None = None
 
     def listen_to_signals(self) -> None:
         """Stop in order from now on, when a signal asks for it."""
@@ -61,6 +66,14 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Stop in order, as a signal would. Any thread may call it."""
         self.should_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """uvicorn looks here ten times a second, so how late the loop is costs no timer of its own."""
+        if self._tick_s is not None:
+            self._broker.work.loop_lag.note(time.monotonic() - self._tick_s - TICK_S)
+        should_exit = await super().on_tick(counter)
+        self._tick_s = time.monotonic()
+        return should_exit
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakemq.gateway.work.counters import Counters
 from lakemq.gateway.work.gate import Gate
+from lakemq.gateway.work.loop_lag import LoopLag
 from lakemq.gateway.work.waiters import Waiters
 from lakemq.gateway.work.workshop import WAITING_MAX, Workshop
 from lakemq.settings import Gateway
@@ -20,6 +21,7 @@ class Work:
         self.listing = Gate(1, WAITING_MAX, limits.client_share)
         self.waiters = Waiters(limits.waiters_max)
         self.counters = Counters()
+        self.loop_lag = LoopLag()
 
     def close(self) -> None:
         """Give the threads back."""
