@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 from deltalake import DeltaTable
+
+from lakemq.jobs.tables.new_file import NewFile
 
 IDENTITY = ("broker", "topic", "queue_id", "queue_offset")
 WAIT_S_MAX = 400
@@ -20,6 +23,14 @@ def rows_of(lake: Path, table: str, columns: list[str]) -> list[tuple[Any, ...]]
     """The table's rows, sorted."""
     found = DeltaTable(str(lake / table)).to_pyarrow_dataset().to_table(columns=columns)
     return sorted(zip(*(found[name].to_pylist() for name in columns), strict=True))
+
+
+def write_file(table: Path, rows: pa.Table) -> list[str]:
+    """A file with those rows, as `DeltaWriter.append` takes it."""
+    with NewFile(table, rows.schema, ()) as file:
+        for batch in rows.to_batches():
+            file.write(batch)
+        return [file.close()]
 
 
 def check_once_in_each_table(lake: Path, messages: set[tuple[Any, ...]], note: str = "") -> None:

@@ -4,6 +4,8 @@ The tables are the truth, the checkpoint is scratch. Each table says how far it 
 log (`delta_writer`). A start takes the least of these, begins a new checkpoint there, and gives to
 each table only what it lacks. So a driver killed at any instant, a checkpoint that was deleted and
 a table that was put back from a copy are all the same case.
+
+Spark says when there is a batch, and which range of the log it is; that is read once for all tables (`one_read`).
 """
 
 from __future__ import annotations
@@ -12,20 +14,18 @@ import json
 import logging
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.errors import BrokerUnavailable, LakeNotOnDisk, LakeOutOfStep
 from lakemq.jobs.lake.batch_gate import BatchGate
-from lakemq.jobs.lake.interest import EveryMessage, Interest, OpenTransactions, ScheduledMessages
+from lakemq.jobs.lake.one_read import WriteRange
 from lakemq.jobs.log_client import LogClient, check_same_log
-from lakemq.jobs.source.log_range import read_range
 from lakemq.jobs.source.options import SourceOptions
 from lakemq.jobs.source.plan import LogPartition, StreamOffset, split
 from lakemq.jobs.sql.live import LIVE_TABLES, LiveViews
@@ -34,8 +34,7 @@ from lakemq.jobs.tables.holes import DROPPED, Hole, append_holes
 from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.scheduled_writer import ScheduledWriter
 from lakemq.jobs.tables.table import LakeTable
-from lakemq.jobs.tables.tables import MESSAGES, TABLES
-from lakemq.jobs.tables.transactions import TRANSACTIONS
+from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LogReplaced
 from lakemq.settings import Settings
 from lakemq.storage.lake.delta_log import APPLICATION
@@ -88,7 +87,6 @@ class LakeQuery:
             table.create(self._session, lake)
         self._logs = {broker: client.end().log_id for broker, client in self._clients.items()}
         self._writers = {table.name: _writer(self._session, table, lake, self._logs) for table in TABLES}
-        self._interests = {table.name: self._interest(table) for table in TABLES}
         self._held = {table.name: self._begin_of_table(table) for table in TABLES}
         self._positions = {broker: min(held[broker] for held in self._held.values()) for broker in self._clients}
         self.reached = StreamOffset(self._positions, 0)
@@ -116,13 +114,6 @@ class LakeQuery:
     def _connect(self) -> dict[str, LogClient]:
         clients = [LogClient(each, self._options.retry_s) for each in self._options.brokers]
         return {client.end().broker: client for client in clients}
-
-    def _interest(self, table: LakeTable) -> Interest:
-        addresses = {broker: client.address for broker, client in self._clients.items()}
-        writer = self._writers[table.name]
-        if isinstance(writer, ScheduledWriter):
-            return ScheduledMessages(addresses, self._logs, writer)
-        return OpenTransactions(addresses, self._logs) if table is TRANSACTIONS else EveryMessage()
 
     def _begin_of_table(self, table: LakeTable) -> dict[str, int]:
         """Where the table goes on in each broker's log, checked against what the log holds."""
@@ -164,7 +155,7 @@ class LakeQuery:
             *(table.name, held, first - 1, broker),
         )
         append_holes(self._settings.lake.dir, broker, [Hole(held, first - 1)], DROPPED)
-        self._writers[table.name].append(None, {broker: first}, 0)
+        self._writers[table.name].append([], {broker: first}, 0)
         self.batches += 1  # it got on, though it has to begin anew with each drop
 
     def _check_log(self, table: LakeTable, broker: str, log_id: str) -> None:
@@ -181,40 +172,64 @@ class LakeQuery:
         reader = self._session.readStream.format("lakemq").options(
             broker=",".join(self._options.brokers),
             startingOffsets=json.dumps({"positions": self._positions}),
-            columns=",".join(MESSAGES.log_columns),
-            partitions=str(lake.partitions),
+            columns="position",
+            partitions="1",
             maxMessagesPerTrigger=str(lake.messages_per_trigger_max),
         )
 
-        def write(frame: DataFrame, epoch: int) -> None:
-            self._gate.run(lambda: self._write_batch(frame, epoch, end_of_batch(checkpoint, epoch)))
+        def write(_: DataFrame, epoch: int) -> None:
+            self._gate.run(lambda: self._write_batch(epoch, end_of_batch(checkpoint, epoch), checkpoint.parent))
 
         writer = reader.load().writeStream.queryName("lake").foreachBatch(write)
         writer = writer.trigger(processingTime=f"{lake.trigger_ms} milliseconds")
         return writer.option("checkpointLocation", str(checkpoint)).start()
 
-    def _write_batch(self, frame: DataFrame, epoch: int, end: StreamOffset) -> None:
+    def _write_batch(self, epoch: int, end: StreamOffset, scratch: Path) -> None:
         """Brings each table to `end`, all at once; then tells the brokers.
 
         What was planned and read is of the logs that `end` names, or it could not be read; so what is committed is
         of those too that the commits name.
         """
-        for broker, log_id in self._logs.items():
-            check_same_log(self._clients[broker].address, log_id, end.logs.get(broker, log_id))
-        tasks = [self._threads.submit(self._write_table, table, frame, epoch, end) for table in TABLES]
-        failures = [failure for task in tasks if (failure := task.exception()) is not None]
-        if failures:
-            self._failure = failures[0] if isinstance(failures[0], Exception) else None
-            raise failures[0]
-        self._positions = dict(end.positions)
-        self.reached = end
-        self.batches += 1
-        self._refresh_views()  # before the broker may let go of what an older view reads from its log
         try:
+            for broker, log_id in self._logs.items():
+                check_same_log(self._clients[broker].address, log_id, end.logs.get(broker, log_id))
+            self._write_tables(epoch, end, scratch)
+            self._positions = dict(end.positions)
+            self.reached = end
+            self.batches += 1
+            self._refresh_views()  # before the broker may let go of what an older view reads from its log
             self._put_compacted()
         except OSError as error:
             self._failure = LakeNotOnDisk(f"the lake can't be brought to disk: {error}")
             raise self._failure from None
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def _write_tables(self, epoch: int, end: StreamOffset, scratch: Path) -> None:
+        ends = {broker: position for broker, position in end.positions.items() if position > self._positions[broker]}
+        where = WriteRange(self._held, self._settings.lake.dir, scratch, self._options)
+        written = where.write(self._session, self._parts(ends, end.clock_ms))
+        by_table = {table.name: [each.content for each in written if each.name == table.name] for table in TABLES}
+        tasks = [self._threads.submit(self._commit, table, by_table[table.name], ends, epoch) for table in TABLES]
+        failures = [failure for task in tasks if (failure := task.exception()) is not None]
+        if failures:
+            raise failures[0]
+
+    def _parts(self, ends: Mapping[str, int], clock_ms: int) -> list[LogPartition]:
+        return [
+            LogPartition(broker, self._clients[broker].address, low, high, clock_ms, {}, {}, log_id=self._logs[broker])
+            for broker, end in ends.items()
+            for low, high in split(self._positions[broker], end, self._settings.lake.partitions)
+        ]
+
+    def _commit(self, table: LakeTable, written: Sequence[str], ends: Mapping[str, int], epoch: int) -> None:
+        """One commit brings the table to `ends`, where it isn't there yet."""
+        held = self._held[table.name]
+        lacking = {broker: end for broker, end in ends.items() if end > held[broker]}
+        if lacking:
+            self._writers[table.name].append(written, lacking, epoch)
+            held.update(lacking)
 
     def _refresh_views(self) -> None:
         """The views of an older version have every message too, but read more of the log."""
@@ -224,35 +239,6 @@ class LakeQuery:
             self._views.refresh({table.name: self._writers[table.name].progress for table in LIVE_TABLES})
         except BrokerUnavailable as error:
             logger.warning("%s", error.detail)
-
-    def _write_table(self, table: LakeTable, frame: DataFrame, epoch: int, end: StreamOffset) -> None:
-        held = self._held[table.name]
-        ends = {broker: position for broker, position in end.positions.items() if position > held[broker]}
-        if not ends:
-            return
-        begins = {broker: max(held[broker], self._positions[broker]) for broker in ends}
-        if begins != {broker: held[broker] for broker in ends}:
-            raise LakeOutOfStep(f"table {table.name} holds {held}, and the batch begins at {begins}")
-        if not self._interests[table.name].concerns(begins, end.clock_ms):
-            self._writers[table.name].append(None, ends, epoch)
-            held.update(ends)
-            return
-        if table is MESSAGES:
-            log = _from_positions(frame, begins) if begins != self._positions else frame
-        else:
-            log = self._read(table, begins, ends, end.clock_ms)
-        self._writers[table.name].append(table.rows(log), ends, epoch)
-        held.update(ends)
-        self._interests[table.name].written()
-
-    def _read(self, table: LakeTable, begins: Mapping[str, int], ends: Mapping[str, int], clock_ms: int) -> DataFrame:
-        """The same range of the log again, with just the columns that the table needs."""
-        partitions = [
-            LogPartition(broker, self._clients[broker].address, low, high, clock_ms, {}, {}, log_id=self._logs[broker])
-            for broker in ends
-            for low, high in split(begins[broker], ends[broker], 1)
-        ]
-        return read_range(self._session, partitions, table.log_columns, self._options)
 
     def _put_compacted(self) -> None:
         """Brings the tables to disk, then tells each broker what all of them hold. A broker that is away is
@@ -271,13 +257,6 @@ class LakeQuery:
 def _writer(session: SparkSession, table: LakeTable, lake: Path, logs: Mapping[str, str]) -> DeltaWriter:
     kind = ScheduledWriter if table is SCHEDULED else DeltaWriter
     return kind(session, table.path(lake), logs)
-
-
-def _from_positions(frame: DataFrame, begins: Mapping[str, int]) -> DataFrame:
-    lacking = F.lit(False)
-    for broker, begin in begins.items():
-        lacking = lacking | ((F.col("broker") == broker) & (F.col("position") >= begin))
-    return frame.where(lacking)
 
 
 def _new_checkpoint(lake: Path) -> Path:

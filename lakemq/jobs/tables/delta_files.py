@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 
 @dataclass(frozen=True)
@@ -19,38 +21,40 @@ class DeltaFile:
     milliseconds since 1970.
     """
 
-    action: Any
+    action: Any = field(compare=False)
+    path: str
     rows: int
     least_ms: int
     greatest_ms: int
 
 
-def files_of(actions: Iterable[Any], column: str, partition_by: str) -> list[DeltaFile]:
-    """Those of the files that are in no partition (null), with the bounds of `column`."""
-    found: list[DeltaFile] = []
-    for action in actions:
-        content = json.loads(action.json())["add"]
-        if content["partitionValues"].get(partition_by) is None:
-            stats = json.loads(content["stats"])
-            low, high = stats["minValues"][column], stats["maxValues"][column]
-            found.append(DeltaFile(action, stats["numRecords"], _milliseconds(low), _milliseconds(high)))
-    return found
+def file_of(action: Any, text: str, column: str, partition_by: str) -> DeltaFile | None:
+    """The file that an action adds, which is `text` in JSON, with the bounds of `column`; None: it is in a partition
+    (whose value isn't null)."""
+    content = json.loads(text)["add"]
+    if content["partitionValues"].get(partition_by) is not None:
+        return None
+    stats = json.loads(content["stats"])
+    low, high = stats["minValues"][column], stats["maxValues"][column]
+    path = unquote(content["path"])
+    return DeltaFile(action, path, stats["numRecords"], _milliseconds(low), _milliseconds(high))
 
 
 def list_files(snapshot: Any, column: str, partition_by: str) -> list[DeltaFile]:
-    """As `files_of`, of all files of the table's version."""
+    """As `file_of`, of all files of the table's version."""
     unpartitioned = snapshot.allFiles().filter(f"partitionValues['{partition_by}'] IS NULL")
-    return files_of(unpartitioned.collectAsList(), column, partition_by)
+    found = [file_of(action, action.json(), column, partition_by) for action in unpartitioned.collectAsList()]
+    return [file for file in found if file is not None]
 
 
-def read_files(session: SparkSession, log: Any, snapshot: Any, files: Sequence[DeltaFile]) -> DataFrame:
-    """The rows of just these files of the version."""
-    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-    actions = jvm.java.util.ArrayList()
-    for file in files:
-        actions.add(file.action)
-    chosen = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
-    return DataFrame(log.createDataFrame(snapshot, chosen, False, jvm.scala.Option.empty()), session)
+def read_file(path: Path, schema: pa.Schema) -> pa.Table:
+    """All rows of a file with the columns of `schema`; what the file lacks is null."""
+    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us", page_checksum_verification=True) as file:
+        rows = file.read()
+    for name in schema.names:
+        if name not in rows.schema.names:
+            rows = rows.append_column(name, pa.nulls(rows.num_rows, schema.field(name).type))
+    return rows.select(schema.names).cast(schema)
 
 
 def _milliseconds(text: str) -> int:

@@ -12,11 +12,11 @@ has read the versions, and fails when another commit changed them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.model.errors import LogReplaced
@@ -49,17 +49,22 @@ class DeltaWriter:
         self._known = read_progress(self._path)
         return {broker: self._known.held.get(broker) for broker in brokers}
 
-    def append(self, frame: DataFrame | None, ends: Mapping[str, int], epoch: int) -> None:
-        """Commits the rows together with `ends`, the positions that the table then holds.
+    def append(self, written: Sequence[str], ends: Mapping[str, int], epoch: int) -> None:
+        """Commits files together with `ends`, the positions that the table then holds.
 
-        `frame` must be just what the table lacks up to there; None: there is nothing. Raises
+        `written`: Delta's actions that add files with just what the table lacks up to there. Raises
         `LakeOutOfStep`, with nothing written, when another writer has come in between since
         `held` or the last append, and `LogReplaced` when the table holds another log of a broker.
         """
         transaction = self._begin(ends)
-        rows: Any = None if frame is None else frame._jdf  # pyright: ignore[reportPrivateUsage]
-        actions = self._no_actions() if rows is None else transaction.writeFiles(rows)
+        actions = self._no_actions()
+        for action in written:
+            actions = actions.appended(self.action(action))
         self._commit(transaction, actions, ends, epoch)
+
+    def action(self, text: str) -> Any:
+        """An action of Delta, of its JSON."""
+        return getattr(self._delta.actions, "Action$").__getattr__("MODULE$").fromJson(text)
 
     def _begin(self, ends: Mapping[str, int]) -> Any:
         """A transaction of Delta that fails when another moves the progress of these brokers."""

@@ -10,11 +10,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
+from lakemq.jobs.tables.scheduled_rows import DELIVERED, DROPPED, MOVED, RECALLED, WAITING, changes
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC
-
-WAITING, DELIVERED, RECALLED, MOVED, DROPPED = "waiting", "delivered", "recalled", "moved", "dropped"
-"""The states W (and D, until it is delivered), V, R, M and L."""
 
 _KEY = ("broker", "position")
 
@@ -39,11 +37,6 @@ def _changes(log: DataFrame) -> DataFrame:
     """The rows of the log that begin or end a row of the table (or, as a moved one, both)."""
     changes = log.withColumn("end_state", _end_state())
     return changes.where(_is_scheduled() | F.col("end_state").isNotNull())
-
-
-def ended_dues(changes: DataFrame) -> DataFrame:
-    """When those were due that `changes` end, in milliseconds since 1970; null: not known."""
-    return changes.where("end_state IS NOT NULL").select(F.unix_millis("deliver_at"))
 
 
 def merged(waiting: DataFrame | None, changes: DataFrame) -> DataFrame:
@@ -128,5 +121,6 @@ SCHEDULED = LakeTable(
         "retry_topic",
     ),
     rows=_changes,
+    of_log=changes,
 )
 """`rows` makes changes of the log's rows, which `ScheduledWriter` merges into the table."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,10 +21,23 @@ _PROPERTIES = {
     "delta.deletedFileRetentionDuration": "interval 1 days",
 }
 
+_ARROW = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "array<string>": pa.list_(pa.string()),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+}
+"""Spark's types as Arrow's."""
+
 
 @dataclass(frozen=True)
 class LakeTable:
-    """One table: `log_columns` are read from the log, `rows` makes the table's rows of them.
+    """One table: `log_columns` are read from the log, `rows` makes the table's rows of them, and `of_log` the same
+    without Spark.
 
     It is clustered, or else partitioned by one column. `statistics` are the columns by which files
     can be skipped; a body among them would only cost.
@@ -34,11 +48,17 @@ class LakeTable:
     statistics: tuple[str, ...]
     log_columns: tuple[str, ...]
     rows: Callable[[DataFrame], DataFrame]
+    of_log: Callable[[pa.RecordBatch], pa.RecordBatch]
     cluster_by: tuple[str, ...] = ()
     partition_by: str | None = None
 
     def path(self, lake: Path) -> Path:
         return lake.absolute() / self.name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns in Arrow."""
+        return pa.schema([(name, _ARROW[kind]) for name, kind in self.columns.items()])
 
     def create(self, session: SparkSession, lake: Path) -> None:
         """Makes the table where there is none; adds the columns that an older one lacks."""

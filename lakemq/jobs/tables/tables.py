@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
 from lakemq.jobs.source.columns import COLUMNS
+from lakemq.jobs.tables.message_rows import select, with_each_key, with_tag_hash
 from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.transactions import TRANSACTIONS
@@ -25,6 +27,18 @@ def _message_rows(log: DataFrame) -> DataFrame:
     return log.select(*MESSAGES.columns)
 
 
+def _messages(log: pa.RecordBatch) -> pa.RecordBatch:
+    return select(log, list(MESSAGES.columns))
+
+
+def _consume_queue(log: pa.RecordBatch) -> pa.RecordBatch:
+    return select(with_tag_hash(select(log, CONSUME_QUEUE.log_columns)), list(CONSUME_QUEUE.columns))
+
+
+def _message_index(log: pa.RecordBatch) -> pa.RecordBatch:
+    return select(with_each_key(select(log, MESSAGE_INDEX.log_columns)), list(MESSAGE_INDEX.columns))
+
+
 MESSAGES = LakeTable(
     name="messages",
     columns={name: kind.simpleString() for name, kind in COLUMNS.items()},
@@ -32,6 +46,7 @@ MESSAGES = LakeTable(
     statistics=("topic", "store_time", "store_date", "broker", "position"),
     log_columns=tuple(COLUMNS),
     rows=_message_rows,
+    of_log=_messages,
 )
 """Every field of a message; a query by topic and time reads few files."""
 
@@ -62,6 +77,7 @@ CONSUME_QUEUE = LakeTable(
         "deliver_at",
     ),
     rows=_consume_queue_rows,
+    of_log=_consume_queue,
 )
 """Where each queue's messages are in the log; `size` is the body's bytes, `tag_hash` its crc32."""
 
@@ -78,6 +94,7 @@ MESSAGE_INDEX = LakeTable(
     statistics=("topic", "key", "broker", "position", "store_time"),
     log_columns=("topic", "keys", "broker", "position", "store_time"),
     rows=_message_index_rows,
+    of_log=_message_index,
 )
 """A row for each key of each message; a look-up by key reads few files."""
 

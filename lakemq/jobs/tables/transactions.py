@@ -12,6 +12,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
 from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.transaction_rows import (
+    CHECKED,
+    COMMITTED,
+    GIVEN_UP,
+    HALF,
+    OF_PRODUCER,
+    ROLLED_BACK,
+    transaction_events,
+)
 from lakemq.model.ids import NONCE_PATTERN
 from lakemq.model.names import (
     CHECK_MAX_TOPIC,
@@ -21,9 +30,6 @@ from lakemq.model.names import (
     SCHEDULE_TOPIC,
     SYSTEM_PREFIXES,
 )
-
-HALF, CHECKED, COMMITTED, ROLLED_BACK, GIVEN_UP = "half", "checked", "committed", "rolled_back", "given_up"
-"""The states H, K, C, B and X."""
 
 
 def _event() -> Column:
@@ -73,7 +79,7 @@ def _rows(log: DataFrame) -> DataFrame:
     return events.select(
         _half_id(F.coalesce("transaction_id", "message_id")).alias("transaction_id"),
         event,
-        F.when(event.isin("half", "commit", "rollback", "unknown"), "producer").otherwise("broker").alias("by"),
+        F.when(event.isin(*OF_PRODUCER), "producer").otherwise("broker").alias("by"),
         F.col("store_time").alias("event_time"),
         F.col("group").alias("producer_group"),
         F.when(is_copy, F.col("topic")).otherwise(F.col("real_topic")).alias("topic"),
@@ -116,5 +122,6 @@ TRANSACTIONS = LakeTable(
         "check_times",
     ),
     rows=_rows,
+    of_log=transaction_events,
 )
 """A transaction's events in the order of their positions; `message_id` is the committed copy's."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.tables.delta_writer import DeltaWriter
 from lakemq.storage.lake.progress import APPLICATION, read_progress
+from tests.jobs.lake_checks import write_file
 
 
 def test_where_there_is_no_table_nothing_is_held(tmp_path: Path) -> None:
@@ -22,9 +24,12 @@ def test_progress_is_what_delta_says_before_and_after_checkpoints(spark: SparkSe
     spark.sql(f"CREATE TABLE delta.`{table}` (n bigint) USING delta {properties}")
     writer = DeltaWriter(spark, table)
     writer.held([])
-    frame = spark.range(1).selectExpr("id AS n")
     for epoch in range(1, 8):
-        writer.append(frame, {"broker-a": epoch * 10} | ({"b": epoch} if epoch % 2 else {}), epoch)
+        writer.append(
+            write_file(table, pa.table({"n": [0]})),
+            {"broker-a": epoch * 10} | ({"b": epoch} if epoch % 2 else {}),
+            epoch,
+        )
         progress = read_progress(table)
         assert progress.version == epoch
         delta = DeltaTable(str(table))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -28,7 +29,7 @@ from lakemq.storage.lake.log_marks import LogMark, append_identifiers, replaced
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import produce_to
 from tests.jobs.empty_lake import put_tables
-from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of, wait_until_compacted
+from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of, wait_until_compacted, write_file
 
 
 class Scene:
@@ -167,21 +168,24 @@ def test_an_adopted_lake_goes_on_with_the_new_log_and_keeps_the_old_one_apart(
         assert CertainLake(lake, "broker-a").look(log_id=log_id).position == 0
 
 
+def one_row(table: Path) -> list[str]:
+    row = {"topic": "a", "key": "k", "broker": "broker-a", "position": 0, "store_time": None}
+    return write_file(table, pa.Table.from_pylist([row], schema=MESSAGE_INDEX.schema))
+
+
 def test_what_is_of_another_log_is_not_committed(spark: SparkSession, tmp_path: Path) -> None:
     """The gateway's log was replaced, and the lake adopted it, while a batch was under way."""
     MESSAGE_INDEX.create(spark, tmp_path)
     path = MESSAGE_INDEX.path(tmp_path)
-    kinds = ", ".join(f"{name} {kind}" for name, kind in MESSAGE_INDEX.columns.items())
-    frame = spark.createDataFrame([("a", "k", "broker-a", 0, None)], kinds)
     first, second = (DeltaWriter(spark, path, {"broker-a": log_id}) for log_id in ("one", "two"))
     first.held(["broker-a"])
-    first.append(frame, {"broker-a": 1}, 0)
+    first.append(one_row(path), {"broker-a": 1}, 0)
     second.held(["broker-a"])
     with pytest.raises(LogReplaced, match="is of two"):
-        second.append(frame, {"broker-a": 2}, 0)
+        second.append(one_row(path), {"broker-a": 2}, 0)
     append_identifiers(path, replaced("broker-a", LogMark(1, "one"), "two"))
     with pytest.raises(LakeOutOfStep, match="at the same time"):
-        first.append(frame, {"broker-a": 2}, 0)
+        first.append(one_row(path), {"broker-a": 2}, 0)
     assert rows_of(tmp_path, "message_index", ["position"]) == [(0,)]
 
 
@@ -191,7 +195,7 @@ def test_a_batch_that_was_planned_of_another_log_reads_and_commits_nothing(scene
     try:
         end = StreamOffset({"broker-a": 10**6}, 0, {}, {"broker-a": "another"})
         with pytest.raises(LogReplaced, match="another"):
-            query._write_batch(spark.createDataFrame([], "x int"), 0, end)  # pyright: ignore[reportPrivateUsage]
+            query._write_batch(0, end, scene.lake)  # pyright: ignore[reportPrivateUsage]
     finally:
         query.stop()
 
@@ -201,10 +205,8 @@ def test_a_second_writer_is_noticed_and_writes_nothing(spark: SparkSession, tmp_
     path = MESSAGE_INDEX.path(tmp_path)
     writers = [DeltaWriter(spark, path) for _ in range(2)]
     assert [writer.held(["broker-a"]) for writer in writers] == [{"broker-a": None}] * 2
-    kinds = ", ".join(f"{name} {kind}" for name, kind in MESSAGE_INDEX.columns.items())
-    frame = spark.createDataFrame([("a", "k", "broker-a", 0, None)], kinds)
-    writers[0].append(frame, {"broker-a": 1}, 0)
+    writers[0].append(one_row(path), {"broker-a": 1}, 0)
     with pytest.raises(LakeOutOfStep, match="at the same time"):
-        writers[1].append(frame, {"broker-a": 1}, 0)
+        writers[1].append(one_row(path), {"broker-a": 1}, 0)
     assert len(rows_of(tmp_path, "message_index", ["position"])) == 1
     assert writers[1].held(["broker-a"]) == {"broker-a": 1}

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakemq.jobs.lake.interest import OpenTransactions
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.source.data_source import read_partition
 from lakemq.jobs.source.options import SourceOptions
@@ -36,12 +35,3 @@ def test_a_task_that_was_planned_of_another_log_reads_nothing(gateway: GatewayPr
     assert read(log_id) == read("") == end
     with pytest.raises(LogReplaced, match="another"):
         read("another")
-
-
-def test_whether_there_is_news_is_not_asked_of_another_log(gateway: GatewayProcess) -> None:
-    interest = OpenTransactions({"broker-a": gateway.url}, {"broker-a": "another"})
-    try:
-        with pytest.raises(LogReplaced, match="another"):
-            interest.concerns({"broker-a": 0}, 0)
-    finally:
-        interest._clients["broker-a"].close()  # pyright: ignore[reportPrivateUsage]
