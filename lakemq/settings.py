@@ -263,7 +263,8 @@ class Lake(_Section):
 
     `cache_bytes`: so much of them the gateway keeps in memory to serve what has left the log. `verify`: before
     anything leaves the log, the gateway looks into `dir` itself; false: it believes what it is told over HTTP,
-    for a lake that it can't see, such as one in Databricks.
+    for a lake that it can't see, such as one in Databricks. `merge_files`: so many files of a table become one as they
+    come, and so many of these again, up to `file_bytes_max`.
     """
 
     dir: Path = Path("lake")
@@ -273,6 +274,8 @@ class Lake(_Section):
     messages_per_trigger_max: int = Field(default=1_000_000, ge=1)
     partitions: int = Field(default=2, ge=1, le=1024)
     scheduled_retention_ms: int = Field(default=72 * HOUR_MS, ge=0)
+    merge_files: int = Field(default=12, ge=2, le=64)
+    file_bytes_max: int = Field(default=1024 * MIB, ge=MIB)
 
 
 class Maintenance(_Section):
@@ -283,7 +286,7 @@ class Maintenance(_Section):
     """
 
     timezone: str = "UTC"
-    optimize: str = "*/10 * * * *"
+    optimize: str = "47 2 * * *"
     vacuum: str = "17 3 * * *"
     retention: str = "7 * * * *"
     checkpoint_cleanup: str = "37 * * * *"

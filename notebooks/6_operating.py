@@ -122,7 +122,7 @@ plt.show()
 
 # MAGIC %md
 # MAGIC ## Table health
-# MAGIC Many small files make queries slow; `optimize` merges them, and it runs by itself (`lakemq maintenance list`).
+# MAGIC Many small files make queries slow; the lake query merges them as they come, and `optimize` what is left, at night (`lakemq maintenance list`).
 
 # COMMAND ----------
 

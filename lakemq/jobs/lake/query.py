@@ -24,6 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.errors import BrokerUnavailable, LakeNotOnDisk, LakeOutOfStep
 from lakemq.jobs.lake.batch_gate import BatchGate
+from lakemq.jobs.lake.merging import Merging
 from lakemq.jobs.lake.one_read import WriteRange
 from lakemq.jobs.log_client import LogClient, check_same_log
 from lakemq.jobs.source.options import SourceOptions
@@ -64,6 +65,7 @@ class LakeQuery:
         self._views = views
         self._gate = BatchGate()
         self._threads = ThreadPoolExecutor(len(TABLES), "lake")
+        self._merging: Merging | None = None
         self._query: StreamingQuery | None = None
         self._failure: Exception | None = None
         self.topics = ()
@@ -94,6 +96,8 @@ class LakeQuery:
             self._views.register()
         self._put_compacted()
         checkpoint = _new_checkpoint(lake)
+        self._merging = Merging(self._session, self._settings.lake)
+        self._merging.start()
         query = self._stream(checkpoint)
         self._query = query
         return query
@@ -108,6 +112,8 @@ class LakeQuery:
         if self._query is not None:
             self._query.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._merging is not None:
+            self._merging.stop()
         for client in self._clients.values():
             client.close()
 
@@ -205,6 +211,8 @@ class LakeQuery:
         except Exception as error:
             self._failure = error
             raise
+        if self._merging is not None:
+            self._merging.batch_written()
 
     def _write_tables(self, epoch: int, end: StreamOffset, scratch: Path) -> None:
         ends = {broker: position for broker, position in end.positions.items() if position > self._positions[broker]}

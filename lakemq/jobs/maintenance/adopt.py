@@ -12,6 +12,7 @@ from contextlib import closing
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.turns import turn_of
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.log_marks import LogMark, append_identifiers, log_identifier, replaced
 from lakemq.storage.lake.progress import read_progress
@@ -40,7 +41,8 @@ def _rename(work: Work, table: LakeTable, broker: str, name: str, mark: LogMark,
     path = table.path(work.lake)
     work.forget_cached()
     statement = f"UPDATE delta.`{path}` SET broker = '{name}' WHERE broker = '{broker}'"  # noqa: S608 (names match)
-    work.session.sql(statement).collect()
+    with turn_of(path):
+        work.session.sql(statement).collect()
     held = read_progress(path).held.get(broker, 0)
     identifiers = {APPLICATION + broker: -1, APPLICATION + name: held, log_identifier(name, mark.log_id): 1}
     append_identifiers(path, identifiers | replaced(broker, mark, log_id))

@@ -6,6 +6,7 @@ that who is killed half-way finds what it had to erase again; then the files tha
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from lakemq.jobs.tables.scheduled_writer import TURN
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.tables.transactions import TRANSACTIONS
+from lakemq.jobs.tables.turns import turn_of
 from lakemq.model.errors import LakemqError
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, REPLY_TOPIC
 
@@ -184,10 +186,9 @@ def _erase_in_table(work: Work, table: LakeTable, found: pa.Table) -> int:
     work.check()
     if table not in work.tables():
         return 0
-    if table is SCHEDULED:  # the one table whose files the lake query writes again
-        with TURN:
-            return _delete(work, table, found)
-    return _delete(work, table, found)
+    # `scheduled` is the one table whose files the lake query writes again.
+    with turn_of(table.path(work.lake)), TURN if table is SCHEDULED else nullcontext():
+        return _delete(work, table, found)
 
 
 def _delete(work: Work, table: LakeTable, found: pa.Table) -> int:

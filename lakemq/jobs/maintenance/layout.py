@@ -1,8 +1,7 @@
-"""The jobs `optimize` and `vacuum`: few, large, clustered files, and none that nobody needs.
+"""The jobs `optimize` and `vacuum`: few files, and none that nobody needs.
 
-OPTIMIZE moves rows and changes none, so by Delta's rules it never conflicts with an append: its
-commits and the lake query's interleave. Of `scheduled` it takes the days on which messages ended,
-which the query only adds to.
+The lake query's own thread merges files as they come (`jobs.lake.merging`). `optimize` merges what still waits
+there for more of its kind; of `scheduled`, the days on which messages ended, which the query only adds to.
 """
 
 from __future__ import annotations
@@ -10,29 +9,33 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from lakemq.jobs.lake.merging import limits_of
 from lakemq.jobs.maintenance.runs import RUNS
 from lakemq.jobs.maintenance.stats import STATS
 from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.jobs.tables.merger import TableMerger
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.table_files import TableFiles, is_table, look_at
+from lakemq.storage.lake.merge_files import Abandoned
 
 
 def optimize(work: Work) -> Outcome:
-    """Merges and clusters the files of each table in which enough are small."""
+    """Merges the files of each table in which enough are not done."""
     done: dict[str, Any] = {}
     for table in work.tables():
         work.check()
-        before = files_of(work, table)
-        if before.small_files >= work.options.small_files_min:
-            where = "" if table.partition_by is None else f" WHERE {table.partition_by} IS NOT NULL"
-            _optimize(work, table.path(work.lake), where)
+        merger = TableMerger(work.session, table, work.lake, limits_of(work.settings.lake), work.stop.is_set)
+        if merger.unfinished() >= work.options.small_files_min:
+            before = files_of(work, table)
+            _finish(work, merger)
             after = files_of(work, table)
             done[table.name] = {"files_before": before.files, "files_after": after.files, "bytes": after.bytes}
     for name in (RUNS, STATS):
         path = work.lake / name
         work.check()
         if is_table(path) and look_at(path, work.options.small_file_bytes).small_files >= work.options.small_files_min:
-            _optimize(work, path, "")
+            work.forget_cached()
+            work.session.sql(f"OPTIMIZE delta.`{path}`").collect()
     return Outcome({"tables": done})
 
 
@@ -63,6 +66,9 @@ def bytes_on_disk(path: Path) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def _optimize(work: Work, path: Path, where: str) -> None:
-    work.forget_cached()
-    work.session.sql(f"OPTIMIZE delta.`{path}`{where}").collect()
+def _finish(work: Work, merger: TableMerger) -> None:
+    try:
+        merger.finish()
+    except Abandoned:
+        work.check()
+        raise

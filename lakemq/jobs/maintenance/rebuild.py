@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users ca
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
+from lakemq.jobs.tables.turns import turn_of
 from lakemq.model.errors import LakemqError
 from lakemq.storage.lake.progress import Progress, read_progress
 
@@ -31,13 +32,18 @@ def rebuild_index(work: Work) -> Outcome:
     if not tables:
         raise LakemqError(f"no index {chosen!r}; there are {CONSUME_QUEUE.name}, {MESSAGE_INDEX.name}")
     there = work.tables()
-    rebuilt = {table.name: _rebuild(work, table) for table in tables if table in there and MESSAGES in there}
+    rebuilt = {table.name: _in_turn(work, table) for table in tables if table in there and MESSAGES in there}
     return Outcome({"rebuilt": rebuilt})
 
 
 def derived_rows(table: LakeTable, messages: DataFrame) -> DataFrame:
     """The rows that `table` should have for these rows of `messages`."""
     return table.rows(messages.withColumn("size", F.length("body").cast("int")))
+
+
+def _in_turn(work: Work, table: LakeTable) -> dict[str, Any]:
+    with turn_of(table.path(work.lake)):
+        return _rebuild(work, table)
 
 
 def _rebuild(work: Work, table: LakeTable) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
+from lakemq.jobs.tables.turns import turn_of
 from lakemq.model.keep import Keep, keep_of
 
 _CUTS = "cuts.json"
@@ -118,7 +119,8 @@ def delete_rows(work: Work, path: Path, condition: str) -> int:
     """Deletes the rows of the table at `path`; how many there were."""
     statement = f"DELETE FROM delta.`{path}` WHERE {condition}"  # noqa: S608 (made of literals)
     work.forget_cached()
-    rows = work.session.sql(statement).toArrow()
+    with turn_of(path):
+        rows = work.session.sql(statement).toArrow()
     return int(rows["num_affected_rows"][0].as_py())
 
 

@@ -77,7 +77,7 @@ CONF: dict[str, str] = {
     # By default 15 s: so long JVM and Python wait for each other when a worker begins or a result is fetched, and on a
     # machine that is busy enough a query died of it (CANNOT_OPEN_SOCKET).
     "spark.python.authenticate.socketTimeout": f"{SOCKET_S_MAX}s",
-    # OPTIMIZE must not keep the query that appends from the cores, nor that one the routing.
+    # Maintenance must not keep the query that appends from the cores, nor that one the routing.
     "spark.scheduler.mode": "FAIR",
     "spark.scheduler.allocation.file": _POOLS.as_uri(),
     "spark.databricks.delta.optimize.maxThreads": "1",

@@ -102,6 +102,7 @@ SCHEDULED = LakeTable(
         "reconsume_times": "int",
     },
     partition_by="ended_date",
+    time_column="due",
     statistics=("broker", "position", "due", "state", "message_id"),
     log_columns=(
         "broker",

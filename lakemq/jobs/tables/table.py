@@ -40,7 +40,7 @@ class LakeTable:
     without Spark.
 
     It is clustered, or else partitioned by one column. `statistics` are the columns by which files
-    can be skipped; a body among them would only cost.
+    can be skipped; a body among them would only cost. `time_column`, one of these, says which files are older.
     """
 
     name: str
@@ -51,6 +51,12 @@ class LakeTable:
     of_log: Callable[[pa.RecordBatch], pa.RecordBatch]
     cluster_by: tuple[str, ...] = ()
     partition_by: str | None = None
+    time_column: str = "store_time"
+
+    @property
+    def order_by(self) -> tuple[str, ...]:
+        """The order of the rows in a merged file."""
+        return self.cluster_by or (self.time_column,)
 
     def path(self, lake: Path) -> Path:
         return lake.absolute() / self.name

@@ -108,6 +108,7 @@ TRANSACTIONS = LakeTable(
     },
     cluster_by=("transaction_id", "event_time"),
     statistics=("transaction_id", "event_time", "broker", "position"),
+    time_column="event_time",
     log_columns=(
         "broker",
         "position",

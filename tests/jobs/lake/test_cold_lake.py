@@ -9,7 +9,11 @@ import httpx
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.lake.merging import limits_of
 from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.tables.merger import TableMerger
+from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.settings import Lake, Settings
 from lakemq.testing import start_gateway
 from tests.gateway.cold.lakes import wait_until_all_left
@@ -17,13 +21,14 @@ from tests.gateway.http_client import connect, produce, pull, pull_all, put_topi
 from tests.jobs.lake_checks import wait_until_compacted
 
 TOPICS = ("cold-a", "cold-b")
-MESSAGES = 400
+TABLES = (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX)
+SENT = 400
 
 
 def _fill(http: httpx.Client) -> None:
     for topic in TOPICS:
         put_topic(http, topic, 2)
-    for number in range(0, MESSAGES, 20):
+    for number in range(0, SENT, 20):
         for topic in TOPICS:
             produce(http, topic, *[_message(each) for each in range(number, number + 20)])
     for _ in range(4):  # one after the other: a segment ends with the request that fills it
@@ -55,19 +60,35 @@ def test_what_spark_wrote_and_optimized_is_answered_as_the_log_answered_it(spark
         wait_until_all_left(http, tmp_path / "log")
         assert all(queue["log_min_offset"] > 0 for queue in http.get("/v1/topics/cold-b").json()["queues"])
         assert {topic: pull_all(http, topic) for topic in TOPICS} == expected
-        for table in ("messages", "consume_queue", "message_index"):
-            spark.sql(f"OPTIMIZE delta.`{lake / table}`").collect()
-        # Here the old files are not needed any more: who still wanted them would fail.
-        conf = "spark.databricks.delta.retentionDurationCheck.enabled"
-        spark.conf.set(conf, "false")
-        try:
-            for table in ("messages", "consume_queue", "message_index"):
-                spark.sql(f"VACUUM delta.`{lake / table}` RETAIN 0 HOURS").collect()
-        finally:
-            spark.conf.unset(conf)
-        assert {topic: pull_all(http, topic) for topic in TOPICS} == expected
-        _check_look_ups(http, expected["cold-a"])
-        _check_files(lake)
+        for rewrite in (_merge, _optimize):  # what the query's merging leaves; and what somebody makes of that
+            for table in TABLES:
+                rewrite(spark, lake, table)
+            _vacuum(spark, lake)
+            assert {topic: pull_all(http, topic) for topic in TOPICS} == expected
+            _check_look_ups(http, expected["cold-a"])
+            _check_files(lake)
+
+
+def _merge(spark: SparkSession, lake: Path, table: LakeTable) -> None:
+    merger = TableMerger(spark, table, lake, limits_of(Lake()), lambda: False)
+    assert merger.unfinished() > 1
+    merger.finish()
+    assert merger.unfinished() == 1
+
+
+def _optimize(spark: SparkSession, lake: Path, table: LakeTable) -> None:
+    spark.sql(f"OPTIMIZE delta.`{table.path(lake)}`").collect()
+
+
+def _vacuum(spark: SparkSession, lake: Path) -> None:
+    """Older files are not needed any more: who still wanted them would fail."""
+    conf = "spark.databricks.delta.retentionDurationCheck.enabled"
+    spark.conf.set(conf, "false")
+    try:
+        for table in TABLES:
+            spark.sql(f"VACUUM delta.`{table.path(lake)}` RETAIN 0 HOURS").collect()
+    finally:
+        spark.conf.unset(conf)
 
 
 def _check_look_ups(http: httpx.Client, messages: list[dict[str, Any]]) -> None:

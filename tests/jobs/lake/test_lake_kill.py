@@ -1,7 +1,7 @@
 """kill -9 of the lake's driver while messages, scheduled messages and transactions flow, and in the midst of
 its maintenance.
 
-The quick form kills once, amid OPTIMIZE. The long form, with all of the maintenance: LAKEMQ_TEST_KILLS=30.
+The quick form kills once, amid merges of files. The long form, with all of the maintenance: LAKEMQ_TEST_KILLS=30.
 LAKEMQ_TEST_SEED repeats the instants of a failure as near as a machine allows.
 """
 
@@ -40,6 +40,7 @@ SCHEDULED = ("optimize", "vacuum", "retention", "checkpoint_cleanup", "verify", 
 """None of these by the clock: what runs is what was asked for, and the end stops none of it half-way."""
 SETTINGS = {
     "LAKEMQ_LAKE__TRIGGER_MS": "0",
+    "LAKEMQ_LAKE__MERGE_FILES": "2",
     "LAKEMQ_MAINTENANCE__SMALL_FILES_MIN": "2",
     **{f"LAKEMQ_MAINTENANCE__{job.upper()}": "" for job in SCHEDULED},
 }

@@ -1,0 +1,153 @@
+"""Merges files of one Delta table: chosen by `model.merging`, written without Spark, committed by Delta.
+
+The commit says of each file that no data changes, so an append beside it is no conflict, streams pass it over, and
+the table's progress stays. Who is killed before it leaves a file without a name, which VACUUM removes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.tables.merged_add import add_of, is_ordered, may_be_merged, order_of, remove_of, rows_of, tier_of
+from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.turns import turn_of
+from lakemq.model.errors import LakeUnreadable
+from lakemq.model.merging import Limits, Merge, TableFile, merge_all, next_merge, unfinished
+from lakemq.storage.disk.clock import SystemClock
+from lakemq.storage.disk.files import Files
+from lakemq.storage.lake.live_files import Action, LiveFiles
+from lakemq.storage.lake.merge_files import Input, merge_files
+from lakemq.storage.lake.proof_mark import FOLDER
+
+SCRATCH = "merging"
+"""In our folder of the lake: parts of merges that are under way."""
+
+
+class Overtaken(Exception):
+    """Others have replaced the files meanwhile: what was merged is of no use."""
+
+
+class TableMerger:
+    """Of one table of a lake, which must be there. For who holds the lake's lock, and one thread at a time."""
+
+    def __init__(
+        self, session: SparkSession, table: LakeTable, lake: Path, limits: Limits, stop: Callable[[], bool]
+    ) -> None:
+        """`stop` is asked a few times a second while a merge is made; it is abandoned then."""
+        self._table, self._limits, self._stop = table, limits, stop
+        self._path = table.path(lake)
+        self._scratch = lake.absolute() / FOLDER / SCRATCH
+        self._delta = _Delta(session, self._path)
+        self._live: LiveFiles | None = None
+        self._changed = True
+
+    def step(self) -> bool:
+        """Merges some files, where there are enough of a tier; whether there were.
+
+        Raises `Abandoned` when told to stop, and whatever reads, writes and commits raise: then the table is as it
+        was, and a later call tries again.
+        """
+        with turn_of(self._path):
+            live = self._catch_up()
+            if not self._changed:
+                return False
+            for files in _by_partition(live, self._table):
+                merge = next_merge(files, self._limits)
+                if merge is not None:
+                    self._merge(live, merge)
+                    return True
+            self._changed = False
+            return False
+
+    def unfinished(self) -> int:
+        """How many files `finish` would merge."""
+        live = self._catch_up()
+        return sum(unfinished(files, self._limits) for files in _by_partition(live, self._table))
+
+    def finish(self) -> None:
+        """Merges what isn't done into as few files as may be, however few there are. Raises as `step`."""
+        while merges := self._all_merges():
+            for merge in merges:
+                with turn_of(self._path):
+                    live = self._catch_up()
+                    if all(file.path in live.added for file in merge.files):
+                        self._merge(live, merge)
+
+    def _all_merges(self) -> list[Merge]:
+        live = self._catch_up()
+        return [merge for files in _by_partition(live, self._table) for merge in merge_all(files, self._limits)]
+
+    def _catch_up(self) -> LiveFiles:
+        live = self._live
+        if live is None:
+            self._live = live = LiveFiles(self._path)
+            self._changed = True
+        elif live.catch_up():
+            self._changed = True
+        return live
+
+    def _merge(self, live: LiveFiles, merge: Merge) -> None:
+        replaced = [live.added[file.path] for file in merge.files]
+        folder = Path(unquote(replaced[0]["path"])).parent
+        output = folder / f"part-00000-{uuid4()}-c000.snappy.parquet"
+        inputs = [Input(self._path / unquote(add["path"]), is_ordered(add)) for add in replaced]
+        self._live = None  # what it says may be what is wrong, where something is
+        made = merge_files(
+            inputs, self._path / output, live.columns, self._table.order_by, scratch=self._scratch, stop=self._stop
+        )
+        if made.rows != sum(rows_of(add) or 0 for add in replaced):
+            Files().remove(self._path / output)
+            raise LakeUnreadable(f"the files {[file.path for file in merge.files]} don't have the rows that are said")
+        now_ms = SystemClock().now_ms()
+        added = add_of(str(output), made.bytes, made.rows, now_ms, merge.tier, replaced)
+        # Who fails from here on may have committed all the same: the file stays, and VACUUM knows if it has a name.
+        self._delta.commit(live, added, [remove_of(add, now_ms) for add in replaced])
+        self._live = live
+        live.catch_up()
+
+
+class _Delta:
+    """Delta's own transactions on a table: on a local disk it keeps only those of one JVM apart."""
+
+    def __init__(self, session: SparkSession, path: Path) -> None:
+        self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+        java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+        self._delta = self._jvm.org.apache.spark.sql.delta
+        self._log = self._delta.DeltaLog.forTable(java_session, str(path))
+
+    def commit(self, live: LiveFiles, added: Action, removed: Sequence[Action]) -> None:
+        """The one in place of the others. Raises `Overtaken` where some of them aren't in the table any more, and as
+        Delta does where that comes about now."""
+        transaction = self._log.startTransaction()
+        live.catch_up()
+        if any(each["path"] not in live.added for each in removed):
+            raise Overtaken(f"another writer has replaced files of {live.table} that were being merged")
+        module = getattr(self._delta.actions, "Action$").__getattr__("MODULE$")
+        nothing = getattr(self._jvm.scala.collection.immutable, "Nil$").__getattr__("MODULE$")
+        actions = nothing.appended(module.fromJson(json.dumps({"add": added})))
+        for each in removed:
+            actions = actions.appended(module.fromJson(json.dumps({"remove": each})))
+        none = self._jvm.scala.Option.empty()
+        operation = self._delta.DeltaOperations.Optimize(nothing, nothing, True, none, False)
+        transaction.commit(actions, operation)
+
+
+def _by_partition(live: LiveFiles, table: LakeTable) -> list[list[TableFile]]:
+    """The files that may be merged with one another. What waits in `scheduled` (no partition) is its writer's."""
+    column = table.partition_by
+    found: list[tuple[str, TableFile]] = []
+    for path, add in live.added.items():
+        value = "" if column is None else (add.get("partitionValues") or {}).get(column)
+        if value is not None and may_be_merged(add) and rows_of(add) is not None:
+            order = order_of(add, table.time_column)
+            found.append((value, TableFile(path, int(add["size"]), tier_of(add), order)))
+    found.sort(key=lambda each: each[0])
+    return [[file for _, file in group] for _, group in groupby(found, key=lambda each: each[0])]

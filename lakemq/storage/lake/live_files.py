@@ -1,0 +1,87 @@
+"""The files of a Delta table with all that its log says of each, followed entry by entry without listing the log.
+
+Delta's readers give a file's statistics, but not its tags, and look through the whole folder of the log to find
+out what is new. Here the last checkpoint is read once, and then just the entries after it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from lakemq.storage.lake.delta_log import FOLDER, TornEntry, beside_entries, entries_of
+
+Action = dict[str, Any]
+
+_OF_ADD = ("path", "partitionValues", "size", "modificationTime", "tags", "stats", "deletionVector")
+_OF_CHECKPOINT = [*(f"add.{name}" for name in _OF_ADD), "metaData.schemaString"]
+
+
+class LiveFiles:
+    """What the table in a folder consists of, as of `version`. Only while nobody puts the table back. Not for several
+    threads at once."""
+
+    def __init__(self, table: Path) -> None:
+        """Raises `FileNotFoundError` where there is no table, `TornEntry`, `OSError`."""
+        self.table = table
+        self.version = -1
+        self.added: dict[str, Action] = {}
+        """By its path as the log has it: `add`, the action."""
+        self.columns: list[str] = []
+        """The table's columns in their order."""
+        self._begin()
+
+    def catch_up(self) -> bool:
+        """Reads the entries that came since; whether there were some. Raises `TornEntry`, `OSError`."""
+        before = self.version
+        while True:
+            entry = self.table / FOLDER / f"{self.version + 1:020}.json"
+            try:
+                data = entry.read_bytes()
+            except FileNotFoundError:
+                return self.version > before
+            self._apply(entry, data)
+
+    def _begin(self) -> None:
+        entries = entries_of(self.table)
+        if not entries:
+            raise FileNotFoundError(f"there is no table in {self.table}")
+        checkpoints = {each.version: each.path for each in beside_entries(self.table) if each.is_checkpoint}
+        start = max(checkpoints, default=-1)
+        if start >= 0:
+            self._apply_checkpoint(checkpoints[start])
+        self.version = start
+        self.catch_up()
+        if not self.columns:
+            raise TornEntry(f"the log of {self.table} doesn't say what columns it has")
+
+    def _apply(self, entry: Path, data: bytes) -> None:
+        try:
+            actions: list[Action] = [json.loads(line) for line in data.splitlines()]
+            for action in actions:
+                if "add" in action:
+                    self.added[action["add"]["path"]] = action["add"]
+                elif "remove" in action:
+                    self.added.pop(action["remove"]["path"], None)
+                elif "metaData" in action:
+                    self._describe(action["metaData"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise TornEntry(f"{entry.name} is torn: {error}") from None
+        self.version += 1
+
+    def _apply_checkpoint(self, path: Path) -> None:
+        with pq.ParquetFile(path) as file:
+            rows = file.read(columns=_OF_CHECKPOINT, use_threads=False).to_pylist()
+        for row in rows:
+            add, metadata = row.get("add"), row.get("metaData")
+            if add is not None:
+                maps = {name: dict(add.get(name) or ()) for name in ("partitionValues", "tags")}
+                self.added[add["path"]] = {name: each for name, each in add.items() if each is not None} | maps
+            if metadata is not None:
+                self._describe(metadata)
+
+    def _describe(self, metadata: Action) -> None:
+        self.columns = [field["name"] for field in json.loads(metadata["schemaString"])["fields"]]

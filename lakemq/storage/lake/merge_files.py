@@ -1,0 +1,341 @@
+"""Parquet files of a table merged into one, its rows in order, without Spark and in bounded memory.
+
+Files that are in order are read side by side, a few rows of each at a time: up to the least of the last rows that
+were read, everything is there, and is put in order and written. Rows that are in no order are put in order first,
+in parts that are set aside in files of their own where they don't fit in memory.
+
+The file that comes of it is like Spark's: the same columns and row groups, checksums of pages, statistics of row
+groups and pages. It is on disk on return, so that nobody has to wait for that later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+from lakemq.storage.disk.files import Files
+
+# Its functions are made as it is imported: no type checker sees them.
+pc: Any = pyarrow.compute
+
+GROUP_BYTES = 16 * 1024 * 1024
+GROUP_ROWS = 128 * 1024
+"""A row group of the file; as Spark is told to write them (`jobs.session`)."""
+
+MEMORY_BYTES = 64 * 1024 * 1024
+"""About so much of all inputs together is decoded at a time; some copies of parts of it are made."""
+BATCH_ROWS_MAX = 16 * 1024
+_READ_BUFFER_BYTES = 64 * 1024
+_NO_DICTIONARY = ("body",)
+"""Columns whose values are hardly ever there twice, and have no use for statistics."""
+
+Key = tuple[tuple[bool, Any], ...]
+
+
+class Abandoned(Exception):
+    """The merge was told to stop; nothing is left of it."""
+
+
+class Input(NamedTuple):
+    """A file to be merged; `ordered`: its rows are in the order that is asked for."""
+
+    path: Path
+    ordered: bool
+
+
+class Merged(NamedTuple):
+    """The file that was made."""
+
+    rows: int
+    bytes: int
+
+
+def merge_files(
+    inputs: Sequence[Input],
+    output: Path,
+    columns: Sequence[str],
+    order_by: Sequence[str],
+    *,
+    scratch: Path,
+    stop: Callable[[], bool],
+    files: Files | None = None,
+) -> Merged:
+    """Writes all rows of the inputs to `output`, which must not be there, ascending by `order_by`, nulls last.
+
+    `columns` are the table's: one that no input has is left out, one that some lack is null there. `scratch`: a folder
+    for parts, which are gone on return. `stop` is asked a few times a second. Raises `Abandoned`, `OSError`, and
+    `pa.ArrowException` for an input that isn't sound; then `output` is not there.
+    """
+    files = files or Files()
+    try:
+        with ExitStack() as opened:
+            merging = _Merging(inputs, columns, tuple(order_by), scratch, stop, opened)
+            rows = merging.write(output)
+        descriptor = files.open_read(output)
+        try:
+            files.sync(descriptor)
+        finally:
+            files.close(descriptor)
+        files.sync_dir(output.parent)
+        return Merged(rows, files.size_of(output))
+    except BaseException:
+        files.remove(output)
+        raise
+
+
+class _Merging:
+    """One merge, within the life of the files that it has opened."""
+
+    def __init__(
+        self,
+        inputs: Sequence[Input],
+        columns: Sequence[str],
+        order_by: tuple[str, ...],
+        scratch: Path,
+        stop: Callable[[], bool],
+        opened: ExitStack,
+    ) -> None:
+        self._order_by, self._scratch, self._stop, self._opened = order_by, scratch, stop, opened
+        self._files = [(each, opened.enter_context(_open(each.path))) for each in inputs]
+        self._schema = _common([file.schema_arrow for _, file in self._files], columns)
+        ordered = sum(each.ordered for each in inputs)
+        self._share = MEMORY_BYTES // max(ordered + 1, 1)
+
+    def write(self, output: Path) -> int:
+        """How many rows there are."""
+        sources = [
+            _Source(self._batches(file, self._share), self._order_by) for each, file in self._files if each.ordered
+        ]
+        sources += self._put_in_order([file for each, file in self._files if not each.ordered])
+        writer = _Writer(output, self._schema)
+        try:
+            for part in _side_by_side(sources, self._order_by):
+                self._check()
+                writer.add(part)
+        except BaseException:
+            writer.abandon()
+            raise
+        return writer.finish()
+
+    def _put_in_order(self, unordered: list[pq.ParquetFile]) -> list[_Source]:
+        """The rows of files that are in no order, in order."""
+        parts = self._parts(unordered)
+        first = next(parts, None)
+        if first is None:
+            return []
+        second = next(parts, None)
+        if second is None:
+            return [_Source(iter(_slices(first)), self._order_by)]
+        aside = [self._set_aside(part) for part in (first, second)]
+        first = second = None  # they are on disk, and take much memory
+        aside += [self._set_aside(part) for part in parts]
+        share = MEMORY_BYTES // len(aside)
+        return [_Source(self._batches(file, share), self._order_by) for file in aside]
+
+    def _parts(self, unordered: list[pq.ParquetFile]) -> Iterator[pa.RecordBatch]:
+        """Their rows in parts of about `MEMORY_BYTES`, each in order."""
+        held: list[pa.RecordBatch] = []
+        held_bytes = 0
+        for file in unordered:
+            for batch in self._batches(file, MEMORY_BYTES // 8):
+                held.append(batch)
+                held_bytes += batch.nbytes
+                if held_bytes >= MEMORY_BYTES:
+                    yield _sorted(held, self._order_by)
+                    held, held_bytes = [], 0
+        if held:
+            yield _sorted(held, self._order_by)
+
+    def _set_aside(self, part: pa.RecordBatch) -> pq.ParquetFile:
+        self._check()
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        path = self._scratch / f"{uuid4().hex}.parquet"
+        self._opened.callback(path.unlink, missing_ok=True)
+        rows = max(1, part.num_rows * GROUP_BYTES // max(part.nbytes, 1))
+        pq.write_table(
+            pa.Table.from_batches([part]), path, rows, compression="lz4", use_dictionary=False, store_schema=False
+        )
+        return self._opened.enter_context(_open(path))
+
+    def _batches(self, file: pq.ParquetFile, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+        """The file's rows with the common columns, about so many bytes at a time."""
+        footer = file.metadata
+        size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
+        rows = min(max(batch_bytes * footer.num_rows // max(size, 1), 1), BATCH_ROWS_MAX)
+        present = set(file.schema_arrow.names)
+        columns = [name for name in self._schema.names if name in present]
+        for batch in file.iter_batches(rows, columns=columns, use_threads=False):
+            self._check()
+            if batch.num_rows:
+                yield _conform(batch, self._schema)
+
+    def _check(self) -> None:
+        if self._stop():
+            raise Abandoned
+
+
+class _Source:
+    """Batches that are in order; `batch` is the one that is being used up, None after the last."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], order_by: tuple[str, ...]) -> None:
+        self._batches, self._order_by = batches, order_by
+        self.batch: pa.RecordBatch | None = None
+        self._keys: list[pa.Array] = []
+        self.last: Key = ()
+        self._use(next(batches, None))
+
+    def take_up_to(self, key: Key) -> pa.RecordBatch:
+        """Its next rows that don't come after `key`, as far as they have been read."""
+        batch = self.batch
+        assert batch is not None
+        if self.last <= key:
+            self._use(next(self._batches, None))
+            return batch
+        low, high = 0, batch.num_rows
+        while low < high:
+            middle = (low + high) // 2
+            if self._key(middle) <= key:
+                low = middle + 1
+            else:
+                high = middle
+        self._use(batch.slice(low))
+        return batch.slice(0, low)
+
+    def _use(self, batch: pa.RecordBatch | None) -> None:
+        self.batch = batch
+        if batch is not None:
+            self._keys = [batch.column(name) for name in self._order_by]
+            self.last = self._key(batch.num_rows - 1)
+
+    def _key(self, row: int) -> Key:
+        return tuple(_comparable(column[row]) for column in self._keys)
+
+
+class _Writer:
+    """Rows in order, in row groups."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        names = [name for name in schema.names if name not in _NO_DICTIONARY]
+        leaves: Any = _leaves(schema, names)
+        self._schema = schema
+        self._writer = pq.ParquetWriter(
+            path,
+            schema,
+            compression="snappy",
+            use_dictionary=leaves,
+            write_statistics=leaves,
+            write_page_checksum=True,
+            write_page_index=True,
+            store_schema=False,
+        )
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = self._held_rows = 0
+        self._rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        while self._held_rows + batch.num_rows > GROUP_ROWS:
+            room = GROUP_ROWS - self._held_rows
+            self._hold(batch.slice(0, room))
+            self._write()
+            batch = batch.slice(room)
+        self._hold(batch)
+        if self._held_bytes >= GROUP_BYTES:
+            self._write()
+
+    def finish(self) -> int:
+        """How many rows were written."""
+        self._write()
+        self._writer.close()
+        return self._rows
+
+    def abandon(self) -> None:
+        self._writer.close()
+
+    def _hold(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._held.append(batch)
+            self._held_rows += batch.num_rows
+            self._held_bytes += batch.nbytes
+
+    def _write(self) -> None:
+        if self._held:
+            self._writer.write_table(pa.Table.from_batches(self._held, self._schema), self._held_rows)
+            self._rows += self._held_rows
+        self._held, self._held_bytes, self._held_rows = [], 0, 0
+
+
+def _side_by_side(sources: list[_Source], order_by: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """All rows of the sources in order."""
+    while left := [source for source in sources if source.batch is not None]:
+        key = min(source.last for source in left)
+        parts = [part for source in left if (part := source.take_up_to(key)).num_rows]
+        yield _sorted(parts, order_by) if len(parts) > 1 else parts[0]
+
+
+def _sorted(batches: list[pa.RecordBatch], order_by: tuple[str, ...]) -> pa.RecordBatch:
+    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    return batch.take(pc.sort_indices(batch, sort_keys=[(name, "ascending") for name in order_by]))
+
+
+def _slices(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    return [batch.slice(at, BATCH_ROWS_MAX) for at in range(0, batch.num_rows, BATCH_ROWS_MAX)]
+
+
+def _comparable(scalar: Any) -> tuple[bool, Any]:
+    """Nulls after all else. A time as the number that it is: Python has none after the year 9999."""
+    if not scalar.is_valid:
+        return True, 0
+    return False, scalar.value if pa.types.is_timestamp(scalar.type) else scalar.as_py()
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        path,
+        page_checksum_verification=True,
+        # Else a whole row group of each file would be in memory, in its bytes.
+        buffer_size=_READ_BUFFER_BYTES,
+        # Spark's first form of a time: in ns it would hold none after 2262.
+        coerce_int96_timestamp_unit="us",
+    )
+
+
+def _common(schemas: Sequence[pa.Schema], columns: Sequence[str]) -> pa.Schema:
+    """The columns that some of the files have, in the table's order."""
+    found: dict[str, pa.Field] = {}
+    for schema in schemas:
+        for field in schema:
+            found.setdefault(field.name, pa.field(field.name, _zoned(field.type)))
+    return pa.schema([found[name] for name in columns if name in found])
+
+
+def _zoned(kind: pa.DataType) -> pa.DataType:
+    """Of a file's type the table's: Spark's first form of a time doesn't say that it is UTC."""
+    return pa.timestamp("us", tz="UTC") if pa.types.is_timestamp(kind) else kind
+
+
+def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    names = set(batch.schema.names)
+    columns: list[Any] = []
+    for field in schema:
+        column = batch.column(field.name) if field.name in names else pa.nulls(batch.num_rows, field.type)
+        columns.append(column if column.type.equals(field.type) else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _leaves(schema: pa.Schema, names: Sequence[str]) -> list[str]:
+    """What Parquet calls the values of these columns."""
+    leaves: list[str] = []
+    for name in names:
+        kind = schema.field(name).type
+        if pa.types.is_map(kind):
+            leaves += [f"{name}.key_value.key", f"{name}.key_value.value"]
+        else:
+            leaves.append(f"{name}.list.element" if pa.types.is_list(kind) else name)
+    return leaves
