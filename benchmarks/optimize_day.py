@@ -1,23 +1,30 @@
-"""OPTIMIZE after hours at a rate of messages: files before and after, and time. `python -m benchmarks.optimize_day`.
+"""Small files merged as they come, for hours of messages, and the nightly job. `python -m benchmarks.optimize_day`.
 
 The lake query commits every five seconds, so an hour at 1,000 messages a second is 720 files a table of
-5,000 messages each. Spark writes such files straight into the tables, many in a commit: what OPTIMIZE
-has to do depends on the files. `--hours 24` is the day; a pass every ten minutes meets ten minutes'
-files, and is measured too.
+5,000 messages each. Spark writes such files straight into the tables, a minute's in a commit, as fast as it goes;
+after each such commit the tables' files are merged, as the query's thread does after each batch. What is counted
+is the files of a table at any time, and the CPU that merging takes of an hour of messages. Then `optimize` runs
+once, as it does at night.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 from benchmarks.broker import scratch
+from benchmarks.cpu import cpu_s, peak_rss_bytes
 from benchmarks.options import sizes
 from benchmarks.results import emit, say
+from lakemq.jobs.lake.merging import limits_of
 from lakemq.jobs.maintenance.rebuild import derived_rows
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.session.session import start_session
+from lakemq.jobs.tables.merger import TableMerger
+from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.table_files import look_at
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES, TABLES
 from lakemq.settings import Lake, Settings
 
@@ -72,30 +79,79 @@ class Day:
         return ids.select(*columns)
 
 
+class MergedAsItGoes:
+    """The tables' mergers, and what their work has come to."""
+
+    def __init__(self, session: Any, settings: Settings) -> None:
+        lake = settings.lake
+        self._tables = [TableMerger(session, table, lake.dir, limits_of(lake), lambda: False) for table in WRITTEN]
+        self._lake, self._jvm_pid = lake.dir, int(session._jvm.java.lang.ProcessHandle.current().pid())
+        self.most_files = dict.fromkeys((table.name for table in WRITTEN), 0)
+        self.python_s = self.jvm_s = self.longest_s = 0.0
+        self.merges = 0
+
+    def run(self) -> None:
+        """All merges that there are to do now."""
+        for table, merger in zip(WRITTEN, self._tables, strict=True):
+            self._count(table)
+            while self._step(merger):
+                self._count(table)
+
+    def _step(self, merger: TableMerger) -> bool:
+        begin, python_s, jvm_s = time.perf_counter(), time.process_time(), cpu_s(self._jvm_pid)
+        merged = merger.step()
+        if merged:
+            self.merges += 1
+            self.python_s += time.process_time() - python_s
+            self.jvm_s += cpu_s(self._jvm_pid) - jvm_s
+            self.longest_s = max(self.longest_s, time.perf_counter() - begin)
+        return merged
+
+    def _count(self, table: LakeTable) -> None:
+        files = look_at(table.path(self._lake), 0).files
+        self.most_files[table.name] = max(self.most_files[table.name], files)
+
+
 def main() -> None:
-    options = sizes(__doc__, hours=(24.0, 0.02), rate=(1_000, 1_000), body=(100, 100))
+    options = sizes(__doc__, hours=(24.0, 0.1), rate=(1_000, 1_000), body=(100, 100))
     with scratch() as folder:
         settings = Settings(lake=Lake(dir=Path(folder) / "lake"))
         session = start_session(settings, "optimize_day")
         day = Day(session, settings.lake.dir, options.rate, options.body)
-        runner = Runner(session, settings, "")
+        merging = MergedAsItGoes(session, settings)
         shown = {"hours": options.hours, "rate_per_s": options.rate, "body_bytes": options.body}
-        say(f"writing {options.hours} hours")
-        begin = time.perf_counter()
-        day.commit(max(16, round(options.hours * 3600 / COMMIT_S)))
-        say(f"written in {time.perf_counter() - begin:.0f} s")
-        _measure(runner, "optimize_day", shown)
-        day.commit(600 // COMMIT_S)
-        _measure(runner, "optimize_ten_minutes_after", shown)
+        minutes = max(2, round(options.hours * 60))
+        written_s = 0.0
+        for minute in range(minutes):
+            begin = time.perf_counter()
+            day.commit(60 // COMMIT_S)
+            written_s += time.perf_counter() - begin
+            merging.run()
+            if minute % 60 == 59:
+                cpu = f"{merging.python_s:.0f} + {merging.jvm_s:.0f} s of CPU to merge, {written_s:.0f} s to write"
+                say(f"{(minute + 1) // 60} hours: at most {merging.most_files} files, {cpu}")
+        emit(
+            "merged_as_it_goes",
+            (merging.python_s + merging.jvm_s) / (minutes / 60),
+            "cpu s/h",
+            shown,
+            python_cpu_s=round(merging.python_s, 1),
+            jvm_cpu_s=round(merging.jvm_s, 1),
+            merges=merging.merges,
+            longest_merge_s=round(merging.longest_s, 2),
+            most_files=merging.most_files,
+            peak_rss_mib=peak_rss_bytes(os.getpid()) // 2**20,
+        )
+        _measure_nightly(Runner(session, settings, ""), shown)
         session.stop()
 
 
-def _measure(runner: Runner, what: str, shown: dict[str, Any]) -> None:
+def _measure_nightly(runner: Runner, shown: dict[str, Any]) -> None:
     run = runner.run("optimize", "command")
     if run.error is not None:
         raise RuntimeError(run.error)
     emit(
-        what,
+        "optimize_nightly",
         (run.ended_at - run.started_at) / 1000,
         "s",
         shown,
