@@ -198,6 +198,19 @@ ERASE = Route("POST", "/v1/log/erasures", "log", "Erase messages: done when they
 
 # Jobs
 ROUTING = Route("GET", "/v1/routing", "routing", "What waits, and the settings of the routing queries")
+PENDING = Route(
+    "GET",
+    "/v1/routing/pending",
+    "routing",
+    "What waits, as rows of the system topics with control columns alone, as an Arrow stream",
+    (
+        Field("kind", "string", required=True, choices=("delay", "transaction", "nack", "receipt")),
+        Field("due_from_ms", "integer", "due from then on; 0: also what waits for nothing", 0),
+        Field("due_to_ms", "integer", "due before then", NUMBER_MAX),
+        Field("after", "integer", "`Lakemq-Next-Cause` of the page before", -1),
+        Field("max", "integer", "at most so many", 10_000),
+    ),
+)
 DECIDE = Route("POST", "/v1/log/decisions", "routing", "Decisions of the routing queries", reads=JSON)
 HEAR_JOBS = Route("PUT", "/v1/jobs", "operations", "Heartbeats of jobs", reads=JSON)
 COMPACTED = Route("PUT", "/v1/broker/compacted", "operations", "Tell how far the lake holds everything", reads=JSON)

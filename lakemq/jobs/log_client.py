@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from lakemq.storage.log.dropped import Range
 from lakemq.wire.connections import Answer, Connections, NoAnswer
 
 PAGE_BYTES_MAX = 16 * 1024 * 1024
+PENDING_PAGE_MAX = 10_000
 _ANSWER_WAIT_S_MAX = 60.0
 _PAUSE_S_FIRST = 0.05
 _PAUSE_S_MAX = 2.0
@@ -125,6 +126,19 @@ class LogClient:
         answer = self._ask(routes.LOG_FRAMES.at(), query, told_at_once=(LogDamaged,))
         check_same_log(self.address, log_id, answer.headers["Lakemq-Log-Id"])
         return answer.body
+
+    def pending(
+        self, kind: str, due_from_ms: int, due_to_ms: int, log_id: str = "", page_max: int = PENDING_PAGE_MAX
+    ) -> Iterator[pa.Table]:
+        """Pages of what of the kind waits to be decided, is due at `due_from_ms ≤ t < due_to_ms`, and began before the
+        call: rows of the system topics with control columns alone. Raises `LogReplaced` as `messages` does."""
+        query = {"kind": kind, "due_from_ms": str(due_from_ms), "due_to_ms": str(due_to_ms), "max": str(page_max)}
+        following: str | None = "-1"
+        while following is not None:
+            _, headers, payload = self._ask(routes.PENDING.at(), query | {"after": following})
+            check_same_log(self.address, log_id, headers["Lakemq-Log-Id"])
+            yield pa.ipc.open_stream(pa.py_buffer(payload)).read_all()
+            following = headers.get("Lakemq-Next-Cause")
 
     def position_at(self, timestamp_ms: int) -> int:
         """The first position stored at or after that time."""

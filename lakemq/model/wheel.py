@@ -21,6 +21,10 @@ waits."""
 CATCH_UP_MS = 3_600_000
 """So far a wheel catches up with a clock that went on. After more, it is made anew of what still waits."""
 
+LISTED_MS = 1_200_000
+"""What is due later than the next such stretch of time isn't in the wheel yet: however much waits, and however far off,
+the wheel holds what is due within two of them."""
+
 SHARDS = 4
 SHARD_POSITIONS = 65_536
 """So many causes that follow one another are of one shard: what is stored together is kept together, and what is
@@ -72,6 +76,12 @@ class Decided(NamedTuple):
     cause: int
     action: str
     due_ms: int | None
+
+
+def listed_until(clock_ms: int) -> int:
+    """What is due before then is in the wheel of a broker whose clock says that; the rest the broker lists as its time
+    comes. Always one to two `LISTED_MS` ahead."""
+    return (clock_ms // LISTED_MS + 2) * LISTED_MS
 
 
 def decide_due(due: Due, terms: Terms) -> Decided:

@@ -123,7 +123,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
     log, limits = store.log, work.limits
     return [
         message_routes.make_router(store, cold, limits.pull_bytes_max),
-        routing_routes.make_router(router, log),
+        routing_routes.make_router(router, log, work.answering),
         transaction_routes.make_router(router, log, limits.wait_ms_max),
         redrive_routes.make_router(broker.redriver),
         sink_routes.make_router(broker.sinks),

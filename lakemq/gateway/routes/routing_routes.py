@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
+from lakemq.gateway.http.accept import ARROW
+from lakemq.gateway.http.asgi import client_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.decisions import Posted
 from lakemq.gateway.routing.nacks import Nack
+from lakemq.gateway.routing.pending import Due
 from lakemq.gateway.routing.router import Router
+from lakemq.gateway.work.workshop import Workshop
+from lakemq.model.decide import Kind
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
 from lakemq.storage.log.commit_log import CommitLog
 
 BATCH_MAX = 50_000
 NACKS_MAX = 10_000
+PENDING_MAX = 10_000
 Strict = ConfigDict(extra="forbid", strict=True)
 
 
@@ -62,7 +68,7 @@ class DecisionsBody(BaseModel):
     due_ms: list[Annotated[int, Field(ge=0, le=NUMBER_MAX)] | None]
 
 
-def make_router(routing: Router, log: CommitLog) -> APIRouter:
+def make_router(routing: Router, log: CommitLog, answering: Workshop) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
 
@@ -85,6 +91,22 @@ def make_router(routing: Router, log: CommitLog) -> APIRouter:
     @serves(router, routes.ROUTING)
     async def describe() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         return routing.describe()
+
+    @serves(router, routes.PENDING)
+    async def pending(  # pyright: ignore[reportUnusedFunction]
+        request: Request,
+        kind: Literal["delay", "transaction", "nack", "receipt"],
+        due_from_ms: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
+        due_to_ms: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = NUMBER_MAX,
+        after: Annotated[int, Query(ge=-1, le=NUMBER_MAX)] = -1,
+        count_max: Annotated[int, Query(alias="max", ge=1, le=PENDING_MAX)] = PENDING_MAX,
+    ) -> Response:
+        run = answering.run_for(client_of(request.scope))
+        body, following = await routing.pending.page(Kind(kind), Due(due_from_ms, due_to_ms), after, count_max, run)
+        headers = {"lakemq-log-id": log.identity.log_id, "lakemq-epoch": str(log.identity.now.epoch)}
+        if following is not None:
+            headers["lakemq-next-cause"] = str(following)
+        return Response(body, headers=headers, media_type=ARROW.decode())
 
     @serves(router, routes.DECIDE)
     async def decide(body: DecisionsBody) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]

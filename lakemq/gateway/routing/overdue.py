@@ -36,7 +36,7 @@ GRACE_MS = 5_000
 
 class Overdue:
     """Looks for what is overdue by `routing.grace_ms`, some at a time. `decided_up_to`: until what due time
-    the delay query has decided all there is, 0 when nobody knows: then only the gateway knows what is due when."""
+    the delay query has decided all there is, 0 when nobody knows."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Overdue:
             return False
         at_ms = now_ms - self._grace_ms
         self._executor.state.dues.merge(at_ms)
-        more = await self._sort_out(at_ms)
+        more = self._sort_out(at_ms)
         if not self._decides or now_ms < self._begin_ms:
             return more
         self._later = {cause: again_ms for cause, again_ms in self._later.items() if again_ms > now_ms}
@@ -114,26 +114,18 @@ class Overdue:
 
     # Delays ----------------------------------------------------------------------------------
 
-    async def _sort_out(self, at_ms: int) -> bool:
-        """Read when some of what waits in a wide slot is due. Not while the query decides it all in time."""
+    def _sort_out(self, at_ms: int) -> bool:
+        """Sort out some of what waits in a wide slot, when some of it is due. Not while the query decides it all in
+        time."""
         if self._decided_up_to() > at_ms:
             return False
         state = self._executor.state
         for slot in state.dues.begun(at_ms + SORT_AHEAD_MS):
             some = state.dues.some(slot, state.delays, state.decided, AT_ONCE_MAX)
             if some:
-                dues = await self._dues_of(some)
-                # What can't be read is left to `Deliveries`, which knows what becomes of it.
-                self._executor.state.dues.sort_out(slot, [(each, dues.get(each, at_ms)) for each in some])
+                state.dues.sort_out(slot, [(each, state.due_times.of(each)) for each in some])
                 return True
         return False
-
-    async def _dues_of(self, causes: list[int]) -> dict[int, int]:
-        dues: dict[int, int] = {}
-        async for part in self._executor.read_all(causes):
-            first = part.frame.meta.first_position
-            dues.update((first + number, part.value("deliver_at_ms", number)) for number in part.numbers)
-        return dues
 
     async def _delays(self, at_ms: int) -> bool:
         state = self._executor.state

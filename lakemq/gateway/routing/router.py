@@ -17,6 +17,7 @@ from lakemq.gateway.routing.deliveries import Deliveries
 from lakemq.gateway.routing.jobs import Jobs
 from lakemq.gateway.routing.nacks import Nacks
 from lakemq.gateway.routing.overdue import Overdue
+from lakemq.gateway.routing.pending import Pending
 from lakemq.gateway.routing.recalls import Recalls
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.settings import Settings
@@ -57,6 +58,7 @@ class Router:
         carriers = self.deliveries, self.transactions, self.nacks
         decided_up_to = partial(self.jobs.decided_up_to, "delay", lead_ms)
         self.overdue = Overdue(self.executor, carriers, settings, clock, decided_up_to, self.jobs.look)
+        self.pending = Pending(self.executor, settings.transactions)
         self.decisions = Decisions(self.executor, self.deliveries, self.transactions, self.nacks, self.run_out)
 
     async def start(self) -> None:
@@ -121,6 +123,7 @@ class Router:
             "broker": settings.broker.name,
             "log_id": self._log.identity.log_id,
             "epoch": self._log.identity.now.epoch,
+            "position": self._log.next_position,
             "lead_ms": settings.routing.lead_ms,
             "levels_ms": list(settings.delay.levels),
             "delay": {

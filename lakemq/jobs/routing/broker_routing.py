@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from lakemq.model.wheel import Terms
-
-Kind = Literal["delay", "transactions", "retry", "receive"]
 
 
 @dataclass(frozen=True)
 class BrokerRouting:
-    """One broker's answer: its name, its log and the epoch of that, its settings, and by kind the position of the
-    first cause that is pending, or else the log's end."""
+    """One broker's answer: its name, its log, the epoch and the end of that, and its settings. What waits that is
+    below `position` the broker lists from then on."""
 
     broker: str
     log_id: str
     epoch: int
     terms: Terms
-    begins: Mapping[Kind, int]
+    position: int
 
     @staticmethod
     def from_json(answer: Mapping[str, Any]) -> BrokerRouting:
         """Reads what `GET /v1/routing` answers."""
         transactions = answer["transactions"]
-        kinds: Sequence[Kind] = ("delay", "transactions", "retry", "receive")
         return BrokerRouting(
             broker=answer["broker"],
             log_id=answer["log_id"],
@@ -39,5 +36,5 @@ class BrokerRouting:
                 check_max=transactions["check_max"],
                 max_reconsume_times=answer["retry"]["max_reconsume_times"],
             ),
-            begins={kind: answer[kind]["begin_position"] for kind in kinds},
+            position=answer["position"],
         )

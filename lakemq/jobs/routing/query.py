@@ -19,12 +19,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakemq.jobs.lake.batch_gate import BatchGate
 from lakemq.jobs.lake.query import CHECKPOINTS, end_of_batch
 from lakemq.jobs.log_client import LogClient
-from lakemq.jobs.routing.broker_routing import BrokerRouting, Kind
+from lakemq.jobs.routing.broker_routing import BrokerRouting
 from lakemq.jobs.routing.sender import Decision, DecisionSender, Whereto
 from lakemq.jobs.routing.session import POOL
 from lakemq.jobs.routing.wheel_rows import COLUMNS, wheel_rows
 from lakemq.jobs.routing.wheel_state import DUE_COLUMNS, due_entries
 from lakemq.jobs.source.plan import StreamOffset
+from lakemq.model.decide import Kind
 from lakemq.model.errors import LakemqError
 from lakemq.model.names import ACK_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
 from lakemq.model.wheel import CATCH_UP_MS, Due, Terms, decide_due
@@ -40,7 +41,7 @@ _OWNED = re.compile(r"([0-9]{1,9})-[0-9a-f]{32}")
 
 
 class Part(NamedTuple):
-    """What one job routes: its system topics, whose causes count, and the source's timer for them."""
+    """What one job routes: its system topics, the kinds of causes in them, and the source's timer for them."""
 
     topics: tuple[str, ...]
     kinds: tuple[Kind, ...]
@@ -48,9 +49,9 @@ class Part(NamedTuple):
 
 
 JOBS = {
-    "delay": Part((SCHEDULE_TOPIC,), ("delay",), "delay"),
-    "transaction": Part((HALF_TOPIC, OP_TOPIC), ("transactions",), "transaction"),
-    "retry": Part((NACK_TOPIC, RECEIVE_TOPIC, ACK_TOPIC), ("retry", "receive"), "receive"),
+    "delay": Part((SCHEDULE_TOPIC,), (Kind.DELAY,), "delay"),
+    "transaction": Part((HALF_TOPIC, OP_TOPIC), (Kind.TRANSACTION,), "transaction"),
+    "retry": Part((NACK_TOPIC, RECEIVE_TOPIC, ACK_TOPIC), (Kind.NACK, Kind.RECEIPT), "receive"),
 }
 """By name. All that a process runs is one query; who spreads them over machines runs them apart."""
 
@@ -76,7 +77,7 @@ class _Brokers:
 class RoutingQuery:
     """One run of the query that does these `jobs`, in a session of `routing_session`.
 
-    Every start begins a new checkpoint at the first cause that is pending: what is decided again
+    Every start begins a new checkpoint at the log's end, with what the broker lists as pending: what is decided again
     is done already, and changes nothing. So two processes may run the same query. Where a broker's log is another
     one than at the start, or has lost what was read of it, its decisions are refused, and that ends the run: the
     next one begins with the log that there is.
@@ -170,8 +171,7 @@ class RoutingQuery:
             found.append(routing)
             whereto[routing.broker] = Whereto(address, routing.log_id, routing.epoch)
             client.close()
-        kinds: list[Kind] = [kind for part in self._parts for kind in part.kinds]
-        begins = {each.broker: min(each.begins[kind] for kind in kinds) for each in found}
+        begins = {each.broker: each.position for each in found}
         return _Brokers(whereto, begins, {each.broker: each.terms for each in found})
 
     def _log(self, brokers: _Brokers) -> DataFrame:
@@ -184,6 +184,7 @@ class RoutingQuery:
             maxMessagesPerTrigger=str(MESSAGES_PER_TRIGGER_MAX),
             waitMs=str(WAIT_MS),
             tickMs=str(self._settings.routing.tick_ms),
+            pending=",".join(kind for part in self._parts for kind in part.kinds),
             timer=self._parts[0].timer if len(self._parts) == 1 else "any",
         )
         return reader.load()

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
 from lakemq.model.names import ACK_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
-from lakemq.model.wheel import CATCH_UP_MS, SHARD_POSITIONS, SHARDS, WINDOW_MS, Entry, Terms
+from lakemq.model.wheel import CATCH_UP_MS, LISTED_MS, SHARD_POSITIONS, SHARDS, WINDOW_MS, Entry, Terms
 
 COLUMNS = (
     *("broker", "position", "topic", "tag", "cause", "origin_message_id", "properties", "deliver_at", "store_time"),
@@ -58,7 +58,7 @@ def _windows(first: Column, last: Column, *, early: bool) -> Column:
 
 
 def _begins(terms: Mapping[str, Terms]) -> Column:
-    """What waits from here on, or for nothing."""
+    """What waits from here on, or for nothing. What is due too late for the wheel its broker lists when it is time."""
     topic, position = F.col("topic"), F.col("position")
     due, stored = F.unix_millis("deliver_at"), F.unix_millis("store_time")
     retried, checked = F.coalesce("reconsume_times", F.lit(0)), F.coalesce("check_times", F.lit(0))
@@ -66,10 +66,13 @@ def _begins(terms: Mapping[str, Terms]) -> Column:
     wait = F.when(checked == 0, _term(terms, "timeout_ms")).otherwise(_term(terms, "check_interval_ms"))
     resolved = F.when(F.col("tag") == "commit", int(Entry.COMMIT)).otherwise(int(Entry.ROLLBACK))
     level = F.coalesce(_property("delay_level", "int"), F.lit(0))
+    until = stored + wait
     is_resolution = F.col("tag").isin("commit", "rollback") & _half().isNotNull() & F.col("cause").isNull()
     return (
-        F.when(topic == SCHEDULE_TOPIC, _one(Entry.DELAY, position, due - _term(terms, "lead_ms"), due, early=True))
-        .when(topic == HALF_TOPIC, _one(Entry.HALF, position, stored + wait, stored + wait, times=checked))
+        F.when(topic.isin(SCHEDULE_TOPIC, RECEIVE_TOPIC) & (due >= _listed_until()), _none())
+        .when((topic == HALF_TOPIC) & (until >= _listed_until()), _none())
+        .when(topic == SCHEDULE_TOPIC, _one(Entry.DELAY, position, due - _term(terms, "lead_ms"), due, early=True))
+        .when(topic == HALF_TOPIC, _one(Entry.HALF, position, until, until, times=checked))
         .when(topic == RECEIVE_TOPIC, _one(Entry.RECEIPT, position, due, due, times=retried, most=most))
         .when(topic == NACK_TOPIC, _one(Entry.NACK, position, None, stored, times=retried, most=most, level=level))
         .when((topic == OP_TOPIC) & is_resolution, _one(resolved, _half(), None, stored))
@@ -141,6 +144,11 @@ def _none() -> Column:
 
 def _now() -> Column:
     return F.unix_millis("broker_clock")
+
+
+def _listed_until() -> Column:
+    """`lakemq.model.wheel.listed_until`."""
+    return (_div(_now(), LISTED_MS) + 2) * LISTED_MS
 
 
 def _div(number: Column, by: int) -> Column:

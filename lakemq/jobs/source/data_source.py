@@ -35,7 +35,9 @@ from lakemq.jobs.source.frames import read_frames
 from lakemq.jobs.source.options import TICK_MS_MAX, SourceOptions, parse_options
 from lakemq.jobs.source.plan import LogPartition, QueueBounds, StreamOffset, share, split
 from lakemq.jobs.source.wait import EndWatch
+from lakemq.model.columns import READABLE
 from lakemq.model.errors import PositionGone
+from lakemq.model.wheel import listed_until
 
 logger = logging.getLogger(__name__)
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
@@ -188,14 +190,25 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             clocks = until.clocks.get(part.broker, 0), begin.clocks.get(part.broker, 0)
             tick = part.broker in ticking
             ticking.discard(part.broker)
-            tasks.append(replace(part, tick=tick, broker_ms=clocks[0], broker_before_ms=clocks[1]))
+            tasks.append(self._listing(replace(part, tick=tick, broker_ms=clocks[0], broker_before_ms=clocks[1])))
         return tasks
+
+    def _listing(self, part: LogPartition) -> LogPartition:
+        """The task, which lists too what comes next, when the broker's clock has come so far."""
+        due_to_ms = listed_until(part.broker_ms)
+        due_from_ms = listed_until(part.broker_before_ms) if part.broker_before_ms else 0
+        if not part.tick or not self._options.pending or due_from_ms == due_to_ms:
+            return part
+        return replace(part, pending=self._options.pending, due_from_ms=due_from_ms, due_to_ms=due_to_ms)
 
     def _empty(self, names: set[str], begin: StreamOffset, until: StreamOffset) -> list[LogPartition]:
         """Tasks of brokers that have no news."""
         clients = self._brokers.by_name()
         clocks = until.clock_ms, begin.clock_ms
-        return [LogPartition(name, clients[name].address, 0, 0, clocks[0], {}, {}, clocks[1]) for name in sorted(names)]
+        tasks = [
+            LogPartition(name, clients[name].address, 0, 0, clocks[0], {}, {}, clocks[1]) for name in sorted(names)
+        ]
+        return [replace(each, log_id=until.logs.get(each.broker, "")) for each in tasks]
 
     def _up_to_target(self, name: str, position: int) -> int:
         return position if self._targets is None else min(position, self._targets.get(name, 0))
@@ -244,8 +257,20 @@ def read_partition(partition: LogPartition, options: SourceOptions, columns: lis
             rows = _within(table, partition.begins, partition.ends) if bounded else table
             if rows.num_rows:
                 yield to_batch(rows, schema, partition)
+        for kind in partition.pending:
+            for table in client.pending(kind, partition.due_from_ms, partition.due_to_ms, partition.log_id):
+                if table.num_rows:
+                    yield to_batch(_with_nulls(table, wanted), schema, partition)
     if partition.tick:
         yield tick_batch(schema, partition)
+
+
+def _with_nulls(table: pa.Table, wanted: list[str]) -> pa.Table:
+    """The table with those of its columns, too, that it lacks."""
+    for name in wanted:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows, READABLE[name].type))
+    return table
 
 
 def _tables(

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from lakemq.jobs.errors import InvalidOption
 from lakemq.jobs.log_client import Subscription
 from lakemq.jobs.source.columns import COLUMNS, EXTRA_COLUMNS
+from lakemq.model.decide import Kind
 
 EARLIEST = -2
 LATEST = -1
@@ -45,7 +46,8 @@ class SourceOptions:
     """What a reader was asked for. What was not given is None, but for what has a default.
 
     `tick_ms`: each batch of a stream also has a row of just its clock; the first has one at once,
-    and while `timer` is over there is such a batch every `tick_ms`.
+    and while `timer` is over there is such a batch every `tick_ms`. `pending`: with a broker's ticks come the causes of
+    these kinds that it has pending, as `listed_until` its clock.
     """
 
     brokers: tuple[str, ...]
@@ -61,6 +63,7 @@ class SourceOptions:
     wait_ms: int = 0
     timer: str | None = None
     tick_ms: int | None = None
+    pending: tuple[str, ...] = ()
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
@@ -86,6 +89,10 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
             raise InvalidOption(f"option {name!r} can't be {value!r}: {error}") from None
     if "timer" in fields:
         fields.setdefault("tick_ms", TICK_MS)
+    if "pending" in fields and "tick_ms" not in fields:
+        raise InvalidOption(
+            "option 'pending' goes with 'timer' or 'tickMs': by each tick the broker lists what comes next"
+        )
     return SourceOptions(**fields)
 
 
@@ -116,6 +123,11 @@ def _timer(value: str) -> str:
     if value not in TIMERS:
         raise ValueError(f"there are {', '.join(TIMERS)}")
     return value
+
+
+def _pending(value: str) -> tuple[str, ...]:
+    kinds = _names(value)
+    return tuple(Kind(kind).value for kind in kinds)
 
 
 def _integer(least: int, most: int | None = None) -> Callable[[str], int]:
@@ -179,4 +191,5 @@ _PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "waitMs": ("wait_ms", _integer(0, WAIT_MS_MAX)),
     "timer": ("timer", _timer),
     "tickMs": ("tick_ms", _integer(1, WAIT_MS_MAX)),
+    "pending": ("pending", _pending),
 }

@@ -61,8 +61,9 @@ class LogPartition(InputPartition):
 
     Rows of queues in `begins` below the offset there are left out, and of queues in `ends` those
     from the offset there on. `previous_ms` is the clock of the batch before, 0 for none. With
-    `tick` there is also a row of just the clock. `broker_ms` is the broker's own clock, and
-    `broker_before_ms` that of the batch before; 0: not known. The log must be `log_id`; empty: whichever it is.
+    `tick` there is also a row of just the clock. `broker_ms` is the broker's own clock, and `broker_before_ms` that of
+    the batch before; 0: not known. With `pending` there are also the rows that the broker lists of what it has pending
+    of these kinds, and is due at `due_from_ms ≤ t < due_to_ms`. The log must be `log_id`; empty: whichever it is.
     """
 
     broker: str
@@ -77,6 +78,9 @@ class LogPartition(InputPartition):
     log_id: str = ""
     broker_ms: int = 0
     broker_before_ms: int = 0
+    pending: tuple[str, ...] = ()
+    due_from_ms: int = 0
+    due_to_ms: int = 0
 
 
 def split(begin: int, end: int, partitions: int) -> list[tuple[int, int]]:

@@ -1,9 +1,8 @@
 """Which scheduled messages are due when: enough to find what is overdue, however much waits.
 
 Positions stand in slots of time that are the wider the further off they are (`lakemq.model.due_slot`), a bitmap
-each: 2 bytes a message at worst, and far fewer where neighbours in the log are due together. The exact times
-are in the log alone: what a wide slot holds is sorted into narrower ones, once its time comes, by who has read
-them there.
+each: 2 bytes a message at worst, and far fewer where neighbours in the log are due together. What a wide slot holds
+is sorted into narrower ones, once its time comes, by the exact times (`due_times`).
 """
 
 from __future__ import annotations
@@ -154,6 +153,10 @@ class DueIndex:
     def restore(self, dumped: list[list[Any]]) -> None:
         """Become what `dump` said."""
         self._slots = {Slot(width_ms, number): unpack(text) for width_ms, number, text in dumped}
+
+    def begins(self) -> Iterator[tuple[int, BitMap64]]:
+        """Of each slot when it begins, in ms, and the positions in it."""
+        return ((_begin(slot), positions) for slot, positions in self._slots.items())
 
     def __iter__(self) -> Iterator[tuple[Slot, BitMap64]]:
         return iter(self._slots.items())

@@ -56,6 +56,10 @@ class OpenHalves:
         """The open ones whose halves stand at these positions."""
         return [half for half in self._open.values() if half.cause in causes]
 
+    def all(self) -> list[OpenHalf]:
+        """The open ones."""
+        return list(self._open.values())
+
     def checked(self) -> list[OpenHalf]:
         """The open ones that wait for the answer to a check."""
         return list(self._checked.values())

@@ -31,6 +31,7 @@ from lakemq.storage.segment.frame import Meta, Run
 from lakemq.storage.state.bitmaps import pack, pack_numbers, unpack, unpack_numbers
 from lakemq.storage.state.decision_record import Decision, unpack_decisions
 from lakemq.storage.state.due_index import DueIndex
+from lakemq.storage.state.due_times import DueTimes
 from lakemq.storage.state.open_halves import OpenHalf, OpenHalves
 from lakemq.storage.state.receipts import Receipts
 from lakemq.storage.state.steps import Steps, copy_each
@@ -38,7 +39,7 @@ from lakemq.storage.state.timer_counts import TimerCounts
 
 _COPIED = (
     *("delays", "decided", "halves", "nacks", "nack_targets", "dead", "timers", "dues", "moved", "transactions"),
-    *("decisions", "redrives", "recalled"),
+    *("decisions", "redrives", "recalled", "due_times"),
 )
 CAUSE_MASK = 1 << STORED_BIT["cause"]
 STEP = 1_000
@@ -78,6 +79,8 @@ class RoutingState:
         """The due times of `delays` that are not decided."""
         self.dues = DueIndex()
         """Where to find those that are overdue."""
+        self.due_times = DueTimes()
+        """When each of `delays` is due."""
         self.moved: dict[int, int] = {}
         """Where a scheduled message is now that was stored at the key."""
         self.transactions = OpenHalves()
@@ -118,6 +121,7 @@ class RoutingState:
         for due in dues:
             self.timers.add(due)
         self.dues.add(first, dues, meta.store_time_ms)
+        self.due_times.add(first, dues)
         if meta.columns & CAUSE_MASK:
             rows = _rows(content, run, "cause", "retry_topic", "origin_message_id")
             for number, (cause, retry, origin) in enumerate(rows):
@@ -260,6 +264,7 @@ class RoutingState:
         self._min_position = min_position
         self.transactions.forget_below(min_position)
         self.dues.tidy(self.delays)
+        self.due_times.tidy(self.delays)
         self.receipts.tidy(min_position)
         if len(self.delays) == len(self.decided):
             self.timers = TimerCounts()  # the due time of a message that damage took isn't known
@@ -296,6 +301,7 @@ class RoutingState:
             "dead_floor": self.dead_floor,
             "timers": self.timers.dump(),
             "dues": self.dues.dump(self.delays),
+            "due_times": self.due_times.dump(self.delays),
             "moved": [pack_numbers(self.moved), pack_numbers(self.moved.values())],
             "transactions": self.transactions.dump(),
             "nacked": {group: pack(positions) for group, positions in self.nacked.items()},
@@ -315,6 +321,10 @@ class RoutingState:
         self.dead, self.dead_floor = unpack(dumped["dead"]), dumped.get("dead_floor", 0)
         self.timers.restore(dumped["timers"])
         self.dues.restore(dumped["dues"])
+        if "due_times" in dumped:
+            self.due_times.restore(dumped["due_times"], self.delays)
+        else:
+            self.due_times.restore_coarsely(self.dues.begins(), self.delays)
         self.moved = _unpack_dict(dumped["moved"])
         self.transactions.restore(dumped["transactions"])
         self.nacked = {group: unpack(positions) for group, positions in dumped["nacked"].items()}

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import pyarrow as pa
+
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.process.app import make_receiver
 from lakemq.gateway.process.broker import Broker
@@ -17,11 +19,13 @@ from lakemq.gateway.produce.deferred import DeferredPlacement
 from lakemq.gateway.receipts.receive_request import ReceiveRequest
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.routing.decisions import Posted
+from lakemq.gateway.routing.pending import Due
 from lakemq.gateway.work.run import at_once
-from lakemq.model import transaction
-from lakemq.model.decide import of_half, of_nack, of_receipt
+from lakemq.model import transaction, wheel
+from lakemq.model.decide import Kind, of_half, of_nack, of_receipt
 from lakemq.model.message import Draft
 from lakemq.model.names import HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
+from lakemq.model.wheel import Entry, Terms, decide_due
 from lakemq.settings import Broker as Name
 from lakemq.settings import Routing, Settings, Storage
 from lakemq.storage.log.appends import RowsAppend
@@ -252,6 +256,35 @@ class RoutingHarness:
                 posted.append(_run_out(message))
         return posted
 
+    def listed(self, due: Due, count_max: int = 10_000) -> list[dict[str, Any]]:
+        """The rows of all pages that list what is pending and due then."""
+        rows: list[dict[str, Any]] = []
+        for kind in Kind:
+            after: int | None = -1
+            while after is not None:
+                page = self.broker.router.pending.page(kind, due, after, count_max, at_once)
+                body, after = self.run(page)
+                found: list[dict[str, Any]] = pa.ipc.open_stream(body).read_all().to_pylist()
+                assert len(found) <= count_max
+                rows += found
+        return rows
+
+    def decisions_by_listing(self) -> list[Posted]:
+        """What the query decides now that begins with what the gateway lists."""
+        settings = self.broker.settings
+        limits, now = settings.transactions, self.clock.time_ms
+        terms = Terms(
+            settings.routing.lead_ms,
+            settings.delay.levels,
+            limits.timeout_ms,
+            limits.check_interval_ms,
+            limits.check_max,
+            settings.retry.max_reconsume_times,
+        )
+        rows = self.listed(Due(0, now + settings.routing.lead_ms + 1), 3)
+        due = [_due(row) for row in rows if row["topic"] == SCHEDULE_TOPIC or (row["deliver_at_ms"] or 0) <= now]
+        return [Posted(*decide_due(each, terms)) for each in due]
+
     def post(self, posted: list[Posted]) -> int:
         """Post decisions; how many were news."""
         return self.run(self.broker.router.decisions.take(posted)) if posted else 0
@@ -327,6 +360,19 @@ def _received(given: Given) -> list[Received]:
     return found
 
 
+def _due(row: dict[str, Any]) -> wheel.Due:
+    """What the wheel is told by a row of a listing."""
+    properties, stored_ms = dict(row["properties"] or ()), row["store_time_ms"]
+    kinds = {SCHEDULE_TOPIC: Entry.DELAY, HALF_TOPIC: Entry.HALF, RECEIVE_TOPIC: Entry.RECEIPT, NACK_TOPIC: Entry.NACK}
+    kind = kinds.get(row["topic"]) or (Entry.COMMIT if row["tag"] == "commit" else Entry.ROLLBACK)
+    if row["topic"] == OP_TOPIC:
+        assert row["origin_message_id"].endswith(f".{row['position']}")
+    due_ms = stored_ms if row["deliver_at_ms"] is None else row["deliver_at_ms"]
+    times = row["check_times"] if kind is Entry.HALF else row["reconsume_times"] or 0
+    most, level = int(properties.get("max_reconsume_times", -1)), int(properties.get("delay_level", 0))
+    return wheel.Due(kind, row["position"], due_ms, times, most, level)
+
+
 def _run_out(receipt: Message) -> Posted:
     most = int(dict(receipt.get("properties"))["max_reconsume_times"])
     action = of_receipt(receipt.get("reconsume_times") or 0, most).action
@@ -354,5 +400,6 @@ def normal(state: RoutingState, min_position: int) -> dict[str, Any]:
     # Which slots, that is another matter: they are sorted out at one time or another.
     dumped["dues"] = sorted(position for _, _, text in dumped["dues"] for position in unpack(text))
     assert dumped["dues"] == list(state.delays)
+    dumped["due_times"] = [state.due_times.of(position) for position in state.delays]
     del dumped["decisions"]  # records that are carried out are forgotten at one time or another
     return dumped

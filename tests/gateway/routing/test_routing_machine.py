@@ -14,11 +14,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.routing.decisions import Posted
 from lakemq.gateway.routing.nacks import Nack
+from lakemq.gateway.routing.pending import Due
 from lakemq.model.errors import AlreadyDelivered, StoreUnwritable, TransactionResolved
 from lakemq.model.message import Draft
-from lakemq.model.names import CHECK_MAX_TOPIC, NACK_TOPIC, SCHEDULE_TOPIC
+from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
 from tests.gateway.routing.harness import TOPIC, Message, RoutingHarness
 
 EXAMPLES = int(os.environ.get("LAKEMQ_TEST_EXAMPLES", "12"))
@@ -43,7 +45,7 @@ class RoutingMachine(RuleBasedStateMachine):
         self.old: list[Posted] = []
         self.gone: list[Message] = []
 
-        self.by_itself = False
+        self.by_itself = self.by_listing = False
 
     @initialize(lead=LEADS, grace=GRACES)
     def begin(self, lead: int, grace: int) -> None:
@@ -114,6 +116,37 @@ class RoutingMachine(RuleBasedStateMachine):
         self.harness.post(decisions)
         self.old += decisions
 
+    @rule(count_max=st.sampled_from([1, 7, 10_000]))
+    def list_what_is_pending(self, count_max: int) -> None:
+        """All of it and nothing else, each with what the log says of it."""
+        harness = self.harness
+        state = harness.broker.router.state
+        by_position = {m.position: m for m in harness.messages()}
+        listed = harness.listed(Due(0, NUMBER_MAX), count_max)
+        pending = set(state.delays - state.decided) | set(state.halves) | set(state.nacks)
+        assert sorted(row["position"] for row in listed) == sorted(pending)
+        for row in listed:
+            message = by_position[row["position"]]
+            if row["topic"] == OP_TOPIC:
+                assert (message.topic, row["tag"]) == (HALF_TOPIC, self.resolution_of(message))
+                continue
+            assert row["topic"] == message.topic
+            assert message.topic == HALF_TOPIC or row["deliver_at_ms"] == message.get("deliver_at_ms")
+            assert row["store_time_ms"] in (None, message.store_time_ms)
+            if message.topic != SCHEDULE_TOPIC:  # of these when they are due is all
+                assert all((row[name] or 0) == (message.get(name) or 0) for name in ("check_times", "reconsume_times"))
+            assert dict(row["properties"] or ()) == (message.get("properties") or {}) or message.topic != NACK_TOPIC
+
+    def resolution_of(self, half: Message) -> str | None:
+        origin = half.get("transaction_id")
+        return self.outcome[half.position if origin is None else int(origin.rpartition(".")[2])]
+
+    @rule()
+    def decide_by_a_listing(self) -> None:
+        decisions = self.harness.decisions_by_listing()
+        self.harness.post(decisions)
+        self.old += decisions
+
     @rule(size=st.sampled_from([1, 100]), level=st.sampled_from([1, -1]))
     def everything_at_once(self, size: int, level: int) -> None:
         """A frame may hold rows of all kinds, and what is asked at once must not come in between."""
@@ -161,6 +194,11 @@ class RoutingMachine(RuleBasedStateMachine):
     def have_the_queries_die(self) -> None:
         """Then all comes to its end without them."""
         self.by_itself = True
+
+    @rule()
+    def have_the_queries_begin_anew(self) -> None:
+        """From then on they know what waits from listings alone."""
+        self.by_listing = True
 
     @rule()
     def fill_the_disk_for_a_while(self) -> None:
@@ -219,6 +257,8 @@ class RoutingMachine(RuleBasedStateMachine):
             self.harness.pass_time(10_000_000)
             if self.by_itself:
                 self.harness.decide_overdue()
+            elif self.by_listing:
+                self.harness.post(self.harness.decisions_by_listing())
             else:
                 self.harness.post(self.harness.decisions())
         state = self.harness.broker.router.state

@@ -19,7 +19,7 @@ from lakemq.jobs.routing.wheel_rows import COLUMNS, wheel_rows
 from lakemq.jobs.routing.wheel_state import due_entries
 from lakemq.jobs.source.columns import schema_of
 from lakemq.model.names import ACK_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
-from lakemq.model.wheel import CATCH_UP_MS, SHARD_POSITIONS, WINDOW_MS, Entry, Terms
+from lakemq.model.wheel import CATCH_UP_MS, LISTED_MS, SHARD_POSITIONS, WINDOW_MS, Entry, Terms, listed_until
 
 T0 = 1_790_000_000_000 // WINDOW_MS * WINDOW_MS
 LEAD_MS, TIMEOUT_MS, INTERVAL_MS = 5_000, 6_000, 9_000
@@ -43,6 +43,7 @@ class Wheel:
         (folder / "log").mkdir()
         self._clocks = dict.fromkeys(terms, 0)
         self._batches = 0
+        self._far: list[Row] = []
 
     def _rows(self) -> DataFrame:
         schema = schema_of(list(COLUMNS))
@@ -55,13 +56,22 @@ class Wheel:
         return log.selectExpr(*(f"timestamp_millis({ms(name)}) {name}" if name in times else name for name in COLUMNS))
 
     def batch(self, now: dict[str, int], *rows: Row) -> Found:
-        """What is due after these rows, and when the brokers' clocks say this."""
+        """What is due after these rows, and when the brokers' clocks say this. What is due too late for the wheel is
+        listed again when it is time, unless it has ended, as a broker does."""
+        waiting = [*self._far, *rows]
         ticks = [{"broker": broker} for broker, now_ms in now.items() if now_ms > self._clocks[broker]]
         before, self._clocks = self._clocks, self._clocks | now
         lines = [
             row | {ms("broker_clock"): self._clocks[row["broker"]], ms("broker_clock_before"): before[row["broker"]]}
-            for row in [*rows, *ticks]
+            for row in [*rows, *self._listed(before), *ticks]
         ]
+        ended = {(row["broker"], row.get("cause")) for row in rows}
+        until = {broker: listed_until(self._clocks[broker]) for broker in self._clocks}
+        far = [
+            row for row in waiting if row.get("deliver_at_ms", 0) and row["topic"] in (SCHEDULE_TOPIC, RECEIVE_TOPIC)
+        ]
+        far = [row for row in far if row["deliver_at_ms"] >= until[row["broker"]]]
+        self._far = [row for row in far if (row["broker"], row["position"]) not in ended]
         self._batches += 1
         content = "\n".join(map(json.dumps, lines))
         (self._folder / f"{self._batches}.json").write_text(content, encoding="utf-8")
@@ -74,6 +84,12 @@ class Wheel:
         due = {(row.broker, Entry(row.kind).name, row.cause) for row in found}
         assert len(due) == len(found), "something is due twice"
         return due
+
+    def _listed(self, before: dict[str, int]) -> list[Row]:
+        """What the brokers list as their clocks have gone on."""
+        until = {broker: listed_until(now_ms) for broker, now_ms in self._clocks.items()}
+        assert all(row["deliver_at_ms"] >= listed_until(before[row["broker"]]) for row in self._far)
+        return [row for row in self._far if row["deliver_at_ms"] < until[row["broker"]]]
 
     def waiting(self) -> int:
         """How many windows there are in the state."""
@@ -156,6 +172,25 @@ def test_delays_are_decided_a_lead_before_their_window_and_each_broker_has_its_o
     assert wheel.batch({"a": begin}) == {("a", "DELAY", 1)}
     assert wheel.batch({"b": begin - 1}) == set(), "a's clock says nothing of b's messages"
     assert wheel.batch({"b": begin}) == {("b", "DELAY", 0), ("b", "DELAY", 1)}
+    assert wheel.waiting() == 0
+
+
+def test_what_is_due_too_late_for_the_wheel_takes_no_room_and_comes_when_it_is_listed(wheel: Wheel) -> None:
+    end = listed_until(T0)
+    assert T0 + LISTED_MS < end <= T0 + 2 * LISTED_MS
+    far, wait_ms = end + 100 * LISTED_MS, TERMS.check_interval_ms
+    rows = [delay(1, end), delay(2, far), receipt(3, end), receipt(4, far), half(5, end - wait_ms, 1)]
+    assert wheel.batch({"a": T0}, *rows) == set()
+    assert wheel.waiting() == 0
+    assert wheel.batch({"a": T0 + 1}, delay(6, end - 1), receipt(7, end - 1)) == set()
+    assert wheel.waiting() == 2
+    # At once: the wheel was told of it when its time was over already.
+    assert wheel.batch({"a": end + 1}) == {
+        ("a", "DELAY", 1),
+        ("a", "DELAY", 6),
+        ("a", "RECEIPT", 3),
+        ("a", "RECEIPT", 7),
+    }
     assert wheel.waiting() == 0
 
 

@@ -23,6 +23,7 @@ def test_a_timer_needs_ticks_and_has_them_by_default() -> None:
     assert parse_options(BROKER).tick_ms is None
     assert parse_options(BROKER | {"timer": "delay"}).tick_ms == 500
     assert parse_options(BROKER | {"timer": "delay", "tickMs": "20"}).tick_ms == 20
+    assert parse_options(BROKER | {"timer": "any", "pending": "nack,receipt"}).pending == ("nack", "receipt")
 
 
 def test_queue_offsets_and_positions_are_told_apart() -> None:
@@ -45,6 +46,8 @@ def test_queue_offsets_and_positions_are_told_apart() -> None:
         (BROKER | {"startingOffsets": "first"}, "startingOffsets"),
         (BROKER | {"timer": "retry"}, "timer"),
         (BROKER | {"tickMs": "0"}, "tickMs"),
+        (BROKER | {"timer": "any", "pending": "delay,retry"}, "pending"),
+        (BROKER | {"pending": "delay"}, "pending"),
         (BROKER | {"waitMs": "30001"}, "waitMs"),
         (BROKER | {"startingOffsets": '{"a": {"0": -3}}'}, "startingOffsets"),
         (BROKER | {"startingOffsets": '{"a": {"x": 1}}'}, "startingOffsets"),

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from lakemq.jobs.source.data_source import LogStreamReader
 from lakemq.jobs.source.options import TICK_MS_MAX, parse_options
 from lakemq.model.names import SCHEDULE_TOPIC
+from lakemq.model.wheel import LISTED_MS
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import Produce, produce_to
 
@@ -176,3 +177,33 @@ def test_while_nothing_waits_there_is_a_tick_now_and_then(gateway: GatewayProces
         assert [part.tick for part in reader.partitions(long_ago | {"clocks": {}}, ticked)] == [True]
     finally:
         reader.stop()
+
+
+def test_what_is_pending_is_listed_as_the_brokers_clock_comes_to_it(tmp_path: Path) -> None:
+    """Rows as the log's, each when the stretch of time that it is due in comes near, and each once."""
+    columns = ["broker", "position", "topic", "deliver_at", "cause", "broker_clock"]
+    options = {"timer": "any", "pending": "delay,transaction,nack,receipt", "startingOffsets": "latest"}
+    rows: list[dict[str, Any]] = []
+    start: dict[str, Any] | None = None
+    port = 0
+    for hours in range(4):
+        own = {"gateway__port": port, "routing__lead_ms": 0, "routing__grace_ms": -1}
+        with start_gateway(tmp_path / "log", hours * HOUR_MS, **own) as gateway:
+            port = int(gateway.url.rpartition(":")[2])
+            if start is None:
+                for later in range(4):
+                    delayed(gateway.url, "t", later * HOUR_MS + 60_000)
+            reader = LogStreamReader(parse_options(options | {"broker": gateway.url}), columns)
+            begin = reader.initialOffset() if start is None else start
+            start = reader.latestOffset(begin, ReadAllAvailable())
+            for part in reader.partitions(begin, start):
+                for batch in reader.read(part):
+                    rows += batch.to_pylist()
+            reader.stop()
+            assert len([row for row in rows if row["position"] is not None]) == hours + 1
+    listed = [row for row in rows if row["position"] is not None]
+    assert [row["position"] for row in listed] == sorted({row["position"] for row in listed})
+    assert {(row["topic"], row["cause"]) for row in listed} == {(SCHEDULE_TOPIC, None)}
+    for row in listed:
+        ahead_ms = (row["deliver_at"] - row["broker_clock"]).total_seconds() * 1000
+        assert 0 < ahead_ms < 2 * LISTED_MS
