@@ -55,7 +55,7 @@ class LakeQuery:
     """One run of the query, from what the tables hold to `stop` or a failure."""
 
     def __init__(self, session: SparkSession, settings: Settings, address: str, views: LiveViews | None = None) -> None:
-        """`views` are made when it starts, and follow each commit."""
+        """`views` are made when it starts, and follow its commits."""
         self._session = session
         self._settings = settings
         self._options = SourceOptions(brokers=tuple(address.split(",")))
@@ -111,6 +111,8 @@ class LakeQuery:
         self._gate.close(grace_s)
         if self._query is not None:
             self._query.stop()
+        if self._views is not None:
+            self._views.stop_following()
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._merging is not None:
             self._merging.stop()
@@ -203,8 +205,9 @@ class LakeQuery:
             self._positions = dict(end.positions)
             self.reached = end
             self.batches += 1
-            self._refresh_views()  # before the broker may let go of what an older view reads from its log
             self._put_compacted()
+            if self._views is not None:
+                self._views.follow({table.name: self._writers[table.name].progress for table in LIVE_TABLES})
         except OSError as error:
             self._failure = LakeNotOnDisk(f"the lake can't be brought to disk: {error}")
             raise self._failure from None
@@ -238,15 +241,6 @@ class LakeQuery:
         if lacking:
             self._writers[table.name].append(written, lacking, epoch)
             held.update(lacking)
-
-    def _refresh_views(self) -> None:
-        """The views of an older version have every message too, but read more of the log."""
-        if self._views is None:
-            return
-        try:
-            self._views.refresh({table.name: self._writers[table.name].progress for table in LIVE_TABLES})
-        except BrokerUnavailable as error:
-            logger.warning("%s", error.detail)
 
     def _put_compacted(self) -> None:
         """Brings the tables to disk, then tells each broker what all of them hold. A broker that is away is

@@ -58,16 +58,22 @@ def _remove_older(files: Iterable[Path], before_ms: int) -> int:
 
 
 def _clean_logs(work: Work) -> int:
-    """Delta does it after every hundredth commit; here it's also done for a table that rests."""
+    """Delta does it after every hundredth commit, but by whole days, and not for a table that rests. It keeps what
+    is needed to read the versions that stay: all from the last checkpoint before them on."""
     jvm: Any = work.session._jvm  # pyright: ignore[reportPrivateUsage]
     java_session: Any = work.session._jsparkSession  # pyright: ignore[reportPrivateUsage]
     none = jvm.scala.Option.empty()
+    granularity = getattr(jvm.org.apache.spark.sql.delta, "TruncationGranularity$").__getattr__("MODULE$").MINUTE()
+    # A number of Python's would be an Integer, which Scala takes for no Long.
+    kept = jvm.scala.jdk.javaapi.OptionConverters.toScala(
+        jvm.java.util.OptionalLong.of(work.settings.lake.versions_retention_ms)
+    )
     count = 0
     for table in work.tables():
         work.check()
         path = table.path(work.lake)
         before = len(list((path / "_delta_log").iterdir()))
         log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session, str(path))
-        log.doLogCleanup(log.update(False, none, none), none)
+        log.cleanUpExpiredLogs(log.update(False, none, none), none, kept, granularity)
         count += max(0, before - len(list((path / "_delta_log").iterdir())))
     return count

@@ -8,11 +8,13 @@ replaced by one of a newer version. Where the log ends is asked when a query run
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Timer
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -32,12 +34,18 @@ from lakemq.storage.log.dropped import covers
 
 LIVE_TABLES = (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX)
 
+FOLLOW_S = 15.0
+FOLLOW_MESSAGES = 20_000
+"""A plan costs more than to read a little more of the log: so long, or by so many messages, a view may be behind."""
+
 _PARTITIONS = 4
 _RETRY_S = 5
 _LOOK_RETRY_S = 1.0
 _TO_THE_END = 2**62
 _UNKNOWN = ""
 """The name of a broker that has not answered yet, so that nothing is known of its log."""
+
+logger = logging.getLogger(__name__)
 
 
 class LiveViews:
@@ -57,6 +65,10 @@ class LiveViews:
         self._unreached: list[str] = []
         self._versions: dict[str, int] = {}
         self._lock = Lock()
+        self._newest: Mapping[str, Progress] = {}
+        self._seen_s = 0.0
+        self._seen_messages = 0
+        self._later: Timer | None = None
 
     def register(self) -> None:
         """Makes the catalog anew, and all views over what the tables hold now.
@@ -82,8 +94,8 @@ class LiveViews:
         """Replaces the views of the tables by ones of their present versions.
 
         `progress`: what a version of each table, by name, holds; None: of all, as the tables say.
-        To be called after each commit, and before files of an older version are deleted. Threads take
-        turns, and a view never goes back to an older version.
+        To be called before files of an older version are deleted. Threads take turns, and a view never goes back to
+        an older version.
         """
         with self._lock:
             if progress is None:
@@ -99,6 +111,38 @@ class LiveViews:
                 register_catalog(self._session, self._lake)
             # A client's `.cache()` of a table is every session's, and would stay as it was for ever.
             self._session.catalog.clearCache()
+
+    def follow(self, progress: Mapping[str, Progress]) -> None:
+        """To be called after each commit: `refresh`, but not for each. In `FOLLOW_S` at the latest the views are
+        there; meanwhile they read more of the log, which keeps for longer what is in the lake
+        (`storage.compacted_grace_ms`)."""
+        messages = sum(sum(each.held.values()) for each in progress.values())
+        self._newest = progress
+        if time.monotonic() - self._seen_s > FOLLOW_S or messages - self._seen_messages > FOLLOW_MESSAGES * len(
+            progress
+        ):
+            self._seen_messages = messages
+            self._follow()
+        elif self._later is None:
+            self._later = Timer(FOLLOW_S, self._follow)
+            self._later.daemon = True
+            self._later.start()
+
+    def stop_following(self) -> None:
+        """The views stay as they are. Waits for a refresh that is under way."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        with self._lock:
+            self._newest = {}
+
+    def _follow(self) -> None:
+        """The views of an older version have every message too, so it can wait for a broker that is away."""
+        self._seen_s, self._later = time.monotonic(), None
+        try:
+            self.refresh(self._newest)
+        except BrokerUnavailable as error:
+            logger.warning("%s", error.detail)
 
     def _register_views(self) -> None:
         if (MESSAGES.path(self._lake) / "_delta_log").is_dir():

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.model.errors import LogReplaced
-from lakemq.storage.lake.delta_log import APPLICATION
+from lakemq.storage.lake.delta_log import APPLICATION, entry_path
 from lakemq.storage.lake.log_marks import LogMark, log_identifier
 from lakemq.storage.lake.progress import Progress, read_progress
 
@@ -68,13 +68,22 @@ class DeltaWriter:
 
     def _begin(self, ends: Mapping[str, int]) -> Any:
         """A transaction of Delta that fails when another moves the progress of these brokers."""
-        transaction = self._log.startTransaction()
+        transaction = self._log.startTransaction(self._none(), self._jvm.scala.Some(self._snapshot()))
         self._check_unchanged(transaction.snapshot().version())
         for broker in ends:
             # As `txnVersion` does, which also reads the whole state of the table each time.
             transaction.readTxn().append(APPLICATION + broker)
             self._check_log(broker)
         return transaction
+
+    def _snapshot(self) -> Any:
+        """The table as it is. Delta looks by listing all of its log, which are tens of thousands of files after a day;
+        so only where this JVM hasn't seen it last."""
+        seen = self._log.unsafeVolatileSnapshot()
+        version = seen.version()
+        if version < self._known.version or entry_path(self._path, version + 1).exists():
+            return self._log.update(False, self._none(), self._none())
+        return seen
 
     def _check_log(self, broker: str) -> None:
         """What is committed is of the log that the table says."""

@@ -66,6 +66,25 @@ def entries_of(table: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
+def entries_after(table: Path, version: int) -> dict[int, Path]:
+    """The entries that follow that version one by one, without a look at all the others: a log has thousands."""
+    found: dict[int, Path] = {}
+    while (path := entry_path(table, version + 1)).exists():
+        version += 1
+        found[version] = path
+    return found
+
+
+def entry_path(table: Path, version: int) -> Path:
+    """Where the entry of that version is, or would be."""
+    return table / FOLDER / f"{version:020d}.{_ENTRY}"
+
+
+def made_with(entry: Path) -> list[Path]:
+    """What Delta may have written with an entry, and stands beside it: a checksum of the table, a checkpoint."""
+    return [entry.with_suffix(".crc"), entry.with_suffix(".checkpoint.parquet")]
+
+
 def beside_entries(table: Path) -> list[Beside]:
     """All other files that bear a version, sidecars of checksums too, ascending."""
     others = [(v, path) for v, kind, path in _numbered(table) if kind != _ENTRY or path.name[0] == "."]

@@ -18,7 +18,10 @@ from lakemq.storage.lake.delta_log import (
     FOLDER,
     LAST_CHECKPOINT,
     beside_entries,
+    entries_after,
     entries_of,
+    entry_path,
+    made_with,
     read_entry,
     tables_of,
 )
@@ -59,11 +62,10 @@ def _prove(lake: Path, files: Files) -> dict[str, Proved]:
 
 
 def _prove_table(lake: Path, table: Path, mark: Proved | None, files: Files) -> Proved:
-    entries = entries_of(table)
-    if mark is not None and not mark.stands(entries.get(mark.version)):
+    if mark is not None and not _stands(table, mark):
         mark = None
-    since = -1 if mark is None else mark.version
-    read = [read_entry(table, version, path) for version, path in entries.items() if version > since]
+    entries = entries_of(table) if mark is None else entries_after(table, mark.version)
+    read = [read_entry(table, version, path) for version, path in entries.items()]
     if not read:
         return mark or Proved(-1, 0)
     if mark is None:
@@ -74,15 +76,24 @@ def _prove_table(lake: Path, table: Path, mark: Proved | None, files: Files) -> 
     for folder in sorted(folders | {table, lake}, key=lambda each: len(each.parts), reverse=True):
         with suppress(FileNotFoundError):
             files.sync_dir(folder)
-    log = [path for version, path in entries.items() if version > since]
-    log += [each.path for each in beside_entries(table) if each.version > since]
-    _sync_files([*log, table / FOLDER / LAST_CHECKPOINT], files)
+    if mark is None:
+        beside = [each.path for each in beside_entries(table)]
+    else:
+        beside = [path for entry in entries.values() for path in made_with(entry)]
+    _sync_files([*entries.values(), *beside, table / FOLDER / LAST_CHECKPOINT], files)
     files.sync_dir(table / FOLDER)
     held = read_identifiers(table)[1] if mark is None else mark.held
     for entry in read:
         held = held | entry.held
     last = read[-1].version
     return Proved(last, checksum_of(entries[last]), held)
+
+
+def _stands(table: Path, mark: Proved) -> bool:
+    try:
+        return mark.stands(entry_path(table, mark.version))
+    except FileNotFoundError:
+        return False
 
 
 def _sync_all(table: Path, files: Files) -> None:

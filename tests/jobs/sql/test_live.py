@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.sql import live
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.settings import Lake, Settings
@@ -89,6 +90,48 @@ def test_live_views_have_what_is_only_in_the_log(scene: Scene, topic: str) -> No
     assert scene.rows(f"SELECT sum(body_json(body):n::int) FROM live.messages WHERE {both}") == [(300,)]
     scene.views.refresh()
     assert scene.rows(f"SELECT count(*) FROM live.messages WHERE {both}") == [(25,)]
+
+
+def test_views_follow_the_tables_at_intervals_and_lack_nothing_meanwhile(
+    scene: Scene, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version() -> int:
+        return scene.views._versions[MESSAGES.name]  # pyright: ignore[reportPrivateUsage]
+
+    def held() -> int:
+        return DeltaTable(str(MESSAGES.path(scene.lake))).version()
+
+    monkeypatch.setattr(live, "FOLLOW_S", 3600.0)
+    query = scene.start()
+    try:
+        scene.views._seen_s = time.monotonic()  # pyright: ignore[reportPrivateUsage]
+        before = version()
+        scene.produce(topic, range(3))
+        wait_until_compacted(scene.gateway.url)
+        assert (version(), held()) == (before, before + 1)
+        assert scene.rows(f"SELECT count(*) FROM live.messages WHERE topic = '{topic}'") == [(3,)]
+        monkeypatch.setattr(live, "FOLLOW_MESSAGES", 0)
+        scene.produce(topic, range(1))
+        wait_until_compacted(scene.gateway.url)
+        wait_for(lambda: version() == held() == before + 2)
+        monkeypatch.setattr(live, "FOLLOW_MESSAGES", 10**9)
+        scene.views.stop_following()
+        monkeypatch.setattr(live, "FOLLOW_S", 0.5)
+        # So that it comes by the timer.
+        scene.views._seen_s = time.monotonic() + 3600  # pyright: ignore[reportPrivateUsage]
+        scene.produce(topic, range(1))
+        wait_until_compacted(scene.gateway.url)
+        wait_for(lambda: version() == held() == before + 3)
+    finally:
+        query.stop()
+    assert scene.rows(f"SELECT count(*) FROM live.messages WHERE topic = '{topic}'") == [(5,)]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + SEEN_S_MAX
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
 
 
 def test_functions_take_what_is_not_what_they_expect(scene: Scene) -> None:
