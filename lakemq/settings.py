@@ -264,8 +264,8 @@ class Lake(_Section):
     `cache_bytes`: so much of them the gateway keeps in memory to serve what has left the log. `verify`: before
     anything leaves the log, the gateway looks into `dir` itself; false: it believes what it is told over HTTP,
     for a lake that it can't see, such as one in Databricks. `merge_files`: so many files of a table become one as they
-    come, and so many of these again, up to `file_bytes_max`. `versions_retention_ms`: how long the tables' past versions
-    can be read. Each is four small files, all of which a statement lists that names a table.
+    come, and so many of these again, up to `file_bytes_max`. `versions_retention_ms`: how long past versions of the
+    tables can be read. Each is four small files, all of which a statement lists that names a table.
     """
 
     dir: Path = Path("lake")
