@@ -85,9 +85,16 @@ def later_rows(rows: ArrowRows, now_ms: int, delays: Delay) -> pa.Array | None:
     return pc.fill_null(pc.call_function("greater", [column, pa.scalar(now_ms, pa.int64())]), False)
 
 
-def place_aside(rows: ArrowRows, topic: Topic, aside: pa.Array, queue: Queue, group: str | None = None) -> BatchAppend:
+def place_aside(
+    rows: ArrowRows,
+    topic: Topic,
+    aside: pa.Array,
+    queue: Queue,
+    group: str | None = None,
+    due_ms: int | None = None,
+) -> BatchAppend:
     """`place_batch`, but the rows in the mask `aside` go to `queue`, last, with their real topic and queue, and
-    the group."""
+    the group. They are due then, or else when they say."""
     batch = rows.batch
     queue_ids = _queue_ids(batch, topic)
     if queue_ids is None:
@@ -97,6 +104,8 @@ def place_aside(rows: ArrowRows, topic: Topic, aside: pa.Array, queue: Queue, gr
     routing = {"real_topic": topic.name} if group is None else {"real_topic": topic.name, "group": group}
     for name, value in routing.items():
         columns[name] = _where(aside, pa.scalar(value, pa.string()))
+    if due_ms is not None:
+        columns["deliver_at_ms"] = _where(aside, pa.scalar(due_ms, pa.int64()))
     columns["real_queue_id"] = _where(aside, queue_ids.cast(pa.int32()))
     names = [name for name in STORED_NAMES if name in columns]
     mask = sum(1 << STORED_BIT[name] for name in names)

@@ -179,7 +179,8 @@ class Quick:
         if halves is None or not self.transactions.has_room():
             return False
         queue_id = topic.next_queue().queue_id
-        row = change_row(body_row(body, properties), real_topic=name, real_queue_id=queue_id, group=group)
+        waits = {"group": group, "deliver_at_ms": self.transactions.due_ms()}
+        row = change_row(body_row(body, properties), real_topic=name, real_queue_id=queue_id, **waits)
         log.submit(OneAppend(row, halves.queues[0]), _Half(self, connection, row))
         return True
 

@@ -27,6 +27,10 @@ class Halves(Protocol):
         """Raises `FlowControl` unless there may be so many more."""
         ...
 
+    def due_ms(self) -> int:
+        """When a half that is stored now is to be checked."""
+        ...
+
     def keep(self, position: int, row: Row) -> None:
         """Remember the half that was stored there."""
         ...
@@ -70,7 +74,7 @@ class DeferredPlacement:
     async def _place_halves(self, topic: Topic, drafts: list[Draft], group: str, run: Run) -> RowsAppend:
         self._halves.check_room(len(drafts))
         halves = (await self._topics.system(HALF_TOPIC)).queues[0]
-        return await run(_place_halves, drafts, topic, halves, group)
+        return await run(_place_halves, drafts, topic, halves, group, self._halves.due_ms())
 
     async def _place_batch(self, topic: Topic, rows: ArrowRows, group: str | None, run: Run) -> BatchAppend:
         if group is not None:
@@ -80,7 +84,7 @@ class DeferredPlacement:
             self._halves.check_room(rows.batch.num_rows)
             halves = (await self._topics.system(HALF_TOPIC)).queues[0]
             everyone = pa.repeat(pa.scalar(True), rows.batch.num_rows)
-            return await run(place_aside, rows, topic, everyone, halves, group)
+            return await run(place_aside, rows, topic, everyone, halves, group, self._halves.due_ms())
         later = later_rows(rows, self._log.now_ms(), self._delays)
         if later is None:
             return await run(place_batch, rows, topic)
@@ -121,13 +125,11 @@ def _place_one(draft: Draft, due: int | None, topic: Topic, scheduled: Queue) ->
     return OneAppend(row, scheduled)
 
 
-def _place_halves(drafts: list[Draft], topic: Topic, halves: Queue, group: str) -> RowsAppend:
+def _place_halves(drafts: list[Draft], topic: Topic, halves: Queue, group: str, due_ms: int) -> RowsAppend:
     if any(draft.delay_level or draft.delay_ms or draft.deliver_at_ms is not None for draft in drafts):
         raise _no_delay()
-    rows = [
-        row_of(draft, real_topic=topic.name, real_queue_id=place_draft(draft, topic).queue_id, group=group)
-        for draft in drafts
-    ]
+    common = {"real_topic": topic.name, "group": group, "deliver_at_ms": due_ms}
+    rows = [row_of(draft, **common, real_queue_id=place_draft(draft, topic).queue_id) for draft in drafts]
     return RowsAppend(rows, [halves] * len(rows))
 
 

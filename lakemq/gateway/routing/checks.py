@@ -110,6 +110,7 @@ class Checks:
                 message = _describe(part, number, self._executor.ids)
                 message |= {"message_id": self._executor.message_id(half.origin), "topic": message["real_topic"]}
                 message["transaction_id"] = transaction_id
+                message.pop("deliver_at_ms", None)  # when it is checked again is the broker's matter
                 checks.append({"transaction_id": transaction_id, "check_times": half.check_times, "message": message})
         return checks
 

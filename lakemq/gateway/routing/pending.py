@@ -25,7 +25,6 @@ from lakemq.gateway.work.run import Run
 from lakemq.model.columns import READABLE
 from lakemq.model.decide import Kind
 from lakemq.model.names import HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
-from lakemq.model.transaction import wait_ms
 from lakemq.settings import Transactions as Limits
 from lakemq.storage.segment.rows import value_of
 from lakemq.storage.state.due_times import DueTimes
@@ -81,7 +80,7 @@ class Pending:
     def _halves(self, halves: list[OpenHalf], chosen: BitMap64, due: Due, count_max: int) -> Page:
         limits, rows = self._limits, _Rows()
         for half in sorted((half for half in halves if half.cause in chosen), key=lambda half: half.cause):
-            due_ms = half.stored_ms + wait_ms(half.check_times, limits.timeout_ms, limits.check_interval_ms)
+            due_ms = half.due(limits.timeout_ms, limits.check_interval_ms)
             if half.resolution is None and due.holds(due_ms):
                 rows.add(
                     half.cause,

@@ -85,6 +85,12 @@ class Transactions:
             self._rows_bytes -= len(row[1]) + ROW_BYTES
         return row
 
+    def due_ms(self, check_times: int = 0) -> int:
+        """When a half that is stored now, after so many checks, is to be checked. It says so itself: settings may
+        change while it waits."""
+        limits = self._limits
+        return self._executor.log.now_ms() + wait_ms(check_times, limits.timeout_ms, limits.check_interval_ms)
+
     # Resolutions -----------------------------------------------------------------------------
 
     async def resolve(self, transaction_id: str, group: str, resolution: str) -> None:
@@ -291,7 +297,7 @@ class Transactions:
         return make_row(
             body=b"",
             tag=tag,
-            deliver_at_ms=half.stored_ms + wait_ms(half.check_times, limits.timeout_ms, limits.check_interval_ms),
+            deliver_at_ms=half.due(limits.timeout_ms, limits.check_interval_ms),
             origin_message_id=message_id(half.cause),
             transaction_id=message_id(half.origin),
             group=group,
@@ -330,6 +336,7 @@ class Transactions:
             real_queue_id=None,
             group=None,
             check_times=None,
+            deliver_at_ms=None,
         )
         return copy, queue
 
@@ -398,10 +405,11 @@ class Transactions:
             return self._commit(cause, half.origin, row)
         if action == "check":
             check_times = half.check_times + 1
-            again = change_row(row, cause=cause, transaction_id=transaction_id, check_times=check_times)
+            changed = {"cause": cause, "transaction_id": transaction_id, "check_times": check_times}
+            again = change_row(row, **changed, deliver_at_ms=self.due_ms(check_times))
             return cause, again, self._queue_of(HALF_TOPIC)
         if action == "give_up":
-            copy = change_row(row, cause=cause, transaction_id=self._secret_ids.of(half.origin))
+            copy = change_row(row, cause=cause, transaction_id=self._secret_ids.of(half.origin), deliver_at_ms=None)
             return cause, copy, self._queue_of(CHECK_MAX_TOPIC)
         return self._rollback(half)
 

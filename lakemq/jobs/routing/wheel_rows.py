@@ -66,7 +66,7 @@ def _begins(terms: Mapping[str, Terms]) -> Column:
     wait = F.when(checked == 0, _term(terms, "timeout_ms")).otherwise(_term(terms, "check_interval_ms"))
     resolved = F.when(F.col("tag") == "commit", int(Entry.COMMIT)).otherwise(int(Entry.ROLLBACK))
     level = F.coalesce(_property("delay_level", "int"), F.lit(0))
-    until = stored + wait
+    until = F.coalesce(due, stored + wait)  # an older log's row does not say it itself
     is_resolution = F.col("tag").isin("commit", "rollback") & _half().isNotNull() & F.col("cause").isNull()
     return (
         F.when(topic.isin(SCHEDULE_TOPIC, RECEIVE_TOPIC) & (due >= _listed_until()), _none())

@@ -132,10 +132,10 @@ class RoutingState:
     def _half(self, meta: Meta, content: Content, run: Run) -> None:
         first, end = _range(meta, run)
         self.halves.add_range(first, end)
-        rows = _rows(content, run, "transaction_id", "check_times", "group")
-        for position, (transaction_id, check_times, group) in zip(range(first, end), rows, strict=True):
+        rows = _rows(content, run, "transaction_id", "check_times", "group", "deliver_at_ms")
+        for position, (transaction_id, check_times, group, due_ms) in zip(range(first, end), rows, strict=True):
             origin = position if transaction_id is None else position_of(transaction_id)
-            half = OpenHalf(origin, position, check_times or 0, meta.store_time_ms, group or "")
+            half = OpenHalf(origin, position, check_times or 0, meta.store_time_ms, group or "", due_ms)
             self.transactions.begin(half)
             if half.check_times:
                 self.on_check(half)

@@ -61,7 +61,8 @@ def test_each_kind_says_what_its_decision_depends_on(http: httpx.Client, topic: 
     halves = {row["position"]: row for row in listed(http, "transaction", max=1)}
     half, operation = halves[position(opened)], halves[position(committed)]
     assert half["topic"] == HALF_TOPIC
-    assert (half["check_times"], half["deliver_at_ms"] - half["store_time_ms"]) == (0, 6_000)
+    assert half["check_times"] == 0
+    assert 0 < half["deliver_at_ms"] - half["store_time_ms"] <= 6_000
     assert (operation["topic"], operation["tag"]) == (OP_TOPIC, "commit")
     assert position(operation["origin_message_id"]) == position(committed)
     (sent,) = produce(http, topic, "x")

@@ -11,9 +11,12 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from lakemq.model.names import HALF_TOPIC
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import ARROW, connect, is_problem, produce, pull_all, put_topic, write_arrow
-from tests.gateway.routing.asking import begin, checks, decide, half_id, nack, position, resolve
+from tests.gateway.routing.asking import begin, checks, decide, half_id, nack, position, resolve, wait_until
+
+HOUR_MS = 3_600_000
 
 
 def bodies(http: httpx.Client, topic: str) -> list[str]:
@@ -227,3 +230,33 @@ def test_too_many_open_transactions_are_flow_control(tmp_path: Path) -> None:
         assert is_problem(response, 429, "flow_control")
         resolve(http, name, "rollback")
         begin(http, "t", "z")
+
+
+def test_a_half_waits_as_long_as_the_setting_was_when_it_was_stored(tmp_path: Path) -> None:
+    options = {"routing__lead_ms": 0, "routing__grace_ms": 0}
+    with start_gateway(tmp_path, transactions__timeout_ms=HOUR_MS, **options) as gateway, connect(gateway) as http:
+        (long,) = begin(http, "t", "long")
+        columns = {"body": pa.array([b"arrow"], pa.binary())}
+        answer = http.post(
+            "/v1/topics/t/transactions",
+            content=write_arrow(columns),
+            headers={"Content-Type": ARROW},
+            params={"producer_group": "pg"},
+        )
+        (arrow,) = [each["transaction_id"] for each in answer.json()["transactions"]]
+        gateway.stop()
+    options |= {"transactions__timeout_ms": 100, "transactions__check_interval_ms": HOUR_MS}
+    with start_gateway(tmp_path, **options) as gateway, connect(gateway) as http:
+        (short,) = begin(http, "t", "short")
+        (check,) = checks(http, wait_ms=30_000)
+        assert (check["transaction_id"], check["message"]["body"]) == (short, "short")
+        assert "deliver_at_ms" not in check["message"]
+        halves = {half["body"]: half for half in pull_all(http, HALF_TOPIC)}
+        waits = {body: half["deliver_at_ms"] - half["store_time_ms"] for body, half in halves.items()}
+        assert min(waits["long"], waits["arrow"]) > HOUR_MS - 60_000
+        assert waits["short"] > HOUR_MS - 60_000, "the half that the check left"
+        for transaction_id in (long, short, arrow):
+            assert resolve(http, transaction_id, "commit").status_code == 200
+        wait_until(lambda: sorted(bodies(http, "t")) == ["arrow", "long", "short"])
+        messages = pull_all(http, "t")
+        assert all(message.get("deliver_at_ms") is None for message in messages)

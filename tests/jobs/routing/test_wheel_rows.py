@@ -67,9 +67,7 @@ class Wheel:
         ]
         ended = {(row["broker"], row.get("cause")) for row in rows}
         until = {broker: listed_until(self._clocks[broker]) for broker in self._clocks}
-        far = [
-            row for row in waiting if row.get("deliver_at_ms", 0) and row["topic"] in (SCHEDULE_TOPIC, RECEIVE_TOPIC)
-        ]
+        far = [row for row in waiting if row.get("deliver_at_ms") and row["topic"] in (SCHEDULE_TOPIC, RECEIVE_TOPIC)]
         far = [row for row in far if row["deliver_at_ms"] >= until[row["broker"]]]
         self._far = [row for row in far if (row["broker"], row["position"]) not in ended]
         self._batches += 1
@@ -104,8 +102,10 @@ def delay(position: int, due_ms: int, broker: str = "a") -> Row:
     return {"broker": broker, "position": position, "topic": SCHEDULE_TOPIC, "deliver_at_ms": due_ms}
 
 
-def half(position: int, stored_ms: int, checks: int | None = None) -> Row:
-    row = {"broker": "a", "position": position, "topic": HALF_TOPIC, "store_time_ms": stored_ms}
+def half(position: int, stored_ms: int, checks: int | None = None, due_ms: int | None = None) -> Row:
+    """`due_ms` None: as in a log from before a half said when it is due."""
+    row: Row = {"broker": "a", "position": position, "topic": HALF_TOPIC, "store_time_ms": stored_ms}
+    row["deliver_at_ms"] = due_ms
     return row | {"check_times": checks}
 
 
@@ -139,6 +139,7 @@ def test_what_ends_something_finds_it_whenever_it_comes(wheel: Wheel) -> None:
         {"a": T0},
         half(1, T0), half(2, T0), half(3, T0), half(4, T0, checks=1),
         receipt(5, until), receipt(6, until), receipt(7, until),
+        half(17, T0, due_ms=T0 + 1_000), half(18, T0, checks=1, due_ms=T0 + 2_000), half(19, T0, due_ms=T0 + 900),
         operation(8, "commit", 1, T0 + TIMEOUT_MS), operation(9, "unknown", 2, T0 + TIMEOUT_MS),
         ack(10, 5, until), nack(11),
     )  # fmt: skip
@@ -147,9 +148,10 @@ def test_what_ends_something_finds_it_whenever_it_comes(wheel: Wheel) -> None:
         {"a": T0 + 1_000},
         operation(12, "rollback", 3, T0 + TIMEOUT_MS, cause=3),
         receipt(13, until + 1, instead_of=6, its_ms=until), nack(14, 7, until),
-        ack(15, 999, until), ack(16, 998, until + 100 * WINDOW_MS),
+        operation(20, "rollback", 19, T0 + 900, cause=19), ack(15, 999, until), ack(16, 998, until + 100 * WINDOW_MS),
     )  # fmt: skip
-    assert due == {("a", "NACK", 14)}
+    assert due == {("a", "NACK", 14), ("a", "HALF", 17)}
+    assert wheel.batch({"a": T0 + 2_000}) == {("a", "HALF", 18)}
     assert wheel.batch({"a": T0 + TIMEOUT_MS - 1}) == set()
     assert wheel.batch({"a": T0 + TIMEOUT_MS}) == {("a", "HALF", 2)}
     assert wheel.batch({"a": T0 + INTERVAL_MS}) == {("a", "HALF", 4)}
