@@ -35,6 +35,35 @@ def test_the_page_draws_the_table() -> None:
     assert drawn == table
 
 
+def _cell(kind: Kind, event: Event) -> str:
+    steps = [(state, effect) for (state, other), effect in TRANSITIONS[kind].items() if other is event]
+    return "; ".join(f"{state} → {effect.state}: {effect.action}" for state, effect in steps)
+
+
+def test_the_page_has_the_table_itself() -> None:
+    rows = [["event", *(kind.value for kind in Kind)], ["---"] * (1 + len(Kind))]
+    rows += [[event.value, *(_cell(kind, event) for kind in Kind)] for event in Event]
+    table = "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
+    assert table in PAGE.read_text(encoding="utf-8"), f"docs/routing.md is to have this:\n{table}"
+
+
+def test_one_picture_shows_all_that_waits_and_what_its_time_leads_to() -> None:
+    lines = ["flowchart LR"]
+    by_time = {Event.DECIDED, Event.DUE, Event.LAST_DUE, Event.TARGET_GONE}
+    for kind in Kind:
+        waiting = sorted({str(state) for state, event in TRANSITIONS[kind] if event in by_time})
+        lines.append(f'    {kind.value}["{kind.value}: {", ".join(waiting)}"]')
+        for name, events in (("due", by_time), ("ended", set(Event) - by_time)):
+            found = [
+                effect for (state, event), effect in TRANSITIONS[kind].items() if event in events and state in waiting
+            ]
+            ends = list(dict.fromkeys(f"{effect.state} {effect.action}" for effect in found))
+            if ends:
+                lines.append(f'    {kind.value} -- {name} --> {kind.value}_{name}["{"<br>".join(ends)}"]')
+    picture = "```mermaid\n" + "\n".join(lines) + "\n```"
+    assert picture in PAGE.read_text(encoding="utf-8"), f"docs/routing.md is to have this:\n{picture}"
+
+
 @pytest.mark.parametrize("kind", Kind)
 def test_a_state_that_nothing_leads_out_of_is_the_end_whatever_comes(kind: Kind) -> None:
     leaving = {state for state, _ in TRANSITIONS[kind]}
