@@ -21,7 +21,7 @@ MEASURES = (
     *("disk", "single", "arrow_produce", "pull", "end_to_end", "restart", "compaction", "idle", "memory"),
     *("handover", "delay", "scheduled", "transactions", "nacks", "receive", "soak"),
     *("client_produce", "client_consume", "churn"),
-    *("read_log", "live_query", "cold_pull", "sink", "optimize_day"),
+    *("small_frames", "read_log", "live_query", "cold_pull", "sink", "optimize_day"),
 )
 PEERS = {"peers": [], "routing_peers": ["routing"]}
 _HERE = Path(__file__).parent
