@@ -12,7 +12,7 @@ listed twice, changes nothing.
 # (pyarrow carries no types)
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -21,7 +21,6 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor
-from lakemq.gateway.work.run import Run
 from lakemq.model.columns import READABLE
 from lakemq.model.decide import Kind
 from lakemq.model.names import HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
@@ -54,6 +53,8 @@ class Due(NamedTuple):
 
 Page = tuple[memoryview, int | None]
 """An Arrow stream of `SCHEMA`, and after which cause the next page begins; None: it was the last."""
+InThread = Callable[..., Awaitable[Page]]
+"""Calls a function with what follows it, in a thread."""
 
 
 class Pending:
@@ -63,9 +64,8 @@ class Pending:
         self._executor = executor
         self._limits = limits
 
-    async def page(self, kind: Kind, due: Due, after: int, count_max: int, run: Run) -> Page:
-        """What of the kind is due then, from the first cause beyond `after` on: `count_max` at most. `run` does
-        something in a thread."""
+    async def page(self, kind: Kind, due: Due, after: int, count_max: int, run: InThread) -> Page:
+        """What of the kind is due then, from the first cause beyond `after` on: `count_max` at most."""
         state = self._executor.state
         if kind is Kind.DELAY:
             times, undecided = state.due_times.copy(), partial(_is_in, state.delays, state.decided)
