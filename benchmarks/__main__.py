@@ -18,7 +18,18 @@ from typing import Any
 from benchmarks.results import say, table
 
 MEASURES = (
-    *("disk", "single", "arrow_produce", "pull", "end_to_end", "restart", "compaction", "idle", "memory"),
+    *(
+        "disk",
+        "single",
+        "arrow_produce",
+        "pull",
+        "end_to_end",
+        "restart",
+        "restart_jobs",
+        "compaction",
+        "idle",
+        "memory",
+    ),
     *("handover", "delay", "scheduled", "transactions", "nacks", "receive", "soak"),
     *("client_produce", "client_consume", "churn"),
     *("small_frames", "read_log", "live_query", "cold_pull", "sink", "optimize_day"),

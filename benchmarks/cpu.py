@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -44,6 +45,15 @@ def cpu_s(pid: int) -> float:
 def rss_bytes(pid: int) -> int:
     """Resident memory of the one process."""
     return int((_PROC / str(pid) / "statm").read_text().split()[1]) * _PAGE_BYTES
+
+
+def pss_bytes(pid: int) -> int:
+    """The process's share of the memory that it holds; 0 when it has ended."""
+    with contextlib.suppress(OSError):
+        for line in (_PROC / str(pid) / "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def peak_rss_bytes(pid: int) -> int:

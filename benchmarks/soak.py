@@ -7,7 +7,6 @@ set size: what several share counts once), of the gateway the same; and the file
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
@@ -16,7 +15,7 @@ from typing import Any
 
 from benchmarks import paced
 from benchmarks.broker import gateway, make_topic, scratch
-from benchmarks.cpu import cpu_s, tree
+from benchmarks.cpu import cpu_s, pss_bytes, tree
 from benchmarks.jobs import all_jobs
 from benchmarks.options import sizes
 from benchmarks.results import emit, say
@@ -33,21 +32,13 @@ def _entries(pid: int, folder: str) -> int:
         return 0
 
 
-def _pss_bytes(pid: int) -> int:
-    with contextlib.suppress(OSError):
-        for line in (_PROC / str(pid) / "smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
 def _held(pid: int, name: str) -> dict[str, int]:
     """What the process and its descendants hold."""
     pids = tree(pid)
     return {
         f"{name}_descriptors": sum(_entries(each, "fd") for each in pids),
         f"{name}_threads": sum(_entries(each, "task") for each in pids),
-        f"{name}_pss_mib": sum(map(_pss_bytes, pids)) // 2**20,
+        f"{name}_pss_mib": sum(map(pss_bytes, pids)) // 2**20,
     }
 
 

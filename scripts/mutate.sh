@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Mutation score of the log's format and recovery: mutmut changes the code in one small way after another, and the
-# quick tests beside it must notice. Works on a copy, a file at a time; says what survived and the score.
+# Mutation score of the log's format and recovery, and of the pure rules: mutmut changes the code in one small way
+# after another, and the quick tests beside it must notice. Works on a copy, a file at a time; says what survived and
+# the score.
 #
 #   scripts/mutate.sh             frame and recovery
 #   scripts/mutate.sh mask scan   what these stand on
+#   scripts/mutate.sh decide wheel due_slot …   these of the pure rules, with the tests of the same name
 #
 # The copies stay in $MUTATE_DIR, and a run goes on where the last one ended.
 set -euo pipefail
@@ -16,14 +18,21 @@ memory_kib=$((4 * 1024 * 1024))
 # The tests of each: those that are quick, and about it.
 tests_of() {
   case $1 in
-    frame) echo "segment/test_frame.py segment/test_format_page.py" ;;
-    recovery) echo "log/test_recovery_says.py log/test_recovery.py log/test_torn_tail.py" ;;
-    mask) echo "segment/test_mask.py segment/test_frame.py" ;;
-    scan) echo "segment/test_scan.py log/test_recovery_says.py log/test_torn_tail.py" ;;
-    flush_mark) echo "log/test_flush_mark.py log/test_recovery_says.py" ;;
-    torn) echo "log/test_torn.py log/test_torn_tail.py" ;;
-    *) echo "mutate: no tests are named for $1" >&2; exit 2 ;;
+    frame) echo "storage/segment/test_frame.py storage/segment/test_format_page.py" ;;
+    recovery) echo "storage/log/test_recovery_says.py storage/log/test_recovery.py storage/log/test_torn_tail.py" ;;
+    mask) echo "storage/segment/test_mask.py storage/segment/test_frame.py" ;;
+    scan) echo "storage/segment/test_scan.py storage/log/test_recovery_says.py storage/log/test_torn_tail.py" ;;
+    flush_mark) echo "storage/log/test_flush_mark.py storage/log/test_recovery_says.py" ;;
+    torn) echo "storage/log/test_torn.py storage/log/test_torn_tail.py" ;;
+    decide | wheel) echo "model/test_decide.py model/test_wheel.py" ;;
+    delay | retry | transaction) echo "model/test_delay.py model/test_transaction.py model/test_decide.py" ;;
+    *) if [ -f "tests/model/test_$1.py" ]; then echo "model/test_$1.py"; return; fi
+      echo "mutate: no tests are named for $1" >&2; exit 2 ;;
   esac
+}
+
+source_of() {
+  git ls-files "lakemq/storage/*/$1.py" "lakemq/model/$1.py"
 }
 
 install() {
@@ -43,13 +52,13 @@ mutate() {
   git ls-files -z --cached --others --exclude-standard lakemq tests conf docs pyproject.toml |
     xargs -0 cp --parents --preserve=timestamps --target-directory "$copy"
   {
-    printf '[mutmut]\nsource_paths=lakemq\nalso_copy=\n    docs\nonly_mutate=\n    %s\n' lakemq/storage/*/"$name".py
+    printf '[mutmut]\nsource_paths=lakemq\nalso_copy=\n    docs\nonly_mutate=\n    %s\n' "$(source_of "$name")"
     printf 'use_git_change_detection=false\ntimeout_multiplier=4\ntimeout_constant=5\n'
     printf 'pytest_add_cli_args=\n    -p\n    no:cacheprovider\n'
     # Each byte of a tail is cut there: seconds, which every mutant would take.
     printf '    --deselect=tests/storage/log/test_recovery.py::test_torn_tail_is_cut_at_any_byte\n'
     printf 'pytest_add_cli_args_test_selection=\n'
-    for test in $(tests_of "$name"); do printf '    tests/storage/%s\n' "$test"; done
+    for test in $(tests_of "$name"); do printf '    tests/%s\n' "$test"; done
   } >"$copy/setup.cfg"
   (
     cd "$copy"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.model.wheel import Due, Entry, Terms, decide_due
+from lakemq.model.wheel import LISTED_MS, Due, Entry, Terms, decide_due, listed_until
 
 TERMS = Terms(10_000, (100, 200, 300, 400), 6_000, 30_000, 2, 3)
 
@@ -47,3 +47,11 @@ def test_whatever_a_consumer_says_there_is_a_decision(times: int, most: int, lev
         decided = decide_due(Due(kind, 7, 1_000, times, most, level), TERMS)
         assert decided.action in ("retry", "dead_letter")
         assert decided.due_ms is None or decided.due_ms >= 1_000
+
+
+@given(st.integers(0, 2**45))
+def test_the_wheel_holds_what_is_due_within_one_to_two_stretches(now_ms: int) -> None:
+    until_ms = listed_until(now_ms)
+    assert until_ms % LISTED_MS == 0
+    assert LISTED_MS < until_ms - now_ms <= 2 * LISTED_MS
+    assert listed_until(now_ms + 1) in (until_ms, until_ms + LISTED_MS)

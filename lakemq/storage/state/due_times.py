@@ -17,8 +17,9 @@ from pyroaring import BitMap64
 
 from lakemq.storage.segment.large_json import to_base64
 
-CHUNK = 16_384
-TIDIED_MAX = 4
+CHUNK = 4_096
+"""So few that to make one holds up the loop for less than a millisecond."""
+TIDIED_MAX = 8
 """So many chunks are written anew in one `tidy`: it holds up the loop."""
 NOT_KNOWN = 0
 """The due time of what nobody noted: at once, as who reads the message finds when it is due."""
@@ -136,7 +137,7 @@ class DueTimes:
     def copy(self) -> DueTimes:
         """All as it is now."""
         copied = DueTimes()
-        copied._chunks = self._chunks + self._newest()
+        copied._chunks, copied._positions, copied._dues = self._chunks[:], self._positions[:], self._dues[:]
         return copied
 
     def dump(self, waiting: BitMap64) -> list[list[Any]]:

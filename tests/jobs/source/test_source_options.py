@@ -4,7 +4,8 @@ import pytest
 
 from lakemq.jobs.errors import InvalidOption
 from lakemq.jobs.log_client import Subscription
-from lakemq.jobs.source.options import Positions, QueueOffsets, parse_options
+from lakemq.jobs.source.options import TICK_MS_MAX, Positions, QueueOffsets, parse_options
+from lakemq.model.wheel import LISTED_MS
 
 BROKER = {"broker": "http://127.0.0.1:1"}
 
@@ -64,3 +65,7 @@ def test_queue_offsets_and_positions_are_told_apart() -> None:
 def test_a_fault_names_its_option(options: dict[str, str], named: str) -> None:
     with pytest.raises(InvalidOption, match=named):
         parse_options(options)
+
+
+def test_what_is_listed_is_not_due_before_the_next_batch_of_an_idle_stream() -> None:
+    assert LISTED_MS >= 2 * TICK_MS_MAX
