@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.routing.decisions import Posted
 from lakemq.gateway.routing.nacks import Nack
+from lakemq.gateway.routing.pending import Due
 from lakemq.model.errors import MessageNotFound, ReceiptExpired, StoreUnwritable
 from lakemq.model.message import Draft
 from lakemq.model.names import ACK_TOPIC, NACK_TOPIC, RECEIVE_TOPIC
@@ -179,9 +181,15 @@ class ReceiveMachine(RuleBasedStateMachine):
 
     # The query, which may be late, repeat itself, or begin anew --------------------------------
 
-    @rule()
-    def decide(self) -> None:
-        decisions = self.harness.decisions()
+    @rule(anew=st.booleans())
+    def decide(self, anew: bool) -> None:
+        """By the log, or, as a query that begins anew, by what is listed, which are all that are out."""
+        decisions = self.harness.decisions_by_listing() if anew else self.harness.decisions()
+        listed = [row for row in self.harness.listed(Due(0, NUMBER_MAX), 2) if row["topic"] == RECEIVE_TOPIC]
+        out = self.harness.broker.router.state.receipts.out
+        assert {row["position"]: row["deliver_at_ms"] for row in listed} == {
+            receipt: held.until_ms for receipt, held in out.items()
+        }
         self.harness.post(decisions)
         self.old += decisions
 
