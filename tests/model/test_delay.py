@@ -10,7 +10,15 @@ LEVELS = parse_levels("1s 5s 10s 30s 1m 2h 1d 500ms")
 
 
 def test_levels_are_read_as_rocketmq_writes_them() -> None:
-    assert LEVELS == (1_000, 5_000, 10_000, 30_000, 60_000, 7_200_000, 86_400_000, 500)
+    text = "1s 5s 10s 30s 1m 2h 1d 500ms"
+    assert parse_levels(text) == (1_000, 5_000, 10_000, 30_000, 60_000, 7_200_000, 86_400_000, 500)
+
+
+def test_there_may_be_one_level_or_a_hundred_of_a_year_each() -> None:
+    assert parse_levels("366d") == (DELAY_MS_MAX,)
+    assert parse_levels("1s " * 100) == (1_000,) * 100
+    with pytest.raises(ValueError, match="'" + "x" * 50 + "'"):
+        parse_levels("x" * 60)
 
 
 @pytest.mark.parametrize("text", ["", "1", "s", "1 s", "-1s", "1s,5s", "1w", "367d", "1s " * 101])

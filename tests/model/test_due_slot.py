@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.model.due_slot import WIDTHS_MS, slot_of
+from lakemq.model.due_slot import FANOUT, WIDTHS_MS, slot_of
 
 YEAR_MS = 366 * 86_400_000
 NOW_MS = 1_790_000_000_000
@@ -28,7 +28,9 @@ def test_a_slot_holds_its_due_times_and_fires_after_now(distance_ms: int, lead_m
         assert due_ms - lead_ms < NOW_MS + WIDTHS_MS[0]
         return
     assert slot.number * slot.width_ms <= due_ms < (slot.number + 1) * slot.width_ms
-    assert slot.fires_at_ms(lead_ms) > NOW_MS
+    assert slot.fires_at_ms(lead_ms) == slot.number * slot.width_ms - lead_ms > NOW_MS
+    narrower = [width_ms for width_ms in WIDTHS_MS if width_ms < slot.width_ms]
+    assert all(due_ms - lead_ms - NOW_MS >= FANOUT * width_ms for width_ms in narrower), "the narrowest that will do"
 
 
 def test_messages_of_a_year_wait_in_few_slots() -> None:
