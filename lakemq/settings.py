@@ -271,7 +271,7 @@ class Lake(_Section):
     dir: Path = Path("lake")
     verify: bool = True
     cache_bytes: int = Field(default=128 * MIB, ge=MIB)
-    trigger_ms: int = Field(default=5_000, ge=0)
+    trigger_ms: int = Field(default=4_000, ge=0)
     messages_per_trigger_max: int = Field(default=1_000_000, ge=1)
     partitions: int = Field(default=2, ge=1, le=1024)
     scheduled_retention_ms: int = Field(default=72 * HOUR_MS, ge=0)
@@ -291,7 +291,7 @@ class Maintenance(_Section):
     optimize: str = "47 2 * * *"
     vacuum: str = "17 3 * * *"
     retention: str = "7 * * * *"
-    checkpoint_cleanup: str = "7,27,47 * * * *"
+    checkpoint_cleanup: str = "12,32,52 * * * *"
     index_rebuild: str = ""
     verify: str = "47 4 * * 0"
     stats: str = "27 */6 * * *"

@@ -1,7 +1,7 @@
 """One read of a range of the log, made to the files of all tables.
 
-A page of the log is in memory at a time, and of each table a row group that is not full yet: some 50 MiB a task,
-however large the range and its bodies are. Nothing that is written here is part of a table before a commit adds it.
+A page of the log is in memory at a time, and of each table a row group that is not full yet: some 100 MiB a task,
+however large the range is. Nothing that is written here is part of a table before a commit adds it.
 """
 
 from __future__ import annotations

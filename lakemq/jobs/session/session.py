@@ -92,6 +92,9 @@ LOCAL_CONF: dict[str, str] = {
     # machine, SIGSTOP). By default Spark takes its executor for dead after two minutes, drops its blocks, and
     # queries fail or hang ("Block broadcast_1 does not exist").
     "spark.storage.blockManagerHeartbeatTimeoutMs": "365d",
+    # The jobs' heap lives on 0.1 GiB. G1 let it grow to four times that before it looked, and has memory of its own;
+    # this gives back what a large statement has used. Who wants another collector sets this option.
+    "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40",
 }
 
 
