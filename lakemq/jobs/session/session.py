@@ -17,7 +17,7 @@ from lakemq.jobs.errors import SparkNotStarted
 from lakemq.jobs.session import class_archive, connect, jars
 from lakemq.jobs.session.java import QUICK, check_java
 from lakemq.jobs.source.data_source import LakemqDataSource
-from lakemq.settings import Settings
+from lakemq.settings import Settings, Spark
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
@@ -92,8 +92,11 @@ LOCAL_CONF: dict[str, str] = {
     # machine, SIGSTOP). By default Spark takes its executor for dead after two minutes, drops its blocks, and
     # queries fail or hang ("Block broadcast_1 does not exist").
     "spark.storage.blockManagerHeartbeatTimeoutMs": "365d",
+}
+
+COLLECTOR = {
     # The jobs' heap lives on 0.1 GiB. G1 let it grow to four times that before it looked, and has memory of its own;
-    # this gives back what a large statement has used. Who wants another collector sets this option.
+    # this gives back what a large statement has used.
     "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40",
 }
 
@@ -117,8 +120,7 @@ def start_session(
     builder = SparkSession.Builder().appName(name).master(settings.spark.master)
     builder = builder.config("spark.driver.memory", settings.spark.driver_memory)
     conf = CONF | connect.CONF
-    if settings.spark.master.startswith("local"):
-        conf |= LOCAL_CONF
+    conf |= local_conf(settings.spark)
     if server:
         conf |= connect.server_conf(settings.sql)
     conf |= settings.spark.conf
@@ -134,6 +136,14 @@ def start_session(
     _build_catalog(session)
     register_source(session)
     return session
+
+
+def local_conf(settings: Spark) -> dict[str, str]:
+    """What else a session needs whose driver does all the work. Java takes one collector: where its options are given,
+    none is chosen here."""
+    if not settings.master.startswith("local"):
+        return {}
+    return LOCAL_CONF if _JAVA_OPTIONS in settings.conf else LOCAL_CONF | COLLECTOR
 
 
 def _start(builder: SparkSession.Builder) -> SparkSession:
