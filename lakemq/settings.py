@@ -264,8 +264,7 @@ class Lake(_Section):
     `cache_bytes`: so much of them the gateway keeps in memory to serve what has left the log. `verify`: before
     anything leaves the log, the gateway looks into `dir` itself; false: it believes what it is told over HTTP,
     for a lake that it can't see, such as one in Databricks. `merge_files`: so many files of a table become one as they
-    come, and so many of these again, up to `file_bytes_max`. `versions_retention_ms`: how long past versions of the
-    tables can be read. Each is four small files, all of which a statement lists that names a table.
+    come, and so many of these again, up to `file_bytes_max`.
     """
 
     dir: Path = Path("lake")
@@ -277,7 +276,6 @@ class Lake(_Section):
     scheduled_retention_ms: int = Field(default=72 * HOUR_MS, ge=0)
     merge_files: int = Field(default=12, ge=2, le=64)
     file_bytes_max: int = Field(default=1024 * MIB, ge=MIB)
-    versions_retention_ms: int = Field(default=24 * HOUR_MS, ge=HOUR_MS)
 
 
 class Maintenance(_Section):
@@ -291,7 +289,7 @@ class Maintenance(_Section):
     optimize: str = "47 2 * * *"
     vacuum: str = "17 3 * * *"
     retention: str = "7 * * * *"
-    checkpoint_cleanup: str = "12,32,52 * * * *"
+    checkpoint_cleanup: str = "37 * * * *"
     index_rebuild: str = ""
     verify: str = "47 4 * * 0"
     stats: str = "27 */6 * * *"

@@ -12,6 +12,7 @@ from lakemq.jobs.maintenance.requests import FOLDER
 from lakemq.jobs.maintenance.runs import forget_runs
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.storage.disk.clock import SystemClock
+from lakemq.storage.lake.delta_log import drop_old_sums
 
 _DAY_MS = 86_400_000
 
@@ -58,22 +59,18 @@ def _remove_older(files: Iterable[Path], before_ms: int) -> int:
 
 
 def _clean_logs(work: Work) -> int:
-    """Delta does it after every hundredth commit, but by whole days, and not for a table that rests. It keeps what
-    is needed to read the versions that stay: all from the last checkpoint before them on."""
+    """Delta does it by whole days, and after every hundredth commit; here by the hour, also of a table that rests."""
     jvm: Any = work.session._jvm  # pyright: ignore[reportPrivateUsage]
     java_session: Any = work.session._jsparkSession  # pyright: ignore[reportPrivateUsage]
     none = jvm.scala.Option.empty()
-    granularity = getattr(jvm.org.apache.spark.sql.delta, "TruncationGranularity$").__getattr__("MODULE$").MINUTE()
-    # A number of Python's would be an Integer, which Scala takes for no Long.
-    kept = jvm.scala.jdk.javaapi.OptionConverters.toScala(
-        jvm.java.util.OptionalLong.of(work.settings.lake.versions_retention_ms)
-    )
+    hour = getattr(jvm.org.apache.spark.sql.delta, "TruncationGranularity$").__getattr__("MODULE$").HOUR()
     count = 0
     for table in work.tables():
         work.check()
         path = table.path(work.lake)
         before = len(list((path / "_delta_log").iterdir()))
         log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session, str(path))
-        log.cleanUpExpiredLogs(log.update(False, none, none), none, kept, granularity)
+        log.cleanUpExpiredLogs(log.update(False, none, none), none, none, hour)
+        drop_old_sums(path)
         count += max(0, before - len(list((path / "_delta_log").iterdir())))
     return count

@@ -22,8 +22,8 @@ from lakemq.storage.disk.clock import SystemClock
 
 _BEGUN = "erasing"
 _UNNAMED_MS = 3_600_000
-_LOG_RETENTION = timedelta(days=2)
-"""As `tables.table` sets it."""
+_LOG_RETENTION = timedelta(hours=26)
+"""As `tables.table` sets it, and until `checkpoint-cleanup` runs."""
 
 
 def has_begun(lake: Path) -> bool:

@@ -16,13 +16,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeOutOfStep
+from lakemq.jobs.tables.delta_transactions import DeltaTransactions
 from lakemq.model.errors import LogReplaced
-from lakemq.storage.lake.delta_log import APPLICATION, entry_path
+from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.log_marks import LogMark, log_identifier
-from lakemq.storage.lake.progress import Progress, read_progress
+from lakemq.storage.lake.progress import Progress, advance, read_progress
 
 
 class DeltaWriter:
@@ -36,7 +38,8 @@ class DeltaWriter:
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
         self._delta = self._jvm.org.apache.spark.sql.delta
         self._java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-        self._log = self._delta.DeltaLog.forTable(self._java_session, str(path))
+        self._transactions = DeltaTransactions(session, path)
+        self._log: Any = self._transactions.log
         self._known = Progress(-1, {})
 
     @property
@@ -68,22 +71,13 @@ class DeltaWriter:
 
     def _begin(self, ends: Mapping[str, int]) -> Any:
         """A transaction of Delta that fails when another moves the progress of these brokers."""
-        transaction = self._log.startTransaction(self._none(), self._jvm.scala.Some(self._snapshot()))
+        transaction = self._transactions.begin(self._known.version)
         self._check_unchanged(transaction.snapshot().version())
         for broker in ends:
             # As `txnVersion` does, which also reads the whole state of the table each time.
             transaction.readTxn().append(APPLICATION + broker)
             self._check_log(broker)
         return transaction
-
-    def _snapshot(self) -> Any:
-        """The table as it is. Delta looks by listing all of its log, which are tens of thousands of files after a day;
-        so only where this JVM hasn't seen it last."""
-        seen = self._log.unsafeVolatileSnapshot()
-        version = seen.version()
-        if version < self._known.version or entry_path(self._path, version + 1).exists():
-            return self._log.update(False, self._none(), self._none())
-        return seen
 
     def _check_log(self, broker: str) -> None:
         """What is committed is of the log that the table says."""
@@ -105,7 +99,11 @@ class DeltaWriter:
                 actions = actions.appended(self._delta.actions.SetTransaction(name, mark.number, self._none()))
         append_mode = self._jvm.org.apache.spark.sql.streaming.OutputMode.Append()
         operation = self._delta.DeltaOperations.StreamingUpdate(append_mode, "lakemq", epoch, self._none())
-        version = transaction.commit(actions, operation)
+        try:
+            version = transaction.commit(actions, operation)
+        except Py4JJavaError:
+            self._check_unchanged(self._transactions.look().version())  # it says more of what was in the way
+            raise
         self._known = Progress(version, self._known.held | dict(ends), known)
         return version
 
@@ -125,7 +123,7 @@ class DeltaWriter:
         if version == self._known.version:
             return
         before = self._known
-        self._known = read_progress(self._path, version)
+        self._known = advance(self._path, before, version)
         if (self._known.held, self._known.logs) != (before.held, before.logs):
             raise LakeOutOfStep(f"another lake query writes {self._path} at the same time")
 

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.tables.delta_transactions import DeltaTransactions
 from lakemq.jobs.tables.merged_add import add_of, is_ordered, may_be_merged, order_of, remove_of, rows_of, tier_of
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.turns import turn_of
@@ -119,14 +120,14 @@ class _Delta:
 
     def __init__(self, session: SparkSession, path: Path) -> None:
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-        java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
         self._delta = self._jvm.org.apache.spark.sql.delta
-        self._log = self._delta.DeltaLog.forTable(java_session, str(path))
+        self._transactions = DeltaTransactions(session, path)
 
     def commit(self, live: LiveFiles, added: Action, removed: Sequence[Action]) -> None:
         """The one in place of the others. Raises `Overtaken` where some of them aren't in the table any more, and as
         Delta does where that comes about now."""
-        transaction = self._log.startTransaction()
+        live.catch_up()
+        transaction = self._transactions.begin(live.version)
         live.catch_up()
         if any(each["path"] not in live.added for each in removed):
             raise Overtaken(f"another writer has replaced files of {live.table} that were being merged")

@@ -10,15 +10,17 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
+_LOG_RETENTION, _FILE_RETENTION = "delta.logRetentionDuration", "delta.deletedFileRetentionDuration"
 _PROPERTIES = {
     # Readers of Delta's first protocol can read the tables: no feature that they must know.
     "delta.enableDeletionVectors": "false",
     "delta.checkpointPolicy": "classic",
     # A checkpoint of the table's log costs a second; a start reads at most so many entries.
     "delta.checkpointInterval": "100",
-    # A commit every few seconds: a month of them, the default, would be half a million files.
-    "delta.logRetentionDuration": "interval 2 days",
-    "delta.deletedFileRetentionDuration": "interval 1 days",
+    # A commit every few seconds: a month of them, the default, would be half a million files. It is as long as an
+    # older version has its data files, and an hour, as `checkpoint-cleanup` goes by whole hours.
+    _LOG_RETENTION: "interval 25 hours",
+    _FILE_RETENTION: "interval 1 days",
 }
 
 _ARROW = {
@@ -67,9 +69,12 @@ class LakeTable:
         return pa.schema([(name, _ARROW[kind]) for name, kind in self.columns.items()])
 
     def create(self, session: SparkSession, lake: Path) -> None:
-        """Makes the table where there is none; adds the columns that an older one lacks."""
+        """Makes the table where there is none; adds the columns that an older one lacks, and has its log kept as
+        long as a new one's."""
         if (self.path(lake) / "_delta_log").is_dir():
-            self._add_columns(session, lake)
+            table = DeltaTable(str(self.path(lake)))
+            self._add_columns(session, lake, table)
+            self._keep_log(session, lake, table)
             return
         session.sql(self.definition(f"delta.`{self.path(lake)}`"))
 
@@ -87,9 +92,16 @@ class LakeTable:
             return f"PARTITIONED BY ({self.partition_by})"
         return f"CLUSTER BY ({', '.join(self.cluster_by)})"
 
-    def _add_columns(self, session: SparkSession, lake: Path) -> None:
+    def _keep_log(self, session: SparkSession, lake: Path, table: DeltaTable) -> None:
+        # Of a statement Delta compares the two with each other, whatever the table has.
+        wanted = {name: _PROPERTIES[name] for name in (_LOG_RETENTION, _FILE_RETENTION)}
+        if not wanted.items() <= table.metadata().configuration.items():
+            properties = ", ".join(f"'{name}' = '{value}'" for name, value in wanted.items())
+            session.sql(f"ALTER TABLE delta.`{self.path(lake)}` SET TBLPROPERTIES ({properties})")
+
+    def _add_columns(self, session: SparkSession, lake: Path, table: DeltaTable) -> None:
         """An earlier version made the table: in the rows that are there, a new column is null."""
-        present = {field.name for field in DeltaTable(str(self.path(lake))).schema().fields}
+        present = {field.name for field in table.schema().fields}
         lacking = {name: kind for name, kind in self.columns.items() if name not in present}
         if lacking:
             session.sql(f"ALTER TABLE delta.`{self.path(lake)}` ADD COLUMNS ({_definitions(lacking)})")

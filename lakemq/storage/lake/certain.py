@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lakemq.model.errors import LakeUnreadable
 from lakemq.storage.lake.delta_files import DeltaFiles
-from lakemq.storage.lake.delta_log import APPLICATION, entries_of
+from lakemq.storage.lake.delta_log import APPLICATION, entry_of
 from lakemq.storage.lake.log_marks import logs_of
 from lakemq.storage.lake.proof_mark import Proved, read_marks
 
@@ -72,7 +72,7 @@ class CertainLake:
 
     def _of_table(self, name: str, mark: Proved, application: str) -> Certain:
         folder = self._lake / name
-        if not mark.stands(entries_of(folder).get(mark.version)):
+        if not mark.stands(entry_of(folder, mark.version)):
             return Certain(0, f"the lake's table in {folder} is not the one that was brought to disk")
         table = DeltaFiles(folder, self._broker)
         version = table.version(-1)

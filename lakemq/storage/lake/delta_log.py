@@ -7,6 +7,7 @@ is lacking, empty, torn or full of zeros, whatever comes after it.
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,8 +24,13 @@ FOLDER = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"
 _NUMBERED = re.compile(r"\.?(\d{20})\.(.+)")
 _ENTRY = "json"
+_CHECKPOINT = "checkpoint.parquet"
 _APPENDS = "STREAMING UPDATE"
 """Delta's name of what the lake query does: such an entry ends with the progress that it makes."""
+
+
+SUMS_KEPT = 1_000
+"""Checksums of so many last versions stay: far more than a start has to read."""
 
 
 class TornEntry(ValueError):
@@ -62,33 +68,64 @@ class Beside(NamedTuple):
 
 def entries_of(table: Path) -> dict[int, Path]:
     """The entries that are there, by version; none of what is no table."""
-    found = {version: path for version, kind, path in _numbered(table) if kind == _ENTRY and path.name[0] != "."}
-    return dict(sorted(found.items()))
+    return files_of_log(table)[0]
+
+
+def beside_entries(table: Path) -> list[Beside]:
+    """All other files that bear a version, sidecars of checksums too, ascending."""
+    return files_of_log(table)[1]
+
+
+def files_of_log(table: Path) -> tuple[dict[int, Path], list[Beside]]:
+    """Both at once. It lists the folder: a day's commits are 20,000 files, so not for what is done with each."""
+    entries: dict[int, Path] = {}
+    others: list[Beside] = []
+    for version, kind, path in _numbered(table):
+        if kind == _ENTRY and path.name[0] != ".":
+            entries[version] = path
+        else:
+            others.append(Beside(version, path))
+    return dict(sorted(entries.items())), sorted(others)
+
+
+def entry_of(table: Path, version: int) -> Path:
+    """The entry of that version, there or not."""
+    return table / FOLDER / f"{version:020}.{_ENTRY}"
 
 
 def entries_after(table: Path, version: int) -> dict[int, Path]:
-    """The entries that follow that version one by one, without a look at all the others: a log has thousands."""
+    """The entries that follow that version one after the other, without a listing."""
     found: dict[int, Path] = {}
-    while (path := entry_path(table, version + 1)).exists():
+    while (path := entry_of(table, version + 1)).exists():
         version += 1
         found[version] = path
     return found
 
 
-def entry_path(table: Path, version: int) -> Path:
-    """Where the entry of that version is, or would be."""
-    return table / FOLDER / f"{version:020d}.{_ENTRY}"
+def beside_entry(table: Path, version: int) -> list[Path]:
+    """What may stand beside the entry of that version, there or not, without sidecars."""
+    return [table / FOLDER / f"{version:020}.{kind}" for kind in ("crc", _CHECKPOINT)]
 
 
-def made_with(entry: Path) -> list[Path]:
-    """What Delta may have written with an entry, and stands beside it: a checksum of the table, a checkpoint."""
-    return [entry.with_suffix(".crc"), entry.with_suffix(".checkpoint.parquet")]
+def drop_old_sums(table: Path, keep: int = SUMS_KEPT) -> int:
+    """Removes what stands beside the entries of all versions but the last `keep`, except for checkpoints: three files
+    of four, and the entries say it all without. How many there were. Of what is proved nobody asks them."""
+    entries, beside = files_of_log(table)
+    last = max(entries, default=-1)
+    old = [each.path for each in beside if each.version <= last - keep and ".checkpoint." not in each.path.name]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return len(old)
 
 
-def beside_entries(table: Path) -> list[Beside]:
-    """All other files that bear a version, sidecars of checksums too, ascending."""
-    others = [(v, path) for v, kind, path in _numbered(table) if kind != _ENTRY or path.name[0] == "."]
-    return [Beside(*each) for each in sorted(others)]
+def last_checkpoint(table: Path) -> Path | None:
+    """The checkpoint that the log names as its last; None: it names none that is there."""
+    try:
+        version: int = json.loads((table / FOLDER / LAST_CHECKPOINT).read_bytes())["version"]
+        path = table / FOLDER / f"{version:020}.{_CHECKPOINT}"
+        return path if path.exists() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def is_progress(identifier: str) -> bool:
@@ -134,5 +171,6 @@ def _numbered(table: Path) -> list[tuple[int, str, Path]]:
     folder = table / FOLDER
     if not folder.is_dir():
         return []
-    found = [(_NUMBERED.fullmatch(path.name), path) for path in folder.iterdir() if path.is_file()]
-    return [(int(match[1]), match[2], path) for match, path in found if match is not None]
+    with os.scandir(folder) as listed:  # which knows without a look at each what is a file
+        found = [(_NUMBERED.fullmatch(each.name), each.name) for each in listed if each.is_file()]
+    return [(int(match[1]), match[2], folder / name) for match, name in found if match is not None]

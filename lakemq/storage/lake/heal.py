@@ -25,6 +25,7 @@ from lakemq.storage.lake.delta_log import (
     beside_entries,
     entries_of,
     is_progress,
+    last_checkpoint,
     read_entry,
     tables_of,
 )
@@ -143,6 +144,8 @@ class _Patient:
         """Checkpoints and checksums that aren't proved and are torn: the entries say it all without them."""
         last = self._table / FOLDER / LAST_CHECKPOINT
         there = [each.path for each in beside_entries(self._table) if each.version > self._proved]
+        checkpoint = last_checkpoint(self._table)  # it may have come after its version was proved
+        there += [checkpoint] if checkpoint is not None and checkpoint not in there else []
         torn = [path for path in [*there, last] if path.name[0] != "." and path.exists() and fault_of(path)]
         for path in there:
             if path not in torn and path.name[0] != ".":

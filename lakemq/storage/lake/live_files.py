@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from lakemq.storage.lake.delta_log import FOLDER, TornEntry, beside_entries, entries_of
+from lakemq.storage.lake.delta_log import TornEntry, entry_of, files_of_log
 
 Action = dict[str, Any]
 
@@ -38,7 +38,7 @@ class LiveFiles:
         """Reads the entries that came since; whether there were some. Raises `TornEntry`, `OSError`."""
         before = self.version
         while True:
-            entry = self.table / FOLDER / f"{self.version + 1:020}.json"
+            entry = entry_of(self.table, self.version + 1)
             try:
                 data = entry.read_bytes()
             except FileNotFoundError:
@@ -46,10 +46,10 @@ class LiveFiles:
             self._apply(entry, data)
 
     def _begin(self) -> None:
-        entries = entries_of(self.table)
+        entries, beside = files_of_log(self.table)
         if not entries:
             raise FileNotFoundError(f"there is no table in {self.table}")
-        checkpoints = {each.version: each.path for each in beside_entries(self.table) if each.is_checkpoint}
+        checkpoints = {each.version: each.path for each in beside if each.is_checkpoint}
         start = max(checkpoints, default=-1)
         if start >= 0:
             self._apply_checkpoint(checkpoints[start])

@@ -7,14 +7,15 @@ Here only the transaction identifiers are read: of the last checkpoint, and of t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from lakemq.storage.lake.delta_log import APPLICATION, OF_LOG, beside_entries, entries_of, read_entry
+from lakemq.storage.lake.delta_log import APPLICATION, OF_LOG, entry_of, files_of_log, read_entry
 from lakemq.storage.lake.log_marks import LogMark, logs_of
 
+_FOLLOWED_MAX = 200
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
 """In one file, as Delta writes it unless told to part it; it appears whole or not at all."""
 
@@ -43,14 +44,26 @@ def read_progress(table: Path, version: int | None = None) -> Progress:
     return Progress(last, by_broker, logs_of(identifiers))
 
 
+def advance(table: Path, known: Progress, version: int) -> Progress:
+    """As `read_progress` of that version; where `known` was not long before, only the entries since are read."""
+    if known.version < 0 or not known.version < version <= known.version + _FOLLOWED_MAX:
+        return read_progress(table, version)
+    try:
+        since = [read_entry(table, at, entry_of(table, at)) for at in range(known.version + 1, version + 1)]
+    except FileNotFoundError:
+        return read_progress(table, version)
+    if any(entry.held for entry in since):
+        return read_progress(table, version)
+    return replace(known, version=version)
+
+
 def read_identifiers(table: Path, version: int | None = None) -> tuple[int, dict[str, int]]:
     """The same as the table has it: its version, and our transaction identifiers."""
-    entries = {at: path for at, path in entries_of(table).items() if version is None or at <= version}
+    all_entries, beside = files_of_log(table)
+    entries = {at: path for at, path in all_entries.items() if version is None or at <= version}
     last = max(entries, default=-1)
     checkpoints = {
-        each.version: each.path
-        for each in beside_entries(table)
-        if each.version <= last and _CHECKPOINT.fullmatch(each.path.name)
+        each.version: each.path for each in beside if each.version <= last and _CHECKPOINT.fullmatch(each.path.name)
     }
     start = max(checkpoints, default=-1)
     held = _of_checkpoint(checkpoints[start]) if checkpoints else {}

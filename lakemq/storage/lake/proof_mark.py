@@ -35,8 +35,11 @@ class Proved:
     distrusted: int | None = None
 
     def stands(self, entry: Path | None) -> bool:
-        """Whether that is the entry which was proved."""
-        return entry is not None and checksum_of(entry) == self.checksum
+        """Whether that is the entry which was proved; not where there is none."""
+        try:
+            return entry is not None and checksum_of(entry) == self.checksum
+        except FileNotFoundError:
+            return False
 
 
 def checksum_of(entry: Path) -> int:

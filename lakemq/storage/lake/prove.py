@@ -18,10 +18,11 @@ from lakemq.storage.lake.delta_log import (
     FOLDER,
     LAST_CHECKPOINT,
     beside_entries,
+    beside_entry,
     entries_after,
     entries_of,
-    entry_path,
-    made_with,
+    entry_of,
+    last_checkpoint,
     read_entry,
     tables_of,
 )
@@ -62,9 +63,10 @@ def _prove(lake: Path, files: Files) -> dict[str, Proved]:
 
 
 def _prove_table(lake: Path, table: Path, mark: Proved | None, files: Files) -> Proved:
-    if mark is not None and not _stands(table, mark):
+    if mark is not None and not mark.stands(entry_of(table, mark.version)):
         mark = None
-    entries = entries_of(table) if mark is None else entries_after(table, mark.version)
+    since = -1 if mark is None else mark.version
+    entries = entries_of(table) if mark is None else entries_after(table, since)
     read = [read_entry(table, version, path) for version, path in entries.items()]
     if not read:
         return mark or Proved(-1, 0)
@@ -76,24 +78,19 @@ def _prove_table(lake: Path, table: Path, mark: Proved | None, files: Files) -> 
     for folder in sorted(folders | {table, lake}, key=lambda each: len(each.parts), reverse=True):
         with suppress(FileNotFoundError):
             files.sync_dir(folder)
+    log = [*entries.values(), table / FOLDER / LAST_CHECKPOINT]
     if mark is None:
-        beside = [each.path for each in beside_entries(table)]
+        log += [each.path for each in beside_entries(table)]
     else:
-        beside = [path for entry in entries.values() for path in made_with(entry)]
-    _sync_files([*entries.values(), *beside, table / FOLDER / LAST_CHECKPOINT], files)
+        log += [path for version in entries for path in beside_entry(table, version)]
+    checkpoint = last_checkpoint(table)  # it may have come after its version was proved
+    _sync_files(log if checkpoint is None else [*log, checkpoint], files)
     files.sync_dir(table / FOLDER)
     held = read_identifiers(table)[1] if mark is None else mark.held
     for entry in read:
         held = held | entry.held
     last = read[-1].version
     return Proved(last, checksum_of(entries[last]), held)
-
-
-def _stands(table: Path, mark: Proved) -> bool:
-    try:
-        return mark.stands(entry_path(table, mark.version))
-    except FileNotFoundError:
-        return False
 
 
 def _sync_all(table: Path, files: Files) -> None:

@@ -122,6 +122,19 @@ def test_a_torn_checkpoint_is_set_aside_and_the_entries_say_it_all(lake: Path) -
     assert not checkpoint.exists()
 
 
+def test_a_checkpoint_that_came_after_its_version_was_proved_is_looked_at_too(lake: Path) -> None:
+    """Of two threads that commit one may prove the other's version while that still writes its checkpoint."""
+    prove(lake)
+    DeltaTable(lake / MESSAGES).create_checkpoint()
+    (checkpoint,) = (lake / MESSAGES / "_delta_log").glob("*.checkpoint.parquet")
+    heal(lake)
+    assert checkpoint.exists()
+    halve(checkpoint)
+    heal(lake)
+    assert not checkpoint.exists()
+    assert positions(lake, MESSAGES) == list(range(30))
+
+
 def test_without_a_mark_everything_is_looked_at_and_undone_only_where_the_log_has_it(lake: Path) -> None:
     (lake / FOLDER / "proved.json").write_text("{torn")
     newest_file(lake, MESSAGES).unlink()

@@ -1,0 +1,39 @@
+"""Delta's own transactions on one table, begun without a look at the whole folder of its log.
+
+By itself Delta lists that folder as each transaction begins: a day's commits are some 20,000 files, and a listing of
+them took longer than the commit. All commits of a lake come from one JVM, so Delta knows of them; of one that it
+doesn't know it learns as it commits, by its name being taken, and then looks what it was.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+LOOK_EVERY = 50
+"""Every so many transactions the folder is listed all the same: what Delta has to remember of it is bounded so."""
+
+
+class DeltaTransactions:
+    """Of the table at `path`, which must exist. For one thread at a time."""
+
+    def __init__(self, session: SparkSession, path: Path) -> None:
+        self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+        java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+        self.log: Any = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session, str(path))
+        self._begun = 0
+
+    def begin(self, version: int) -> Any:
+        """One that has read the table as of `version` or later, which must be there."""
+        snapshot = self.log.unsafeVolatileSnapshot()
+        if self._begun % LOOK_EVERY == 0 or snapshot.version() < version:
+            snapshot = self.look()
+        self._begun += 1
+        return self.log.startTransaction(self._jvm.scala.Option.empty(), self._jvm.scala.Some(snapshot))
+
+    def look(self) -> Any:
+        """The last version, by what is in the folder."""
+        none = self._jvm.scala.Option.empty()
+        return self.log.update(False, none, none)
