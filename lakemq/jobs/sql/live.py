@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,8 @@ class LiveViews:
         self._seen_s = 0.0
         self._seen_messages = 0
         self._later: Timer | None = None
+        # One for all times: Py4J keeps a connection, and Java a thread, for each thread that ever asked.
+        self._thread = ThreadPoolExecutor(1, "views")
 
     def register(self) -> None:
         """Makes the catalog anew, and all views over what the tables hold now.
@@ -122,19 +125,29 @@ class LiveViews:
             progress
         ):
             self._seen_messages = messages
+            self._cancel()
             self._follow()
         elif self._later is None:
-            self._later = Timer(FOLLOW_S, self._follow)
+            self._later = Timer(FOLLOW_S, self._thread.submit, (self._follow_later,))
             self._later.daemon = True
             self._later.start()
 
     def stop_following(self) -> None:
         """The views stay as they are. Waits for a refresh that is under way."""
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
+        self._cancel()
         with self._lock:
             self._newest = {}
+
+    def _cancel(self) -> None:
+        later, self._later = self._later, None
+        if later is not None:
+            later.cancel()
+
+    def _follow_later(self) -> None:
+        try:
+            self._follow()
+        except Exception as error:  # noqa: BLE001 (nobody else would hear of it; the next commit tries again)
+            logger.warning("the live views don't follow: %s", error)
 
     def _follow(self) -> None:
         """The views of an older version have every message too, so it can wait for a broker that is away."""
