@@ -53,7 +53,7 @@ crash: setup ## kills and power cuts; ARGS="--minutes 60 --parts kills,power"
 fuzz: setup ## malformed requests, bodies and logs; ARGS="--minutes 60"
 	@$(BIN)/python -m tests.reliability.fuzz $(ARGS)
 
-mutate: setup ## mutation score of the log's format and recovery; ARGS="recovery"
+mutate: setup ## mutation score of the log's format and recovery, or of the files in ARGS="recovery"
 	@scripts/mutate.sh $(ARGS)
 
 audit: setup ## known vulnerabilities of what is locked; asks a service on the network

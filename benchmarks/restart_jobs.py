@@ -103,7 +103,7 @@ def main() -> None:
     )
     settings = {"messages": chosen.messages, "overdue": chosen.overdue, "days": chosen.days, "jobs": "all"}
     settings |= {"first_minutes": chosen.first_minutes}
-    options = {"routing__lead_ms": 0, "routing__grace_ms": -1}
+    options = {"routing__lead_ms": 0, "routing__grace_ms": -1, "delay__waiting_max": 2 * chosen.messages}
     with scratch() as folder, gateway(folder / "data", **options) as process, ThreadPoolExecutor(1) as threads:
         url, lake = process.url, folder / "lake"
         make_topic(url, TOPIC, 1)
