@@ -297,7 +297,7 @@ class Maintenance(_Section):
     attempts_max: int = Field(default=3, ge=1, le=10)
     retry_pause_ms: int = Field(default=5_000, ge=0, le=HOUR_MS)
     small_file_bytes: int = Field(default=64 * MIB, ge=1)
-    small_files_min: int = Field(default=16, ge=2)
+    small_files_min: int = Field(default=64, ge=2)
     verify_rows: int = Field(default=2_000_000, ge=1)
     verify_bodies: bool = True
     runs_retention_ms: int = Field(default=90 * 24 * HOUR_MS, ge=HOUR_MS)

@@ -21,17 +21,24 @@ class DeltaTransactions:
 
     def __init__(self, session: SparkSession, path: Path) -> None:
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-        java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-        self.log: Any = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session, str(path))
+        self._java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+        self._path = str(path)
         self._begun = 0
+
+    @property
+    def log(self) -> Any:
+        """What the JVM knows of the table: the same for all who write it. Delta forgets it an hour after somebody has
+        asked for it last, so it is asked for each time."""
+        return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._java_session, self._path)
 
     def begin(self, version: int) -> Any:
         """One that has read the table as of `version` or later, which must be there."""
-        snapshot = self.log.unsafeVolatileSnapshot()
+        log = self.log
+        snapshot = log.unsafeVolatileSnapshot()
         if self._begun % LOOK_EVERY == 0 or snapshot.version() < version:
             snapshot = self.look()
         self._begun += 1
-        return self.log.startTransaction(self._jvm.scala.Option.empty(), self._jvm.scala.Some(snapshot))
+        return log.startTransaction(self._jvm.scala.Option.empty(), self._jvm.scala.Some(snapshot))
 
     def look(self) -> Any:
         """The last version, by what is in the folder."""

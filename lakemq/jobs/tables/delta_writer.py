@@ -39,8 +39,11 @@ class DeltaWriter:
         self._delta = self._jvm.org.apache.spark.sql.delta
         self._java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
         self._transactions = DeltaTransactions(session, path)
-        self._log: Any = self._transactions.log
         self._known = Progress(-1, {})
+
+    @property
+    def _log(self) -> Any:
+        return self._transactions.log
 
     @property
     def progress(self) -> Progress:
@@ -77,6 +80,10 @@ class DeltaWriter:
             # As `txnVersion` does, which also reads the whole state of the table each time.
             transaction.readTxn().append(APPLICATION + broker)
             self._check_log(broker)
+            mark = self._known.logs.get(broker)
+            log_id = self._logs.get(broker) if mark is None else mark.log_id
+            if log_id is not None:  # nor of which log that is
+                transaction.readTxn().append(log_identifier(broker, log_id))
         return transaction
 
     def _check_log(self, broker: str) -> None:

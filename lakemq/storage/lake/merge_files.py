@@ -88,6 +88,8 @@ def merge_files(
     except BaseException:
         files.remove(output)
         raise
+    finally:
+        pa.default_memory_pool().release_unused()  # the next merge may be long in coming
 
 
 class _Merging:
@@ -106,7 +108,7 @@ class _Merging:
         self._files = [(each, opened.enter_context(_open(each.path))) for each in inputs]
         self._schema = _common([file.schema_arrow for _, file in self._files], columns)
         ordered = sum(each.ordered for each in inputs)
-        self._share = MEMORY_BYTES // max(ordered + 1, 1)
+        self._share = MEMORY_BYTES // 2 // (ordered + 1)
 
     def write(self, output: Path) -> int:
         """How many rows there are."""
@@ -136,7 +138,7 @@ class _Merging:
         aside = [self._set_aside(part) for part in (first, second)]
         first = second = None  # they are on disk, and take much memory
         aside += [self._set_aside(part) for part in parts]
-        share = MEMORY_BYTES // len(aside)
+        share = MEMORY_BYTES // 2 // len(aside)
         return [_Source(self._batches(file, share), self._order_by) for file in aside]
 
     def _parts(self, unordered: list[pq.ParquetFile]) -> Iterator[pa.RecordBatch]:
@@ -299,7 +301,8 @@ def _open(path: Path) -> pq.ParquetFile:
     return pq.ParquetFile(
         path,
         page_checksum_verification=True,
-        # Else a whole row group of each file would be in memory, in its bytes.
+        # Else several row groups of each file would be in memory.
+        pre_buffer=False,
         buffer_size=_READ_BUFFER_BYTES,
         # Spark's first form of a time: in ns it would hold none after 2262.
         coerce_int96_timestamp_unit="us",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from base64 import b64encode
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -22,7 +24,7 @@ from lakemq.jobs.tables.merger import Overtaken, TableMerger
 from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES, TABLES
-from lakemq.settings import Lake, Settings
+from lakemq.settings import MIB, Lake, Settings
 from lakemq.storage.lake.live_files import LiveFiles
 from lakemq.storage.lake.merge_files import Abandoned
 from lakemq.storage.lake.proof_mark import FOLDER
@@ -58,17 +60,24 @@ def files_of(lake: Path, table: LakeTable) -> list[str]:
 
 def put_small_files(scene: Scene, spark: SparkSession, count: int) -> None:
     """So many files of `messages`, unmerged."""
+    with unmerged(scene):
+        query = LakeQuery(spark, scene.settings, scene.gateway.url)
+        stream = query.start()
+        try:
+            for _ in range(count):
+                scene.produce(5)
+                wait_until_compacted(scene.gateway.url, lambda: stream.isActive)
+        finally:
+            query.stop()
+
+
+@contextmanager
+def unmerged(scene: Scene) -> Generator[None]:
+    """The query leaves its files as they are."""
     settings = scene.settings
     scene.settings = Settings(lake=Lake(dir=scene.lake, trigger_ms=0, merge_files=64))
-    query = LakeQuery(spark, scene.settings, scene.gateway.url)
-    stream = query.start()
-    try:
-        for _ in range(count):
-            scene.produce(5)
-            wait_until_compacted(scene.gateway.url, lambda: stream.isActive)
-    finally:
-        query.stop()
-        scene.settings = settings
+    yield
+    scene.settings = settings
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -196,12 +205,29 @@ def test_a_power_cut_that_tears_a_merge_brings_back_the_files_that_it_replaced(
         entry = scene.lake / table.name / "_delta_log" / f"{live.version:020}.json"
         torn = entry if what == "entry" else scene.lake / table.name / unquote(added)
         os.truncate(torn, torn.stat().st_size // 2)
-    scene.settings = Settings(lake=Lake(dir=scene.lake, trigger_ms=0, merge_files=64))
-    scene.compact()
+    with unmerged(scene):
+        scene.compact()
     for table in WRITTEN:
         assert set(before[table.name]) <= set(files_of(scene.lake, table))
     scene.produce(3)
     scene.compact()
+    scene.check()
+
+
+def test_no_file_gets_larger_than_the_setting_says(spark: SparkSession, scene: Scene) -> None:
+    """Files of 0.4 MB: two become one, which is done, as a third has no room in it."""
+    with connect(scene.gateway) as http, unmerged(scene):
+        for _ in range(5):
+            produce(http, "large", b64encode(os.urandom(300_000)).decode())
+            scene.compact()
+    limits = limits_of(Lake(merge_files=2, file_bytes_max=MIB))
+    merger = TableMerger(spark, MESSAGES, scene.lake, limits, lambda: False)
+    while merger.step():
+        pass
+    merger.finish()
+    sizes = [add["size"] for add in LiveFiles(scene.lake / "messages").added.values()]
+    assert max(sizes) <= MIB
+    assert sum(size >= MIB // 2 for size in sizes) >= 2
     scene.check()
 
 
