@@ -8,7 +8,7 @@ from lakemq.contract.forms import ARROW, EVENT, EVENT_BATCH, FORMS, JSON, NDJSON
 from lakemq.contract.media_type import check_utf8, media_type
 from lakemq.gateway.decode import cloud_events
 from lakemq.gateway.decode.arrow_form import ArrowRows, decode_arrow
-from lakemq.gateway.decode.header_fields import ALL, ROUTING, check_headers
+from lakemq.gateway.decode.header_fields import ROUTING, check_headers
 from lakemq.gateway.decode.inflate import inflate
 from lakemq.gateway.decode.json_form import decode_json, decode_json_message, decode_ndjson
 from lakemq.gateway.decode.limits import Limits
@@ -39,7 +39,6 @@ def decode(content_type: str, headers: Mapping[str, str], body: bytes, limits: L
     if is_event:
         check_headers(headers, ROUTING, "an event")
         return cloud_events.decode_binary(content_type, headers, body, limits)
-    check_headers(headers, ALL, "a raw message")
     return decode_raw(content_type or OCTETS, headers, body, limits)
 
 

@@ -13,6 +13,7 @@ from lakemq.gateway.filter.sql92 import PropertyFilter
 from lakemq.gateway.filter.values import pc
 from lakemq.gateway.work.slices import Part, stretches
 from lakemq.model.errors import InvalidFilter
+from lakemq.storage.segment.content import Rows
 
 TAGS_CHARACTERS_MAX = 4_096
 CACHED_MAX = 1_000
@@ -29,6 +30,7 @@ class Selector:
 
     def __init__(self, tags: frozenset[str] | None, condition: PropertyFilter | None) -> None:
         self.everything = tags is None and condition is None
+        self._tag_names = tags or frozenset()
         self._tags = None if tags is None else pa.array(sorted(tags), type=pa.string())
         self._condition = condition
         self.characters = 0 if condition is None else len(condition.text)
@@ -73,14 +75,20 @@ class Selector:
         """The stretches of the slice whose messages are chosen."""
         if self.everything:
             return [part]
-        batch = part.frame.batch.slice(part.row, part.count)
+        content = part.frame.content
+        if isinstance(content, Rows) and self._condition is None:
+            tags = content.values("tag", part.row, part.count)
+            return _chosen(part, [tag in self._tag_names for tag in tags])
+        batch = content.batch.slice(part.row, part.count)
         chosen: Any = None if self._tags is None else _match_tags(batch, self._tags)
         if self._condition is not None and chosen is not False:
             met = self._condition.matches(batch)
             chosen = met if chosen is None else pc.and_(chosen, met)
-        if chosen is False:
-            return []
-        return [part] if chosen.true_count == part.count else stretches(part, chosen.to_pylist())
+        return [] if chosen is False else _chosen(part, chosen.to_pylist())
+
+
+def _chosen(part: Part, chosen: list[bool]) -> list[Part]:
+    return [part] if all(chosen) else stretches(part, chosen)
 
 
 def _characters(key: tuple[str | None, str | None]) -> int:

@@ -23,6 +23,8 @@ from lakemq.storage.state.topics import Queue
 
 logger = logging.getLogger(__name__)
 
+LIGHT_BYTES = 256 * 1024
+"""So much is copied row by row at most: large messages are written in a thread."""
 DAMAGED_MS = 60_000
 """What can't be read is tried again so much later."""
 
@@ -163,6 +165,7 @@ class Deliveries:
     async def _write(self, parts: list[FrameRows], kept: set[int]) -> None:
         """Write copies, and take the causes that others answer for from now on out of `kept`."""
         few = sum([len(part.numbers) for part in parts]) <= ROWS_MAX
+        few = few and sum([part.frame.content.memory_bytes for part in parts]) <= LIGHT_BYTES
         append, causes, dropped = self._copy_rows(parts) if few else self._copy_columns(parts)
         if causes:
             kept.difference_update(causes)

@@ -1,6 +1,6 @@
 """A frame's rows, in the form in which they are stored: many as columns, few as rows.
 
-Whoever reads them needn't know which: either form gives what the other has, and makes it when it is first asked for.
+Whoever reads them needn't know which: either form gives what the other has.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakemq.model.columns import STORED_BIT
 from lakemq.storage.segment.frame import ENCODING_ARROW, ENCODING_ROWS, Meta
 from lakemq.storage.segment.mask import Payload
 from lakemq.storage.segment.row_codec import decode_rows, encode_rows
@@ -30,6 +31,9 @@ ROWS_MAX = 8
 
 _ROW_BYTES = 512
 """About what a row's objects take of memory beside its values."""
+_TEXT_BYTES = 60
+"""And each of its keys and properties beside its characters."""
+_WITH_TEXTS = 1 << STORED_BIT["keys"] | 1 << STORED_BIT["properties"]
 
 
 class Columns:
@@ -85,16 +89,17 @@ class Rows:
     """A few rows, each as `make_row` makes it."""
 
     encoding = ENCODING_ROWS
-    __slots__ = ("_batch", "body_bytes", "mask", "memory_bytes", "rows")
+    __slots__ = ("body_bytes", "mask", "memory_bytes", "rows")
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = rows
-        self._batch: pa.RecordBatch | None = None
         self.mask = self.body_bytes = 0
         for row in rows:
             self.mask |= row[0]
             self.body_bytes += len(row[1])
         self.memory_bytes = self.body_bytes + _ROW_BYTES * len(rows)
+        if self.mask & _WITH_TEXTS:
+            self.memory_bytes += sum([_texts_bytes(row) for row in rows])
 
     @property
     def count(self) -> int:
@@ -103,10 +108,8 @@ class Rows:
 
     @property
     def batch(self) -> pa.RecordBatch:
-        """The rows as columns. Any thread may ask."""
-        if self._batch is None:
-            self._batch = rows_to_batch(self.rows)[1]
-        return self._batch
+        """The rows as columns, made anew each time: kept, they would take far more memory than the rows."""
+        return rows_to_batch(self.rows)[1]
 
     def values(self, name: str, row: int, count: int) -> list[Any]:
         """As `Columns.values`."""
@@ -119,6 +122,11 @@ class Rows:
     def stretch(self, begin: int, end: int) -> Rows:
         """As `Columns.stretch`."""
         return Rows(self.rows[begin:end])
+
+
+def _texts_bytes(row: Row) -> int:
+    keys, properties = value_of(row, "keys") or (), value_of(row, "properties") or {}
+    return sum([len(text) + _TEXT_BYTES for texts in (keys, properties, properties.values()) for text in texts])
 
 
 Content = Columns | Rows

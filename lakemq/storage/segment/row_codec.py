@@ -90,7 +90,7 @@ def _layout(mask: int) -> _Layout:
 def encode_rows(rows: Sequence[tuple[Any, ...]]) -> bytes:
     """The payload of rows as `make_row` makes them: a multiple of 8 bytes.
 
-    Raises `struct.error`, `UnicodeEncodeError` or `TypeError` for values that their columns can't hold.
+    Raises `struct.error`, `UnicodeEncodeError`, `AttributeError` or `TypeError` for what their columns can't hold.
     """
     parts: list[bytes] = []
     for row in rows:

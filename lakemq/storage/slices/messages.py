@@ -47,7 +47,8 @@ _OPTIONAL = tuple(
 
 
 def to_batch(part: Slice | ColdSlice, ids: MessageIds, schema: pa.Schema = MESSAGE) -> pa.RecordBatch:
-    """The slice's messages with the columns of `schema`, some of `MESSAGE`; bodies aren't copied."""
+    """The slice's messages with the columns of `schema`, some of `MESSAGE`; bodies that stand in columns
+    aren't copied."""
     if isinstance(part, ColdSlice):
         return message_columns(part, schema)
     return _alike([part], ids, schema)

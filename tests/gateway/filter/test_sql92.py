@@ -15,7 +15,7 @@ from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.filter.sql92 import PropertyFilter
 from lakemq.model.errors import InvalidFilter
 from lakemq.storage.read.reader import Slice
-from lakemq.storage.segment.content import Rows
+from lakemq.storage.segment.content import Columns, Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
 from lakemq.storage.segment.rows import make_row, rows_to_batch
 from lakemq.storage.segment.segment import Frame
@@ -248,9 +248,10 @@ def test_no_text_is_more_than_refused(text: str) -> None:
 # Selecting -----------------------------------------------------------------------------------
 
 
-def part_of(*rows: dict[str, Any], begin: int = 0) -> Slice:
+def part_of(*rows: dict[str, Any], begin: int = 0, as_columns: bool = False) -> Slice:
     """A slice of a frame with these rows, from one of them on."""
-    content = Rows([make_row(body=b"", **row) for row in rows])
+    made = [make_row(body=b"", **row) for row in rows]
+    content = Columns(rows_to_batch(made)[1]) if as_columns else Rows(made)
     run = Run("t", 0, 0, len(rows), 0)
     frame = Frame(Meta(KIND_MESSAGES, 0, 0, len(rows), content.mask, (run,), b"", 0, 0, 0), content)
     return Slice(frame, run, begin, len(rows) - begin)
@@ -260,9 +261,10 @@ def chosen(selector: Selector, part: Slice) -> list[int]:
     return [each.row + number for each in selector.matches(part) for number in range(each.count)]
 
 
-def test_tags_and_a_condition_must_both_match() -> None:
+@pytest.mark.parametrize("as_columns", [False, True])
+def test_tags_and_a_condition_must_both_match(as_columns: bool) -> None:
     rows = [{"tag": tag, "properties": {"a": str(number)}} for number, tag in enumerate("ABABAB")]
-    part = part_of(*rows, {"tag": None}, begin=1)
+    part = part_of(*rows, {"tag": None}, begin=1, as_columns=as_columns)
     assert chosen(Selector.of("A || C"), part) == [2, 4]
     assert chosen(Selector.of("*", "a > 2"), part) == [3, 4, 5]
     assert chosen(Selector.of("A||B", "a > 2 AND a < 5"), part) == [3, 4]

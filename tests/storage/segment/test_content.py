@@ -66,6 +66,14 @@ def test_both_forms_give_the_same(rows: list[Row]) -> None:
     assert kept.stretch(0, 1).copies([0], 5) == columns.stretch(0, 1).copies([0], 5)
 
 
+def test_what_rows_take_of_memory_counts_their_texts_too() -> None:
+    texts = {f"name {number}": "v" * 100 for number in range(256)}
+    plain = Rows([make_row(body=b"x")])
+    rich = Rows([make_row(body=b"x", keys=["k" * 1_000], properties=texts)])
+    assert plain.memory_bytes < 1_000
+    assert rich.memory_bytes > 256 * (100 + 60) + 1_000
+
+
 def test_few_rows_stay_rows_and_many_become_columns() -> None:
     assert isinstance(form([ONE] * ROWS_MAX, 5 * ROWS_MAX, PLAIN), Rows)
     assert isinstance(form([ONE] * (ROWS_MAX + 1), 5 * (ROWS_MAX + 1), PLAIN), Columns)
