@@ -12,21 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.parquet as pq
+
+from lakemq.storage.lake.table_file import TableFile
 
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
 
-ROW_GROUP_BYTES = 16 * 1024**2
-ROW_GROUP_ROWS = 128 * 1024
-"""The gateway reads what has left the log by row groups: they are small. So much is gathered in memory, and the batch
-of rows that came last."""
-
-_ParquetWriter: Any = pq.ParquetWriter  # type checkers believe its defaults, and know of no lists of columns
 _TEXT_MAX = 32
 _LAST_CHARACTER = "\U0010ffff"
-_UNLIKE = frozenset({"body", "message_id", "transaction_id"})
-"""Hardly ever there twice: a dictionary of them is work for nothing."""
-_NESTED = {"keys": ("keys.list.element",), "properties": ("properties.key_value.key", "properties.key_value.value")}
 
 
 class NewFile:
@@ -43,18 +35,9 @@ class NewFile:
             name = f"{partition[0]}={partition[1] or '__HIVE_DEFAULT_PARTITION__'}/{name}"
         self._table, self._name = table, name
         self._schema, self._statistics = schema, Statistics(schema, statistics)
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_rows = self._waiting_bytes = 0
         path = table / name
         path.parent.mkdir(exist_ok=True)
-        self._writer = _ParquetWriter(
-            path,
-            schema,
-            use_dictionary=_with_dictionary(schema),
-            write_statistics=_with_statistics(schema),
-            write_page_checksum=True,
-            store_schema=False,
-        )
+        self._file = TableFile(path, schema)
 
     def __enter__(self) -> NewFile:
         return self
@@ -62,20 +45,18 @@ class NewFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.close()
+        self._file.abandon()
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Rows of just the file's columns."""
-        self._waiting.append(rows)
-        self._waiting_rows += rows.num_rows
-        self._waiting_bytes += rows.nbytes
-        if self._waiting_rows >= ROW_GROUP_ROWS or self._waiting_bytes >= ROW_GROUP_BYTES:
-            self._flush()
+        table = pa.Table.from_batches([rows]).cast(self._schema)
+        self._statistics.add(table)
+        for batch in table.to_batches():
+            self._file.add(batch)
 
     def close(self) -> str:
         """Ends the file; Delta's action that adds it, as JSON."""
-        self._flush()
-        self._writer.close()
+        self._file.finish()
         written = (self._table / self._name).stat()
         partition = {} if self._partition is None else {self._partition[0]: self._partition[1]}
         action = {
@@ -87,13 +68,6 @@ class NewFile:
             "stats": json.dumps(self._statistics.to_json()),
         }
         return json.dumps({"add": action})
-
-    def _flush(self) -> None:
-        if self._waiting:
-            rows = pa.Table.from_batches(self._waiting).cast(self._schema)
-            self._statistics.add(rows)
-            self._writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
-            self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
 
 class Statistics:
@@ -143,13 +117,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return value.isoformat() if isinstance(value, date) else value
-
-
-def _with_dictionary(schema: pa.Schema) -> list[str]:
-    texts = [field.name for field in schema if pa.types.is_string(field.type) and field.name not in _UNLIKE]
-    return [*texts, *(path for name, paths in _NESTED.items() if name in schema.names for path in paths)]
-
-
-def _with_statistics(schema: pa.Schema) -> list[str]:
-    """The columns by which a row group can be passed over."""
-    return [field.name for field in schema if field.name != "body" and not pa.types.is_nested(field.type)]

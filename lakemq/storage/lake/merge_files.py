@@ -21,21 +21,15 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from lakemq.storage.disk.files import Files
+from lakemq.storage.lake.table_file import GROUP_BYTES, TableFile
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
-
-GROUP_BYTES = 16 * 1024 * 1024
-GROUP_ROWS = 128 * 1024
-"""A row group of the file; as Spark is told to write them (`jobs.session`)."""
 
 MEMORY_BYTES = 64 * 1024 * 1024
 """About so much of all inputs together is decoded at a time; some copies of parts of it are made."""
 BATCH_ROWS_MAX = 16 * 1024
 _READ_BUFFER_BYTES = 64 * 1024
-_NO_DICTIONARY = ("body",)
-"""Columns whose values are hardly ever there twice, and have no use for statistics."""
-
 Key = tuple[tuple[bool, Any], ...]
 
 
@@ -116,7 +110,7 @@ class _Merging:
             _Source(self._batches(file, self._share), self._order_by) for each, file in self._files if each.ordered
         ]
         sources += self._put_in_order([file for each, file in self._files if not each.ordered])
-        writer = _Writer(output, self._schema)
+        writer = TableFile(output, self._schema, lasting=True)
         try:
             for part in _side_by_side(sources, self._order_by):
                 self._check()
@@ -220,59 +214,6 @@ class _Source:
         return tuple(_comparable(column[row]) for column in self._keys)
 
 
-class _Writer:
-    """Rows in order, in row groups."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        names = [name for name in schema.names if name not in _NO_DICTIONARY]
-        leaves: Any = _leaves(schema, names)
-        self._schema = schema
-        self._writer = pq.ParquetWriter(
-            path,
-            schema,
-            compression="snappy",
-            use_dictionary=leaves,
-            write_statistics=leaves,
-            write_page_checksum=True,
-            write_page_index=True,
-            store_schema=False,
-        )
-        self._held: list[pa.RecordBatch] = []
-        self._held_bytes = self._held_rows = 0
-        self._rows = 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        while self._held_rows + batch.num_rows > GROUP_ROWS:
-            room = GROUP_ROWS - self._held_rows
-            self._hold(batch.slice(0, room))
-            self._write()
-            batch = batch.slice(room)
-        self._hold(batch)
-        if self._held_bytes >= GROUP_BYTES:
-            self._write()
-
-    def finish(self) -> int:
-        """How many rows were written."""
-        self._write()
-        self._writer.close()
-        return self._rows
-
-    def abandon(self) -> None:
-        self._writer.close()
-
-    def _hold(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows:
-            self._held.append(batch)
-            self._held_rows += batch.num_rows
-            self._held_bytes += batch.nbytes
-
-    def _write(self) -> None:
-        if self._held:
-            self._writer.write_table(pa.Table.from_batches(self._held, self._schema), self._held_rows)
-            self._rows += self._held_rows
-        self._held, self._held_bytes, self._held_rows = [], 0, 0
-
-
 def _side_by_side(sources: list[_Source], order_by: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     """All rows of the sources in order."""
     while left := [source for source in sources if source.batch is not None]:
@@ -330,15 +271,3 @@ def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         column = batch.column(field.name) if field.name in names else pa.nulls(batch.num_rows, field.type)
         columns.append(column if column.type.equals(field.type) else column.cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _leaves(schema: pa.Schema, names: Sequence[str]) -> list[str]:
-    """What Parquet calls the values of these columns."""
-    leaves: list[str] = []
-    for name in names:
-        kind = schema.field(name).type
-        if pa.types.is_map(kind):
-            leaves += [f"{name}.key_value.key", f"{name}.key_value.value"]
-        else:
-            leaves.append(f"{name}.list.element" if pa.types.is_list(kind) else name)
-    return leaves

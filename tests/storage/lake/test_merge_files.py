@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakemq.storage.lake import merge_files as merging
+from lakemq.storage.lake import table_file
 from lakemq.storage.lake.intact import fault_of
 from lakemq.storage.lake.merge_files import Abandoned, Input, Merged, merge_files
 
@@ -74,8 +75,10 @@ def test_all_rows_are_there_once_in_order_however_they_come(
         rows += new
         inputs.append(_put(folder / f"{at}.parquet", sorted(new, key=_key) if ordered else new))
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("MEMORY_BYTES", 20_000), ("GROUP_BYTES", 9_000), ("GROUP_ROWS", 100)):
-            patch.setattr(merging, name, value)
+        patch.setattr(merging, "MEMORY_BYTES", 20_000)
+        for module in (merging, table_file):
+            patch.setattr(module, "GROUP_BYTES", 9_000)
+        patch.setattr(table_file, "GROUP_ROWS", 100)
         made, merged = _merge(inputs, folder)
     assert made.rows == len(rows)
     assert [_key(row) for row in merged] == sorted(_key(row) for row in rows)

@@ -1,0 +1,93 @@
+"""A Parquet file of one of the lake's tables: small row groups, as the gateway reads by them what has left the log;
+checksums of pages, by which a start knows what a power cut has torn; statistics and an index of pages."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (pyarrow carries no types)
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+GROUP_BYTES = 16 * 1024 * 1024
+GROUP_ROWS = 128 * 1024
+"""A row group of the file; as Spark is told to write them (`jobs.session`)."""
+
+_UNLIKE = frozenset({"body", "message_id", "transaction_id"})
+"""Hardly ever there twice: a dictionary of them is work for nothing."""
+_ParquetWriter: Any = pq.ParquetWriter  # type checkers believe its defaults, and know of no lists of columns
+
+
+class TableFile:
+    """The file at `path`, which must not be there. What is added waits in memory until it is a row group."""
+
+    def __init__(self, path: Path, schema: pa.Schema, *, lasting: bool = False) -> None:
+        """`lasting`: it is kept for long, so numbers that recur are worth a dictionary too. Raises `OSError`, as all
+        the others do."""
+        self._schema = schema
+        self._writer = _ParquetWriter(
+            path,
+            schema,
+            compression="snappy",
+            use_dictionary=_leaves(schema, [field for field in schema if _has_dictionary(field, lasting)]),
+            write_statistics=_leaves(schema, [field for field in schema if field.name != "body"]),
+            write_page_checksum=True,
+            write_page_index=True,
+            store_schema=False,
+        )
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = self._held_rows = 0
+        self._rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Rows of just the file's columns."""
+        while self._held_rows + batch.num_rows > GROUP_ROWS:
+            room = GROUP_ROWS - self._held_rows
+            self._hold(batch.slice(0, room))
+            self._write()
+            batch = batch.slice(room)
+        self._hold(batch)
+        if self._held_bytes >= GROUP_BYTES:
+            self._write()
+
+    def finish(self) -> int:
+        """Ends the file; how many rows it has."""
+        self._write()
+        self._writer.close()
+        return self._rows
+
+    def abandon(self) -> None:
+        """Lets go of it, whatever is in it; nothing where it was finished."""
+        self._writer.close()
+
+    def _hold(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._held.append(batch)
+            self._held_rows += batch.num_rows
+            self._held_bytes += batch.nbytes
+
+    def _write(self) -> None:
+        if self._held:
+            self._writer.write_table(pa.Table.from_batches(self._held, self._schema), self._held_rows)
+            self._rows += self._held_rows
+        self._held, self._held_bytes, self._held_rows = [], 0, 0
+
+
+def _has_dictionary(field: pa.Field, lasting: bool) -> bool:
+    kind = field.type
+    return field.name not in _UNLIKE and (lasting or pa.types.is_string(kind) or pa.types.is_nested(kind))
+
+
+def _leaves(schema: pa.Schema, fields: list[pa.Field]) -> list[str]:
+    """What Parquet calls the values of these columns."""
+    leaves: list[str] = []
+    for field in fields:
+        name, kind = field.name, schema.field(field.name).type
+        if pa.types.is_map(kind):
+            leaves += [f"{name}.key_value.key", f"{name}.key_value.value"]
+        else:
+            leaves.append(f"{name}.list.element" if pa.types.is_list(kind) else name)
+    return leaves
