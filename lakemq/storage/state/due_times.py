@@ -20,7 +20,8 @@ from lakemq.storage.segment.large_json import to_base64
 CHUNK = 4_096
 """So few that to make one holds up the loop for less than a millisecond."""
 TIDIED_MAX = 8
-"""So many chunks are written anew in one `tidy`: it holds up the loop."""
+LOOKED_MAX = 128
+"""So many chunks are written anew in one `tidy`, and so many are looked at: it holds up the loop."""
 NOT_KNOWN = 0
 """The due time of what nobody noted: at once, as who reads the message finds when it is due."""
 _NARROW, _WIDE = "I", "Q"
@@ -54,6 +55,7 @@ class DueTimes:
 
     def __init__(self) -> None:
         self._chunks: list[_Chunk] = []
+        self._tidied = 0
         # The newest.
         self._positions = array("q")
         self._dues = array("q")
@@ -109,10 +111,12 @@ class DueTimes:
     # Keeping ---------------------------------------------------------------------------------
 
     def tidy(self, waiting: BitMap64) -> None:
-        """Forget what waits no more, where that is most of a chunk."""
+        """Forget what waits no more, where that is most of a chunk: of some chunks, and of others the next time."""
+        begin = self._tidied if self._tidied < len(self._chunks) else 0
+        end = begin + LOOKED_MAX
         tidied = DueTimes()
         written = 0
-        for chunk in self._chunks:
+        for chunk in self._chunks[begin:end]:
             left = waiting.range_cardinality(chunk.first, chunk.last + 1)
             if left and (2 * left >= len(chunk.dues) or written == TIDIED_MAX):
                 tidied._take(chunk)
@@ -124,7 +128,8 @@ class DueTimes:
                     tidied._extend(*zip(*rows, strict=True))
         if tidied._dues:
             tidied._seal()
-        self._chunks = tidied._chunks
+        self._chunks[begin:end] = tidied._chunks
+        self._tidied = begin + len(tidied._chunks)
 
     def _take(self, chunk: _Chunk) -> None:
         """Have the chunk, which is beyond all others, too."""
