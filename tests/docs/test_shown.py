@@ -26,7 +26,6 @@ FLAG = re.compile(r"^--[a-z][a-z-]+$")
 OF_OTHERS = {
     "--gib": ("benchmarks.restart", "--gib", "4"),
     "--kinds": ("tests.chaos", "--kinds", "kill"),
-    "--quick": ("benchmarks.restart", "--quick"),
     "--seed": ("tests.chaos", "--seed", "1"),
     "--to-goals": ("tests.reliability.crash", "--to-goals"),
 }
