@@ -3,7 +3,7 @@
 Rate: a topic of four queues that holds 1 KiB messages is consumed from its first, in this process, with
 the defaults. The listener counts bytes, so it has looked at each body. From the first call of the
 listener to the last. Latency: a Producer and a PushConsumer, a process each, 1,000 messages a second,
-each sent by itself at its time, which it carries.
+each sent by itself at its time, which it carries; the gateway alone, and with all jobs beside it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import client_paced
+from benchmarks import client_paced, paced
 from benchmarks.arrow_produce import produce, requests_of
 from benchmarks.bodies import random_bodies
 from benchmarks.broker import gateway, make_topic, scratch, wait_flushed
 from benchmarks.cpu import Meter
+from benchmarks.jobs import all_jobs
 from benchmarks.options import sizes
 from benchmarks.paced import STAMP_BYTES
 from benchmarks.results import emit, latencies, say
@@ -129,22 +130,34 @@ class Stamps:
 def _latency(chosen: Any) -> None:
     for face in ("sync", "asyncio"):
         with scratch() as folder, gateway(folder) as process:
-            make_topic(process.url, "paced", QUEUES)
-            stamps = Stamps()
-            with Meter(process.pid) as meter:
-                sent = _consume_paced(process.url, stamps, chosen, face)
-        skipped = int(chosen.rate * chosen.seconds / 6)
-        due = latencies(stamps.due_ns[skipped:])
-        settings = {"rate": chosen.rate, "seconds": chosen.seconds, "queues": QUEUES, "body_bytes": BODY_BYTES}
-        more = {**due, **latencies(stamps.sent_ns[skipped:], "after_send_"), **sent, **meter.spent()}
-        emit(f"client send to listener, {face}", due["p50_ms"], "ms", settings, received=len(stamps.due_ns), **more)
+            _from_send_to_listener(process.url, [process.pid], chosen, face, f"client send to listener, {face}")
+    with scratch() as folder, gateway(folder / "data") as process, all_jobs(process.url, folder / "lake") as jobs:
+        make_topic(process.url, "warm", QUEUES)
+        paced.start(process.url, "warm", chosen.rate, chosen.warm_seconds).communicate(timeout=chosen.warm_seconds + 60)
+        for face in ("sync", "asyncio"):
+            what = f"client send to listener, {face}, all jobs"
+            _from_send_to_listener(process.url, [process.pid, jobs.pid], chosen, face, what)
+        jobs.check()
 
 
-def _consume_paced(url: str, stamps: Stamps, chosen: Any, face: str) -> dict[str, Any]:
+def _from_send_to_listener(url: str, pids: list[int], chosen: Any, face: str, what: str) -> None:
+    topic = f"paced-{face}"
+    make_topic(url, topic, QUEUES)
+    stamps = Stamps()
+    with Meter(*pids) as meter:
+        sent = _consume_paced(url, topic, stamps, chosen, face)
+    skipped = int(chosen.rate * chosen.seconds / 6)
+    due = latencies(stamps.due_ns[skipped:])
+    settings = {"rate": chosen.rate, "seconds": chosen.seconds, "queues": QUEUES, "body_bytes": BODY_BYTES}
+    more = {**due, **latencies(stamps.sent_ns[skipped:], "after_send_"), **sent, **meter.spent()}
+    emit(what, due["p50_ms"], "ms", settings, received=len(stamps.due_ns), **more)
+
+
+def _consume_paced(url: str, topic: str, stamps: Stamps, chosen: Any, face: str) -> dict[str, Any]:
     """Consume what a process of its own sends; what that says."""
 
     def send() -> dict[str, Any]:
-        answer = json.loads(client_paced.start(url, "paced", chosen.rate, chosen.seconds, face).communicate()[0])
+        answer = json.loads(client_paced.start(url, topic, chosen.rate, chosen.seconds, face).communicate()[0])
         end = time.monotonic() + 10
         while len(stamps.due_ns) < answer["sent"] and time.monotonic() < end:
             time.sleep(0.05)
@@ -154,19 +167,21 @@ def _consume_paced(url: str, stamps: Stamps, chosen: Any, face: str) -> dict[str
         async def listener(message: MessageView) -> None:
             stamps.add(message)
 
-        async with aio.PushConsumer("paced", listener, brokers=url) as consumer:
-            await consumer.subscribe("paced")
+        async with aio.PushConsumer(topic, listener, brokers=url) as consumer:
+            await consumer.subscribe(topic)
             return await asyncio.to_thread(send)
 
     if face == "asyncio":
         return asyncio.run(run())
-    with PushConsumer("paced", stamps.add, brokers=url) as consumer:
-        consumer.subscribe("paced")
+    with PushConsumer(topic, stamps.add, brokers=url) as consumer:
+        consumer.subscribe(topic)
         return send()
 
 
 def main() -> None:
-    chosen = sizes(__doc__, messages=(1_000_000, 8_000), runs=(3, 1), seconds=(60, 2), rate=(1000, 200))
+    chosen = sizes(
+        __doc__, messages=(1_000_000, 8_000), runs=(3, 1), seconds=(60, 2), rate=(1000, 200), warm_seconds=(30, 2)
+    )
     say("client consume: rates")
     _rates(chosen)
     say("client consume: latency")

@@ -1,7 +1,7 @@
 """From when a message is to be sent until a long poll has it: `python -m benchmarks.end_to_end`.
 
-1,000 single POSTs a second, four queues with a long poll each. The gateway alone, with the lake
-query beside it, and the harness's own measure of one queue.
+1,000 single POSTs a second, four queues with a long poll each. The gateway alone, with all jobs beside it, and the
+harness's own measure of one queue.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks import harness, paced, receiver
 from benchmarks.broker import gateway, make_topic, positions, scratch
 from benchmarks.cpu import Meter
-from benchmarks.jobs import lake_query, wait_compacted
+from benchmarks.jobs import all_jobs, wait_compacted
 from benchmarks.options import sizes
 from benchmarks.results import emit, say, skip
 
@@ -50,7 +50,7 @@ def _by_harness(bench: Path, chosen: Any) -> None:
 
 
 def main() -> None:
-    chosen = sizes(__doc__, seconds=(60, 2), rate=(1000, 200))
+    chosen = sizes(__doc__, seconds=(60, 2), rate=(1000, 200), warm_seconds=(30, 2))
     bench = harness.script()
     if bench is None:
         skip("end to end, harness", "PEERS is not set")
@@ -60,15 +60,16 @@ def main() -> None:
     say("end to end: the gateway alone")
     with scratch() as folder, gateway(folder) as process:
         _measure(process.url, [process.pid], "end to end, gateway alone", chosen)
-    say("end to end: with the lake query")
+    say("end to end: with all jobs")
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(scratch())
         process = stack.enter_context(gateway(folder / "data"))
         make_topic(process.url, "warm", QUEUES)
-        paced.start(process.url, "warm", 100, 5).communicate(timeout=60)
-        query = stack.enter_context(lake_query(process.url, folder / "lake"))
-        wait_compacted(process.url, query, positions(process.url)["max_position"], 300)
-        _measure(process.url, [process.pid, query.pid], "end to end, with the lake query", chosen)
+        jobs = stack.enter_context(all_jobs(process.url, folder / "lake"))
+        paced.start(process.url, "warm", chosen.rate, chosen.warm_seconds).communicate(timeout=chosen.warm_seconds + 60)
+        wait_compacted(process.url, jobs, positions(process.url)["max_position"], 300)
+        _measure(process.url, [process.pid, jobs.pid], "end to end, with all jobs", chosen)
+        jobs.check()
 
 
 if __name__ == "__main__":

@@ -103,12 +103,6 @@ def client_of(scope: Scope) -> str | None:
     return client[0] if client else None
 
 
-async def until_gone(receive: Receive) -> None:
-    """Return when the client has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 async def send_answer(send: Send, answer: Answer) -> None:
     """Send a whole answer."""
     headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]

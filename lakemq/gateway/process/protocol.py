@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from typing import Any
+from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -12,11 +13,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lakemq.contract.routes import RESOLVE
 from lakemq.gateway.http.asgi import App, Receive, Scope, Send, send_answer
+from lakemq.gateway.http.gone import put_gone
 from lakemq.gateway.http.guard import Guard
 from lakemq.gateway.http.problems import Answer, make_problem, to_bytes
 from lakemq.gateway.http.turns import Ahead, Turns, Unread
 from lakemq.gateway.http.watch import Phase, Unsent, Uploads
-from lakemq.gateway.process.one_write import OneWrite
+from lakemq.gateway.process.cycle import Cycle
 from lakemq.gateway.process.quick import Quick, QuickRequest
 from lakemq.gateway.process.quick_cycle import QuickCycle, Repeated
 from lakemq.gateway.work.counters import Counters
@@ -270,12 +272,46 @@ class Connection(HttpToolsProtocol):
     def _begin_asgi(self) -> None:
         """Give the request to the application. Only now is there a scope: making one takes as long as half of
         what a quick request needs."""
-        head = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
-        self.url, self.headers, self.expect_100_continue = head
-        self.scope["headers"] = self.headers
-        super().on_headers_complete()
+        parsed = httptools.parse_url(self.url)
+        path = parsed.path.decode("ascii")
+        scope: Scope = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": self.parser.get_http_version(),
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "method": self.parser.get_method().decode("ascii"),
+            "root_path": self.root_path,
+            "path": self.root_path + (unquote(path) if "%" in path else path),
+            "raw_path": self.root_path.encode() + parsed.path,
+            "query_string": parsed.query or b"",
+            "headers": self.headers,
+            "state": self.app_state.copy(),
+        }
+        before, self.cycle = self.cycle, self._make_cycle(scope)
         self._begun = True
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+
+    def _make_cycle(self, scope: Scope) -> Cycle:
+        return Cycle(
+            put_gone(scope, self.flow),
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=scope["http_version"] != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
 
     def _refuse_one(self, problem: Answer) -> None:
         """Answer this request with a problem, whatever its body is, when it is its turn."""
@@ -430,8 +466,6 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._running = cycle
-        if cycle.scope["method"] != "HEAD":
-            cycle.transport = OneWrite(self.transport)
         super()._start_asgi_task(cycle, app)
 
     def _leave(self) -> None:

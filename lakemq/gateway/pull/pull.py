@@ -25,12 +25,12 @@ from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.http.accept import ARROW, JSON, NDJSON, choose_media
 from lakemq.gateway.http.asgi import (
     Disconnected,
-    Receive,
+    Scope,
     client_of,
     parse_int,
     send_answer,
-    until_gone,
 )
+from lakemq.gateway.http.gone import client_gone
 from lakemq.gateway.http.problems import Answer
 from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.work.gate import Client
@@ -92,7 +92,7 @@ class Puller:
         accept = next((value for name, value in request.scope["headers"] if name == b"accept"), None)
         pull = await self._parse(request.query, choose_media(accept), client_of(request.scope))
         queue = self._queue(topic, queue_text)
-        pulled = await self._pull(queue, pull, request.receive)
+        pulled = await self._pull(queue, pull, request.scope)
         answer, count = pulled.answer or self._answer(
             queue, self._cold.known_min_offset(queue), pulled, pull, pulled.slices
         )
@@ -123,7 +123,7 @@ class Puller:
             raise Forbidden(f"topic {topic!r} is write-only")
         return queue
 
-    async def _pull(self, queue: Queue, pull: Pull, receive: Receive) -> Pulled:
+    async def _pull(self, queue: Queue, pull: Pull, scope: Scope) -> Pulled:
         offset = pull.offset
         begin = queue.min_offset if offset >= queue.min_offset else await self._cold.min_offset(queue)
         if not begin <= offset <= queue.next_offset:
@@ -160,7 +160,7 @@ class Puller:
             left = deadline - loop.time()
             if left <= 0 or self._work.waiters.stopping or scanned >= SCANNED_MAX:
                 return Pulled("no_matched_message" if scanned else "no_new_message", offset, [], gone=holes)
-            await self._wait(queue, arrival, left, receive)
+            await self._wait(queue, arrival, left, client_gone(scope))
             if queue in self._log.topics.deleted:
                 return Pulled("no_new_message", offset, [], gone=holes)
 
@@ -174,18 +174,23 @@ class Puller:
         if found.gone and pull.group and len(pull.group) <= GROUP_CHARACTERS_MAX:
             self._gaps.note_all(pull.group, queue, found.gone, 0)
 
-    async def _wait(self, queue: Queue, arrival: asyncio.Future[None], seconds: float, receive: Receive) -> None:
+    async def _wait(
+        self, queue: Queue, arrival: asyncio.Future[None], seconds: float, gone: asyncio.Future[None]
+    ) -> None:
         """Return when something may have arrived or the time is over; raises `Disconnected`."""
-        client = asyncio.ensure_future(until_gone(receive))
-        client.add_done_callback(lambda _: finish(arrival))
+
+        def wake(_: asyncio.Future[None]) -> None:
+            finish(arrival)
+
+        gone.add_done_callback(wake)
         queue.waiters.add(arrival)
         try:
             await self._work.waiters.wait(arrival, seconds)
-            if client.done():
+            if gone.done():
                 raise Disconnected
         finally:
             queue.waiters.discard(arrival)
-            client.cancel()
+            gone.remove_done_callback(wake)
 
     async def _scan(self, queue: Queue, offset: int, pull: Pull, holes: list[Range]) -> Pulled:
         """The next matching messages, maybe none of those looked at, and the offset to go on with. `holes`: those

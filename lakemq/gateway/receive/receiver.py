@@ -72,21 +72,20 @@ class Receiver:
         self,
         wanted: ReceiveRequest,
         wait_ms: int,
-        watch: Callable[[], asyncio.Future[None]],
+        gone: asyncio.Future[None],
         admit: Callable[[Parts], object] = len,
     ) -> Given | None:
         """Hand messages out, waiting so long for the first; None when there were none.
 
         Raises `TopicNotFound`, `Forbidden`, `FlowControl`, `Busy`, `StoreUnwritable`, `LogDamaged`,
-        `LakeUnreadable`. `watch` gives what is done when nobody waits for the answer any more; it is called once there
-        is something to wait for. `admit` is told what would be handed out: nothing is, where it raises.
+        `LakeUnreadable`. `gone` is done when nobody waits for the answer any more. `admit` is told what would be
+        handed out: nothing is, where it raises.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
         given, is_all = await self._attempt(wanted, admit)
         if given is not None or not wait_ms:
             return given
-        gone = watch()
         wakeups = self._wakeups_of(wanted)
         has_to_hand_on = False
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,12 +11,12 @@ from lakemq.gateway.filter.scan import LIGHT_BYTES, LIGHT_ROWS, rows_and_bytes
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.http.asgi import (
     Disconnected,
-    Receive,
+    Scope,
     client_of,
     read_body,
     send_answer,
 )
-from lakemq.gateway.http.asgi import until_gone as until_client_is_gone
+from lakemq.gateway.http.gone import client_gone
 from lakemq.gateway.http.problems import json_answer
 from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.receipts.acknowledger import Acknowledger
@@ -54,7 +53,7 @@ class Server:
     async def serve_receive(self, request: HttpRequest) -> None:
         """Answer one receive; raises `LakemqError` or `Disconnected`."""
         group, body = await _read(request, ReceiveBody)
-        await _answer(request, await self._receive(group, body, request.receive, client_of(request.scope)))
+        await _answer(request, await self._receive(group, body, request.scope))
 
     async def serve_acks(self, request: HttpRequest) -> None:
         """Answer an acknowledgement; raises `LakemqError` or `Disconnected`."""
@@ -66,14 +65,9 @@ class Server:
         group, body = await _read(request, InvisibilityBody)
         await _answer(request, orjson.dumps(await self._change(group, body)))
 
-    async def _receive(self, group: str, body: ReceiveBody, receive: Receive, client: Client) -> bytes:
+    async def _receive(self, group: str, body: ReceiveBody, scope: Scope) -> bytes:
+        client, gone = client_of(scope), client_gone(scope)
         wanted = await self._wanted(group, body, client)
-        clients: list[asyncio.Future[None]] = []
-
-        def watch() -> asyncio.Future[None]:
-            clients.append(asyncio.ensure_future(until_client_is_gone(receive)))
-            return clients[0]
-
         with ExitStack() as kept:
             runs: list[Run] = []
 
@@ -83,14 +77,10 @@ class Server:
                 light = rows <= LIGHT_ROWS and size <= LIGHT_BYTES
                 runs.append(at_once if light else kept.enter_context(self._work.answering.kept_for(client)))
 
-            try:
-                given = await self._receiver.receive(wanted, body.wait_ms, watch, admit)
-                if given is None and any(waiting.done() for waiting in clients):
-                    raise Disconnected
-            finally:
-                for waiting in clients:
-                    waiting.cancel()
+            given = await self._receiver.receive(wanted, body.wait_ms, gone, admit)
             if given is None:
+                if gone.done():
+                    raise Disconnected
                 return _NOTHING
             await self._store.log.keep_promise()
             self._work.counters.messages_out += sum([some.count_rows for some in given.chosen])

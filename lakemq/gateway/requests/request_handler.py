@@ -3,13 +3,12 @@ are messages, of any form and size that messages have."""
 
 from __future__ import annotations
 
-import asyncio
-
 import orjson
 
 from lakemq.contract.routes import REPLY_TIMEOUT_MS
 from lakemq.gateway.decode import Limits, decode_one, inflate
-from lakemq.gateway.http.asgi import client_of, parse_int, read_body, send_answer, until_gone
+from lakemq.gateway.http.asgi import client_of, parse_int, read_body, send_answer
+from lakemq.gateway.http.gone import client_gone
 from lakemq.gateway.http.problems import json_answer
 from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.placement.bulk import is_large
@@ -34,11 +33,7 @@ class RequestHandler:
         timeout_ms = parse_int(request.query, REPLY_TIMEOUT_MS, most_ms)
         # Who waits doesn't hold the message any more: there may be many.
         correlation_id = await self._requests.ask(topic, await self._decode(request), timeout_ms)
-        gone = asyncio.ensure_future(until_gone(request.receive))
-        try:
-            reply = await self._requests.wait(correlation_id, timeout_ms, gone)
-        finally:
-            gone.cancel()
+        reply = await self._requests.wait(correlation_id, timeout_ms, client_gone(request.scope))
         await send_answer(request.send, json_answer(orjson.dumps(reply)))
 
     async def serve_reply(self, request: HttpRequest) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
@@ -15,8 +14,9 @@ from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.offsets import Offsets, QueueOffset
-from lakemq.gateway.http.asgi import client_of, until_gone
+from lakemq.gateway.http.asgi import client_of
 from lakemq.gateway.http.by_fastapi import serves
+from lakemq.gateway.http.gone import client_gone
 from lakemq.gateway.http.in_slices import respond
 from lakemq.gateway.work.gate import Gate
 from lakemq.gateway.work.work import Work
@@ -187,11 +187,7 @@ def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max:
             raise InvalidRequest(f"wait_ms is at most {wait_ms_max}")
         groups.find(check_group(group))
         if generation is not None and wait_ms:
-            gone = asyncio.ensure_future(until_gone(request.receive))
-            try:
-                await members.wait(group, generation, wait_ms, gone)
-            finally:
-                gone.cancel()
+            await members.wait(group, generation, wait_ms, client_gone(request.scope))
         return answer(group)
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
-from lakemq.gateway.http.asgi import until_gone
 from lakemq.gateway.http.by_fastapi import serves
+from lakemq.gateway.http.gone import client_gone
 from lakemq.gateway.routing.router import Router
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
@@ -56,10 +55,7 @@ def make_router(routing: Router, log: CommitLog, wait_ms_max: int) -> APIRouter:
     ) -> dict[str, Any]:
         if wait_ms > wait_ms_max:
             raise InvalidRequest(f"wait_ms is at most {wait_ms_max}")
-        gone = asyncio.ensure_future(until_gone(request.receive))
-        try:
-            return {"checks": await routing.checks.poll(check_group(group), wait_ms, gone)}
-        finally:
-            gone.cancel()
+        gone = client_gone(request.scope)
+        return {"checks": await routing.checks.poll(check_group(group), wait_ms, gone)}
 
     return router

@@ -9,8 +9,10 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from lakemq.gateway.process import cycle
+from lakemq.gateway.process.cycle import Cycle
 from lakemq.gateway.process.protocol import OF_UVICORN, Connection
 
 ROOT = Path(__file__).parents[3]
@@ -37,3 +39,10 @@ def test_all_that_is_used_of_its_protocol_is_named() -> None:
     used = attributes(Connection, "self") | attributes(Connection, "super") | set(vars(Connection))
     found = {name for name in used & theirs if not name.startswith("__")}
     assert sorted(found) == sorted(OF_UVICORN)
+
+
+def test_all_that_is_used_of_its_cycle_is_named() -> None:
+    theirs = set(dir(RequestResponseCycle)) | attributes(RequestResponseCycle, "self")
+    used = attributes(Cycle, "self") | attributes(Cycle, "super") | set(vars(Cycle))
+    found = {name for name in used & theirs if not name.startswith("__")}
+    assert sorted(found) == sorted(cycle.OF_UVICORN)

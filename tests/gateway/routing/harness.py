@@ -188,7 +188,7 @@ class RoutingHarness:
         """Receive what there is now."""
         selector = Selector.of(None)
         wanted = ReceiveRequest(group, TOPIC, messages_max, invisible_ms, most, ordered, selector, "")
-        given = await self.receiver.receive(wanted, 0, asyncio.get_running_loop().create_future)
+        given = await self.receiver.receive(wanted, 0, asyncio.get_running_loop().create_future())
         return [] if given is None else _received(given)
 
     def id_of(self, position: int) -> str:
