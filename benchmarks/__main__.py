@@ -30,7 +30,7 @@ MEASURES = (
         "idle",
         "memory",
     ),
-    *("handover", "delay", "scheduled", "transactions", "nacks", "receive", "soak"),
+    *("handover", "delay", "scheduled", "transactions", "nacks", "receive", "soak", "spark_away"),
     *("client_produce", "client_consume", "churn"),
     *("small_frames", "read_log", "live_query", "cold_pull", "sink", "optimize_day"),
 )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from benchmarks import paced
 from benchmarks.broker import gateway, make_topic, positions, scratch
-from benchmarks.cpu import Meter, cpu_s, rss_bytes, tree
+from benchmarks.cpu import Meter, rss_bytes, tree, watch_cpu_s
 from benchmarks.jobs import lake_query, wait_compacted
 from benchmarks.options import sizes
 from benchmarks.results import emit, say
@@ -24,10 +25,9 @@ SCHEDULED_MS = 3_600_000
 
 
 def _measure(what: str, pids: list[int], seconds: float) -> None:
-    before = [cpu_s(pid) for pid in pids]
-    with Meter(*pids) as meter:
-        time.sleep(seconds)
-    shares = [round((cpu_s(pid) - begin) / meter.wall_s * 100, 2) for pid, begin in zip(pids, before, strict=True)]
+    with Meter(*pids) as meter, ThreadPoolExecutor(len(pids)) as threads:
+        used_s = list(threads.map(lambda pid: watch_cpu_s(pid, seconds), pids))
+    shares = [round(each / seconds * 100, 2) for each in used_s]
     more = {"percent_each": shares, "rss_mib": [round(sum(map(_rss, tree(pid))) / 2**20) for pid in pids]}
     emit(f"idle, {what}", sum(shares), "% of one core", {"seconds": seconds}, **more, **meter.spent())
 

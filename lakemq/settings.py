@@ -13,14 +13,16 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from lakemq.model.delay import DELAY_MS_MAX, parse_levels
 from lakemq.model.environment import read_environment
-from lakemq.model.errors import SettingsError
+from lakemq.model.errors import InvalidRequest, SettingsError
 from lakemq.model.ids import is_broker_name
 from lakemq.model.keep import parse_keep
+from lakemq.model.names import check_address
 from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
 
 KIB = 1024
@@ -30,16 +32,36 @@ HOUR_MS = 3_600_000
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 DEFAULT_FILE = Path("conf/lakemq.toml")
+_ANY = ("0.0.0.0", "::", "")  # noqa: S104  (what is refused)
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def check_url(value: str) -> str:
+    """The address, without a slash at its end. Raises `ValueError`."""
+    try:
+        return check_address(value).rstrip("/")
+    except InvalidRequest as error:
+        raise ValueError(error.detail) from None
+
+
+def split_list(value: object) -> object:
+    """The parts of a text with commas, as the environment has lists; anything else as it is."""
+    return tuple(each.strip() for each in value.split(",") if each.strip()) if isinstance(value, str) else value
+
+
 class Broker(_Section):
-    """Who this broker is."""
+    """Who this broker is: `name` is the group's, `replica` says which of it, `cluster` is what clients see it in.
+
+    `permission`: what clients may do here at all; `r` drains it: nothing new is taken, what there is is consumed.
+    """
 
     name: str = "broker-a"
+    replica: int = Field(default=0, ge=0, le=255)
+    cluster: str = "default"
+    permission: Literal["rw", "r"] = "rw"
 
     @field_validator("name")
     @classmethod
@@ -48,9 +70,16 @@ class Broker(_Section):
             raise ValueError("a broker's name matches [A-Za-z0-9_-]{1,63}")
         return value
 
+    @field_validator("cluster")
+    @classmethod
+    def _cluster(cls, value: str) -> str:
+        if not is_broker_name(value):
+            raise ValueError("a cluster's name matches [A-Za-z0-9_-]{1,63}")
+        return value
 
-class Gateway(_Section):
-    """Where the gateway listens, and how much it takes on at once.
+
+class Listener(_Section):
+    """Where a server listens, and how much its connections take on at once.
 
     A head must be whole within `head_ms_max`; of a body, and of an answer, `stall_bytes_min` must get through in
     each `stall_ms_max`; a connection without a request is closed after `idle_ms_max`. `answer_bytes_max`: of answers
@@ -59,14 +88,13 @@ class Gateway(_Section):
     that wait for their turn; 1 where all come through one proxy.
 
     `hosts`: other names that a request's `Host` may have, with or without a port. `origins`: other pages
-    that may use the gateway, as a browser's `Origin` names them.
+    that may use the server, as a browser's `Origin` names them.
     """
 
     host: str = "127.0.0.1"
-    port: int = Field(default=8080, ge=0, le=65535)
+    port: int = Field(ge=0, le=65535)
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
-    message_bytes_max: int = Field(default=4 * MIB, ge=1, le=64 * MIB)
     request_bytes_max: int = Field(default=64 * MIB, ge=1, le=GIB)
     request_bytes_in_flight_max: int = Field(default=256 * MIB, ge=1)
     connections_max: int = Field(default=20_000, ge=1)
@@ -78,16 +106,18 @@ class Gateway(_Section):
     stall_bytes_min: int = Field(default=10 * KIB, ge=1)
     answer_bytes_max: int = Field(default=64 * MIB, ge=1)
     waiters_max: int = Field(default=20_000, ge=1)
-    messages_per_pull_max: int = Field(default=MESSAGES_PER_PULL_MAX, ge=1, le=100_000)
-    pull_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=GIB)
     wait_ms_max: int = Field(default=60_000, ge=0, le=600_000)
     stop_grace_ms: int = Field(default=5_000, ge=0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What requests may call it, beside its own host."""
+        return self.hosts
 
     @field_validator("hosts", "origins", mode="before")
     @classmethod
     def _list(cls, value: object) -> object:
-        """The environment has them with commas between."""
-        return tuple(each.strip() for each in value.split(",") if each.strip()) if isinstance(value, str) else value
+        return split_list(value)
 
     @field_validator("hosts")
     @classmethod
@@ -104,6 +134,46 @@ class Gateway(_Section):
             if not _ORIGIN.fullmatch(origin):
                 raise ValueError(f"{origin!r} is no origin: scheme://name, and a port where it has one")
         return value
+
+
+class Gateway(Listener):
+    """The gateway's `Listener`, and what of messages one request has.
+
+    `advertise`: the address by which others find it, such as http://10.0.0.5:8080; empty: where it listens.
+    """
+
+    port: int = Field(default=8080, ge=0, le=65535)
+    advertise: str = ""
+    message_bytes_max: int = Field(default=4 * MIB, ge=1, le=64 * MIB)
+    messages_per_pull_max: int = Field(default=MESSAGES_PER_PULL_MAX, ge=1, le=100_000)
+    pull_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=GIB)
+
+    @field_validator("advertise")
+    @classmethod
+    def _advertise(cls, value: str) -> str:
+        return check_url(value) if value else value
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The advertised one is a name of it too."""
+        return (*self.hosts, urlsplit(self.advertise).netloc) if self.advertise else self.hosts
+
+
+class Fleet(_Section):
+    """The other processes that make a fleet with this one. `nameservers`: addresses such as http://10.0.0.1:9876,
+    with commas between; the broker registers with all of them."""
+
+    nameservers: tuple[str, ...] = ()
+
+    @field_validator("nameservers", mode="before")
+    @classmethod
+    def _list(cls, value: object) -> object:
+        return split_list(value)
+
+    @field_validator("nameservers")
+    @classmethod
+    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(check_url(each) for each in value))
 
 
 class Auth(_Section):
@@ -356,6 +426,7 @@ class Settings(_Section):
     broker: Broker = Field(default_factory=Broker)
     gateway: Gateway = Field(default_factory=Gateway)
     auth: Auth = Field(default_factory=Auth)
+    fleet: Fleet = Field(default_factory=Fleet)
     storage: Storage = Field(default_factory=Storage)
     topics: Topics = Field(default_factory=Topics)
     idempotency: Idempotency = Field(default_factory=Idempotency)
@@ -389,6 +460,10 @@ class Settings(_Section):
             raise ValueError(
                 f"gateway.host is {gateway.host}: whoever reaches it could do anything, as there is no "
                 "authentication yet; auth.insecure = true allows that"
+            )
+        if self.fleet.nameservers and not gateway.advertise and gateway.host in _ANY:
+            raise ValueError(
+                f"gateway.host is {gateway.host}, which no other finds: gateway.advertise says the address"
             )
         return self
 

@@ -39,8 +39,9 @@ class Grammar:
     """Finds routes. Where both a word and a name could stand, it is the word."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = tuple(routes)
         self._root = _Node()
-        for route in routes:
+        for route in self.routes:
             node = self._root
             for segment in route.path.split("/"):
                 node = node.below(segment)
@@ -72,4 +73,4 @@ class Grammar:
 
 
 GRAMMAR = Grammar(ALL)
-"""Of the contract."""
+"""Of a gateway."""

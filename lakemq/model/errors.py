@@ -6,7 +6,7 @@ from __future__ import annotations
 class LakemqError(Exception):
     """An error that a user can understand and act on.
 
-    `code` is stable across versions, `detail` is for people. `gateway/http/problems.py` maps codes to
+    `code` is stable across versions, `detail` is for people. `web/problems.py` maps codes to
     HTTP, `lakemq.cli` prints the detail in one line.
     """
 

@@ -12,10 +12,10 @@ import pytest
 
 from lakemq.client import MessageView, Producer, PushConsumer, SimpleConsumer
 from lakemq.client.http import HttpClient
-from lakemq.gateway.process.server import CantListen
 from lakemq.model.errors import SettingsError, StoreUnwritable
 from lakemq.model.message import Draft
 from lakemq.testing import ManualClock, MemoryBroker
+from lakemq.web.listen import CantListen
 
 WAIT_S_MAX = 60
 MANY = 1_000

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import orjson
 from fastapi import Response
 
-from lakemq.gateway.http.asgi import JOINED_BYTES_MAX
+from lakemq.web.asgi import JOINED_BYTES_MAX
 
 T = TypeVar("T")
 

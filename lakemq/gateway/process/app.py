@@ -13,9 +13,8 @@ from starlette.routing import BaseRoute
 
 from lakemq import __version__
 from lakemq.contract import routes
+from lakemq.contract.grammar import GRAMMAR
 from lakemq.contract.route import Route
-from lakemq.gateway.http.problems import Answer, answer_to, make_problem
-from lakemq.gateway.http.request import Handler
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.metrics import BrokerCollector
 from lakemq.gateway.process.openapi import complete
@@ -40,11 +39,13 @@ from lakemq.gateway.routes import (
     topic_routes,
     transaction_routes,
 )
-from lakemq.gateway.routes.front import Front
 from lakemq.gateway.routes.log_end import LogEnd
 from lakemq.gateway.routes.log_frames import LogFrames
 from lakemq.gateway.sinks.stager import Stager
 from lakemq.model.errors import LakemqError
+from lakemq.web.front import Front
+from lakemq.web.problems import Answer, answer_to, make_problem
+from lakemq.web.request import Handler
 
 _HTTP_CODES = {413: "message_too_large"}
 
@@ -74,7 +75,7 @@ def make_app(broker: Broker) -> App:
     _check_all_served([each for router in routers for each in router.routes], handlers)
     _add_error_handlers(app, broker.work.counters.problem)
     problem = broker.work.counters.problem
-    return App(Front(app, handlers, broker.work.limits.message_bytes_max, problem), producer)
+    return App(Front(GRAMMAR, handlers, app, broker.work.limits.message_bytes_max, problem), producer)
 
 
 def make_producer(broker: Broker) -> Producer:

@@ -10,6 +10,7 @@ from typing import Any
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.decode import Limits
+from lakemq.gateway.fleet.registrar import Registrar
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.redrive import Redriver
 from lakemq.gateway.routing.router import Router
@@ -53,7 +54,7 @@ class Broker:
         self.ids = MessageIds(self.name)
         self.secret_ids = SecretIds(self.ids)
         self.store = Store(self.log, self.reader, self.ids, self.secret_ids)
-        self.topics = TopicChanges(self.log, settings.topics)
+        self.topics = TopicChanges(self.log, settings.topics, drained=settings.broker.permission == "r")
         self.cold = ColdReader(settings, self.log, self.reader, self.ids)
         self.log_cleanup = LogCleanup(settings, self.log, self.cold.run)
         self.replacing = Replacing(self.log, self.reader)
@@ -70,6 +71,7 @@ class Broker:
         self.groups = Groups(settings.groups, self.log, self.reader, self.cold, self.gaps, system, wait)
         limits = Limits.of(settings.gateway)
         self.sinks = Sinks(settings, self.log, self.log.files, limits, system, self.topics.writable)
+        self.registrar = Registrar(settings, self.log)
         self._lock: DirectoryLock | None = None
         self._housekeeper: asyncio.Task[None] | None = None
 
@@ -99,9 +101,15 @@ class Broker:
         self.redriver.start()
         self.sinks.start()
 
+    def leave(self) -> None:
+        """Answer who waits, and let clients look for another broker."""
+        self.work.waiters.stop()
+        self.registrar.leave()
+
     async def close(self) -> None:
         """Bring everything to disk and let the directory go."""
-        self.work.waiters.stop()
+        self.leave()
+        await self.registrar.close()
         if self._housekeeper is not None:
             self._housekeeper.cancel()
         await self.groups.close()
@@ -149,7 +157,8 @@ class Broker:
         """What is wrong while the broker takes and gives messages all the same, a line each."""
         found = [f"the job {name} is not heard of any more" for name in self.router.jobs.dead()]
         overdue = self.router.overdue.count()
-        found += self.quarantine.degraded() + self.log_cleanup.degraded() + self.dropping.degraded()
+        for part in (self.registrar, self.quarantine, self.log_cleanup, self.dropping):
+            found += part.degraded()
         found += [f"overdue: {count} of kind {kind}" for kind, count in overdue.items() if count]
         return found
 

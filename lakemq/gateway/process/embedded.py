@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import uvloop
 
-from lakemq.gateway.process.server import Server, serve
+from lakemq.gateway.process.server import serve
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
+from lakemq.web.server import Server
 
 
 class _Running(NamedTuple):

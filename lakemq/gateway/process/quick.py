@@ -8,13 +8,11 @@ is written by whoever writes the frame, or brings it to disk: no task, no future
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from lakemq.contract.grammar import GRAMMAR
 from lakemq.contract.route import Route
 from lakemq.contract.routes import BEGIN, PRODUCE, RESOLVE
-from lakemq.gateway.http.problems import Headers, answer_to, to_bytes
-from lakemq.gateway.http.request import check_head, read_query
 from lakemq.gateway.produce.produce import Producer, plain_properties, raw_draft, receipt_of
 from lakemq.gateway.produce.transact import parse_resolution
 from lakemq.gateway.routing.transactions import Transactions
@@ -28,6 +26,9 @@ from lakemq.storage.log.receiver import Stored, StoredOne
 from lakemq.storage.read.store import Store
 from lakemq.storage.segment.rows import Row, body_row, change_row
 from lakemq.storage.state.topics import Topic
+from lakemq.web.problems import Headers, answer_to, to_bytes
+from lakemq.web.quick_cycle import Answering
+from lakemq.web.request import check_head, read_query
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 _QUICK = (PRODUCE, BEGIN)
@@ -49,15 +50,10 @@ class QuickRequest(NamedTuple):
     draft: Draft | None = None
     """Of a message of which more is said than its content type; without its body."""
 
-
-class Answering(Protocol):
-    """A connection that waits for one answer."""
-
-    response_complete: bool
-
-    def answer(self, data: bytes) -> None:
-        """Write the whole answer."""
-        ...
+    @property
+    def may_come_again(self) -> bool:
+        """Whether the same may be asked for once more: a transaction is committed once."""
+        return self.route is not RESOLVE
 
 
 class _Waiting:

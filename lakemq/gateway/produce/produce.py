@@ -12,9 +12,6 @@ from lakemq.contract.forms import OCTETS, is_form
 from lakemq.contract.media_type import media_type
 from lakemq.gateway.decode import ArrowRows, Limits, decode, inflate
 from lakemq.gateway.decode.raw_form import CURLS_OWN, decode_raw
-from lakemq.gateway.http.asgi import Scope, client_of, read_body, send_answer
-from lakemq.gateway.http.problems import Answer, json_answer
-from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.placement.bulk import is_large, pack
 from lakemq.gateway.produce.deferred import DeferredPlacement, Halves
 from lakemq.gateway.work.run import Run, at_once
@@ -31,6 +28,9 @@ from lakemq.storage.read.store import Store
 from lakemq.storage.segment.rows import Row, body_row, change_row, value_of
 from lakemq.storage.segment.segment_index import Note
 from lakemq.storage.state.topics import Topic
+from lakemq.web.asgi import Scope, client_of, read_body, send_answer
+from lakemq.web.problems import Answer, json_answer
+from lakemq.web.request import HttpRequest
 
 SMALL_BYTES = 64 * 1024
 DELETED_MAX = 64

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 
 import orjson
 
-from lakemq.gateway.http.asgi import read_body, send_answer
-from lakemq.gateway.http.problems import json_answer
-from lakemq.gateway.http.request import HttpRequest
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.web.asgi import read_body, send_answer
+from lakemq.web.problems import json_answer
+from lakemq.web.request import HttpRequest
 
 BODY_BYTES_MAX = 64 * 1024
 _FIELDS = {"producer_group", "resolution"}

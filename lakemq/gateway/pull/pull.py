@@ -23,17 +23,6 @@ from lakemq.gateway.filter.scan import (
 )
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.http.accept import ARROW, JSON, NDJSON, choose_media
-from lakemq.gateway.http.asgi import (
-    Disconnected,
-    Scope,
-    client_of,
-    parse_int,
-    send_answer,
-)
-from lakemq.gateway.http.gone import client_gone
-from lakemq.gateway.http.problems import Answer
-from lakemq.gateway.http.request import HttpRequest
-from lakemq.gateway.work.gate import Client
 from lakemq.gateway.work.slices import first_of
 from lakemq.gateway.work.waiters import finish
 from lakemq.gateway.work.work import Work
@@ -45,6 +34,17 @@ from lakemq.storage.read.store import Store
 from lakemq.storage.slices.holes import Gap, Range, joined, offsets_without, to_header
 from lakemq.storage.slices.messages import to_arrow, to_json_list, to_ndjson
 from lakemq.storage.state.topics import Queue
+from lakemq.web.asgi import (
+    Client,
+    Disconnected,
+    Scope,
+    client_of,
+    parse_int,
+    send_answer,
+)
+from lakemq.web.gone import client_gone
+from lakemq.web.problems import Answer
+from lakemq.web.request import HttpRequest
 
 GROUP_CHARACTERS_MAX = 255
 

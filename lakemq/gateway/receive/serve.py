@@ -9,21 +9,10 @@ import orjson
 
 from lakemq.gateway.filter.scan import LIGHT_BYTES, LIGHT_ROWS, rows_and_bytes
 from lakemq.gateway.filter.selector import Selector
-from lakemq.gateway.http.asgi import (
-    Disconnected,
-    Scope,
-    client_of,
-    read_body,
-    send_answer,
-)
-from lakemq.gateway.http.gone import client_gone
-from lakemq.gateway.http.problems import json_answer
-from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.receipts.acknowledger import Acknowledger
 from lakemq.gateway.receipts.receive_request import ReceiveRequest
 from lakemq.gateway.receive.bodies import AcksBody, Body, InvisibilityBody, ReceiveBody, parse
 from lakemq.gateway.receive.receiver import Given, Receiver
-from lakemq.gateway.work.gate import Client
 from lakemq.gateway.work.run import Run, at_once
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import InvalidRequest, InvalidTopic
@@ -32,6 +21,17 @@ from lakemq.settings import Settings
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.read.store import Store
 from lakemq.storage.slices.messages import to_dicts
+from lakemq.web.asgi import (
+    Client,
+    Disconnected,
+    Scope,
+    client_of,
+    read_body,
+    send_answer,
+)
+from lakemq.web.gone import client_gone
+from lakemq.web.problems import json_answer
+from lakemq.web.request import HttpRequest
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
 _NOTHING = orjson.dumps({"messages": []})

@@ -7,15 +7,15 @@ import orjson
 
 from lakemq.contract.routes import REPLY_TIMEOUT_MS
 from lakemq.gateway.decode import Limits, decode_one, inflate
-from lakemq.gateway.http.asgi import client_of, parse_int, read_body, send_answer
-from lakemq.gateway.http.gone import client_gone
-from lakemq.gateway.http.problems import json_answer
-from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.placement.bulk import is_large
 from lakemq.gateway.requests.requests import Requests
 from lakemq.gateway.work.work import Work
 from lakemq.model.message import Draft
 from lakemq.model.names import check_writable
+from lakemq.web.asgi import client_of, parse_int, read_body, send_answer
+from lakemq.web.gone import client_gone
+from lakemq.web.problems import json_answer
+from lakemq.web.request import HttpRequest
 
 
 class RequestHandler:

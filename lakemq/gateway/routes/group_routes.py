@@ -14,9 +14,7 @@ from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.offsets import Offsets, QueueOffset
-from lakemq.gateway.http.asgi import client_of
 from lakemq.gateway.http.by_fastapi import serves
-from lakemq.gateway.http.gone import client_gone
 from lakemq.gateway.http.in_slices import respond
 from lakemq.gateway.work.gate import Gate
 from lakemq.gateway.work.work import Work
@@ -24,6 +22,8 @@ from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.state.group_state import Member, Subscription
+from lakemq.web.asgi import client_of
+from lakemq.web.gone import client_gone
 
 QUEUES_MAX = 10_000
 SUBSCRIPTIONS_MAX = 1_000

@@ -11,9 +11,6 @@ import asyncio
 from lakemq.contract.forms import FRAMES
 from lakemq.contract.limits import OFFSET_MAX
 from lakemq.contract.routes import FRAMES_BYTES_MAX, FRAMES_FROM, FRAMES_TO, FRAMES_WAIT_MS
-from lakemq.gateway.http.asgi import Send, client_of, parse_int
-from lakemq.gateway.http.problems import Headers
-from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
 from lakemq.gateway.routes.subscription import topics_of
 from lakemq.gateway.work.work import Work
@@ -21,6 +18,9 @@ from lakemq.model.errors import Busy, PositionGone
 from lakemq.storage.read.raw_frames import plan_frames, read_raw, size_of
 from lakemq.storage.read.reader import PositionPlan
 from lakemq.storage.read.store import Store
+from lakemq.web.asgi import Send, client_of, parse_int
+from lakemq.web.problems import Headers
+from lakemq.web.request import HttpRequest
 
 BYTES_MAX = 32 * 1024 * 1024
 _ROUNDS_MAX = 8

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Query, Request, Response
 from lakemq.contract import routes
 from lakemq.contract.limits import OFFSET_MAX
 from lakemq.gateway.http.accept import ARROW
-from lakemq.gateway.http.asgi import client_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
 from lakemq.gateway.routes.subscription import subscription_of
@@ -21,6 +20,7 @@ from lakemq.model.errors import InvalidRequest, PositionGone
 from lakemq.storage.read.store import Store
 from lakemq.storage.slices.holes import Range, positions_without, to_header
 from lakemq.storage.slices.messages import to_arrow
+from lakemq.web.asgi import client_of
 
 MIB = 1024 * 1024
 Position = Annotated[int, Query(ge=0, le=OFFSET_MAX)]

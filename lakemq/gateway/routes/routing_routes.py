@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.http.accept import ARROW
-from lakemq.gateway.http.asgi import client_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.decisions import Posted
 from lakemq.gateway.routing.nacks import Nack
@@ -21,6 +20,7 @@ from lakemq.model.decide import Kind
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.web.asgi import client_of
 
 BATCH_MAX = 50_000
 NACKS_MAX = 10_000

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.cold import ColdReader
-from lakemq.gateway.http.asgi import client_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import in_order, respond
 from lakemq.gateway.work.gate import Gate
@@ -19,6 +18,7 @@ from lakemq.model.names import check_readable, check_writable, is_system
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.storage.state.topics import Queue, Topic
+from lakemq.web.asgi import client_of
 
 
 class TopicBody(BaseModel):

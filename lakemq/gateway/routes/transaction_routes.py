@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
 from lakemq.gateway.http.by_fastapi import serves
-from lakemq.gateway.http.gone import client_gone
 from lakemq.gateway.routing.router import Router
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.web.gone import client_gone
 
 BATCH_MAX = 10_000
 Strict = ConfigDict(extra="forbid", strict=True)

@@ -8,13 +8,12 @@ import orjson
 
 from lakemq.contract.forms import ARROW
 from lakemq.gateway.decode import inflate
-from lakemq.gateway.http.asgi import Receive, client_of, read_body, send_answer
-from lakemq.gateway.http.problems import json_answer
-from lakemq.gateway.http.request import HttpRequest
 from lakemq.gateway.sinks.committer import Sinks
-from lakemq.gateway.work.gate import Client
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import InvalidRequest, UnsupportedMediaType
+from lakemq.web.asgi import Client, Receive, client_of, read_body, send_answer
+from lakemq.web.problems import json_answer
+from lakemq.web.request import HttpRequest
 
 
 class Stager:

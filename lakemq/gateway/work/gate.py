@@ -9,9 +9,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 from lakemq.model.errors import Busy
-
-Client = str | None
-"""A client's address; None: nobody's in particular."""
+from lakemq.web.asgi import Client
 
 
 class Gate:

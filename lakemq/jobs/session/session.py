@@ -18,6 +18,7 @@ from lakemq.jobs.session import class_archive, connect, jars
 from lakemq.jobs.session.java import QUICK, check_java
 from lakemq.jobs.source.data_source import LakemqDataSource
 from lakemq.settings import Settings, Spark
+from lakemq.storage.lake.table_file import GROUP_BYTES, GROUP_ROWS
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
@@ -25,8 +26,6 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG_CONF = Path(__file__).with_name("log4j2.properties").absolute()
 _POOLS = Path(__file__).with_name("fairscheduler.xml").absolute()
 _CUBE_BYTES = str(1024**3)
-_ROW_GROUP_BYTES = str(16 * 1024**2)
-_ROW_GROUP_ROWS = str(128 * 1024)
 _FILE_BYTES = str(256 * 1024**2)
 
 SOCKET_S_MAX = 120
@@ -58,8 +57,8 @@ CONF: dict[str, str] = {
     "spark.hadoop.parquet.enable.dictionary#body": "false",
     # The gateway reads what has left the log by row groups, and one after the other: they are small, those
     # of the narrow tables too, and neighbours in time stay neighbours when a file is made of others.
-    "spark.hadoop.parquet.block.size": _ROW_GROUP_BYTES,
-    "spark.hadoop.parquet.block.row.count.limit": _ROW_GROUP_ROWS,
+    "spark.hadoop.parquet.block.size": str(GROUP_BYTES),
+    "spark.hadoop.parquet.block.row.count.limit": str(GROUP_ROWS),
     "spark.databricks.io.skipping.mdc.sortWithinFiles": "true",
     # As numbers: in Spark's own older form they have no statistics, by which to pass over row groups.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",

@@ -16,11 +16,12 @@ from lakemq.storage.state.topics import TOPICS_TOPIC, Topic, TopicRecord
 
 
 class TopicChanges:
-    """Those of one log, one after the other, within `limits`."""
+    """Those of one log, one after the other, within `limits`. A broker that is `drained` takes no messages."""
 
-    def __init__(self, log: CommitLog, limits: Topics) -> None:
+    def __init__(self, log: CommitLog, limits: Topics, *, drained: bool = False) -> None:
         self._log = log
         self.limits = limits
+        self._drained = drained
         self._creating: dict[str, asyncio.Future[Topic]] = {}
         self._recording = asyncio.Lock()
 
@@ -29,6 +30,8 @@ class TopicChanges:
         `ReadOnlyTopic`, `TopicNotFound`, `StoreUnwritable`."""
         topic = self._log.topics.find(name)
         check_writable(name)
+        if self._drained:
+            raise ReadOnlyTopic("this broker takes no messages: its broker.permission is r")
         if topic is None:
             if not self.limits.auto_create:
                 return self._log.topics.get(name)

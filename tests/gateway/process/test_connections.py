@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lakemq.gateway.process.protocol import HEAD_BYTES_MAX
 from lakemq.testing import GatewayProcess, start_gateway
+from lakemq.web.protocol import HEAD_BYTES_MAX
 from tests.gateway.http_client import (
     JSON,
     WAIT_S,

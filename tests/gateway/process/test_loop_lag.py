@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import uvicorn
 
-from lakemq.gateway.process.server import TICK_S
 from lakemq.gateway.work.loop_lag import BOUNDS_S, LoopLag
 from lakemq.testing import GatewayProcess, start_gateway
+from lakemq.web.server import TICK_S
 from tests.gateway.http_client import connect
 
 

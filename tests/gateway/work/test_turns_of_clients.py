@@ -17,11 +17,11 @@ from lakemq.gateway.cold.reader import THREADS, ColdReader
 from lakemq.gateway.placement.bulk import LARGE_BYTES
 from lakemq.gateway.process.app import make_app
 from lakemq.gateway.process.broker import Broker
-from lakemq.gateway.routes.front import Front
 from lakemq.gateway.work import workshop
 from lakemq.gateway.work.workshop import Workshop
 from lakemq.settings import Settings, Storage
 from lakemq.storage.state.topics import Queue
+from lakemq.web.front import Front
 
 BODY = "x" * 1_000
 

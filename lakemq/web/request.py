@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from lakemq.contract.route import Reads, Route
-from lakemq.gateway.http.asgi import Receive, Scope, Send, check_json, check_names, parse_query
-from lakemq.gateway.http.problems import Headers
 from lakemq.model.errors import InvalidRequest
+from lakemq.web.asgi import Receive, Scope, Send, check_json, check_names, parse_query
+from lakemq.web.problems import Headers
 
 
 class HttpRequest(NamedTuple):

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from lakemq.gateway.process import cycle
-from lakemq.gateway.process.cycle import Cycle
-from lakemq.gateway.process.protocol import OF_UVICORN, Connection
+from lakemq.web import cycle
+from lakemq.web.cycle import Cycle
+from lakemq.web.protocol import OF_UVICORN, Connection
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def attributes(of: type, owner: str) -> set[str]:

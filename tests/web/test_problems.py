@@ -5,9 +5,9 @@ import logging
 
 import pytest
 
-from lakemq.gateway.http.problems import answer_to
 from lakemq.gateway.work.counters import Counters
 from lakemq.model.errors import TopicNotFound
+from lakemq.web.problems import answer_to
 from tests.gateway.http_client import check_problem
 
 

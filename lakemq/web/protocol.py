@@ -11,18 +11,16 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from lakemq.contract.routes import RESOLVE
-from lakemq.gateway.http.asgi import App, Receive, Scope, Send, send_answer
-from lakemq.gateway.http.gone import put_gone
-from lakemq.gateway.http.guard import Guard
-from lakemq.gateway.http.problems import Answer, make_problem, to_bytes
-from lakemq.gateway.http.turns import Ahead, Turns, Unread
-from lakemq.gateway.http.watch import Phase, Unsent, Uploads
-from lakemq.gateway.process.cycle import Cycle
-from lakemq.gateway.process.quick import Quick, QuickRequest
-from lakemq.gateway.process.quick_cycle import QuickCycle, Repeated
-from lakemq.gateway.work.counters import Counters
-from lakemq.settings import Gateway
+from lakemq.settings import Listener
+from lakemq.web.asgi import App, Receive, Scope, Send, send_answer
+from lakemq.web.counters import WebCounters
+from lakemq.web.cycle import Cycle
+from lakemq.web.gone import put_gone
+from lakemq.web.guard import Guard
+from lakemq.web.problems import Answer, make_problem, to_bytes
+from lakemq.web.quick_cycle import Quick, QuickCycle, Repeated, Wanted
+from lakemq.web.turns import Ahead, Turns, Unread
+from lakemq.web.watch import Phase, Unsent, Uploads
 
 _IDLE, _HEAD, _BODY, _SERVED = Phase  # a member of an enum is looked up slowly, and each request needs three
 HEAD_BYTES_MAX = 64 * 1024
@@ -34,7 +32,7 @@ AHEAD_BYTES_MAX = 64 * 1024 * 1024
 """Of requests that were sent ahead, all together."""
 PARSED_BYTES = 4 * 1024
 """About what a request takes that was parsed and waits for its turn."""
-_TOO_MANY_BYTES = "the bodies on their way, or this client's of them (gateway.client_share), are too many bytes"
+_TOO_MANY_BYTES = "the bodies on their way, or this client's of them (client_share in the settings), are too many bytes"
 _TOO_LONG = f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes"
 
 
@@ -72,7 +70,7 @@ class Connection(HttpToolsProtocol):
     """One connection. `make_connection_class` says how many there may be."""
 
     rules: ConnectionRules
-    quick: Quick
+    quick: Quick | None
     guard: Guard
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -104,7 +102,7 @@ class Connection(HttpToolsProtocol):
         rules, peer = self.rules, self.client_address
         rules.of_client[peer] = count = rules.of_client.get(peer, 0) + 1
         if len(self.connections) > rules.connections_max:
-            self._refuse_all(_too_many("the gateway has"))
+            self._refuse_all(_too_many("the server has"))
         elif count > rules.connections_per_client_max:
             self._refuse_all(_too_many("this client has"))
 
@@ -149,21 +147,21 @@ class Connection(HttpToolsProtocol):
         self._number += 1
         return True
 
-    def _serve_quickly(self, wanted: QuickRequest, body: bytes) -> bool:
+    def _serve_quickly(self, wanted: Wanted, body: bytes) -> bool:
         """Serve the request without ASGI; False when it has to go the long way."""
         cycle = QuickCycle(self)
-        if not self.quick.serve(cycle, wanted, body):
+        if self.quick is None or not self.quick.serve(cycle, wanted, body):
             return False
         self._begun = True
         self.cycle = cycle  # pyright: ignore[reportAttributeAccessIssue]  pipelined requests wait for it
         self._running = cycle
         return True
 
-    def _remember(self, wanted: QuickRequest, body: bytes) -> None:
+    def _remember(self, wanted: Wanted, body: bytes) -> None:
         """The quick request that was just served came as `_came`. Its head is remembered if nothing else did, and if it
-        may come again: a transaction is committed once."""
+        may come again."""
         came = self._came
-        if came is None or wanted.route is RESOLVE:
+        if came is None or not wanted.may_come_again:
             return
         size = came.find(b"\r\n\r\n") + 4
         self._repeated = Repeated(came[:size], len(came), wanted) if size + len(body) == len(came) else None
@@ -264,7 +262,7 @@ class Connection(HttpToolsProtocol):
             self._refuse_one(problem)
         elif is_too_long:
             self._refuse_one(make_problem("invalid_request", _TOO_LONG, [(b"connection", b"close")]))
-        elif method == b"POST" and version == "1.1" and self._may_be_quick():
+        elif self.quick is not None and method == b"POST" and version == "1.1" and self._may_be_quick():
             self._held = []
         else:
             self._begin_asgi()
@@ -344,7 +342,7 @@ class Connection(HttpToolsProtocol):
         held = self._held
         if held is not None:
             body = held[0] if len(held) == 1 else b"".join(held)
-            wanted = self.quick.look(self.url, self.headers)
+            wanted = None if self.quick is None else self.quick.look(self.url, self.headers)
             if wanted is not None and self._serve_quickly(wanted, body):
                 self._held = None
                 self._remember(wanted, body)
@@ -477,23 +475,23 @@ class Connection(HttpToolsProtocol):
 
 
 class ConnectionRules:
-    """What the connections of one gateway may take, and what they have taken."""
+    """What the connections of one server may take, and what they have taken."""
 
-    def __init__(self, gateway: Gateway, counters: Counters) -> None:
+    def __init__(self, limits: Listener, counters: WebCounters) -> None:
         self.counters = counters
-        self.connections_max = gateway.connections_max
-        self.connections_per_client_max = gateway.connections_per_client_max
+        self.connections_max = limits.connections_max
+        self.connections_per_client_max = limits.connections_per_client_max
         self.of_client: dict[str | None, int] = {}
-        self.unsent = unsent = Unsent(gateway.answer_bytes_max)
+        self.unsent = unsent = Unsent(limits.answer_bytes_max)
         counters.unsent_bytes = lambda: unsent.bytes
         self.turns = Turns(time.monotonic)
         self.ahead = ahead = Ahead(AHEAD_BYTES_MAX)
         counters.ahead_bytes = lambda: ahead.bytes
         # The other half is for those that are whole, and being worked on.
-        bytes_max = max(gateway.request_bytes_in_flight_max // 2, gateway.request_bytes_max)
-        self.uploads = Uploads(bytes_max, gateway.request_bytes_max, gateway.client_share, time.monotonic)
+        bytes_max = max(limits.request_bytes_in_flight_max // 2, limits.request_bytes_max)
+        self.uploads = Uploads(bytes_max, limits.request_bytes_max, limits.client_share, time.monotonic)
 
 
-def make_connection_class(rules: ConnectionRules, quick: Quick, guard: Guard) -> type[Connection]:
-    """The protocol of one gateway."""
+def make_connection_class(rules: ConnectionRules, guard: Guard, quick: Quick | None = None) -> type[Connection]:
+    """The protocol of one server. `quick`: serves some requests without ASGI."""
     return type("RuledConnection", (Connection,), {"rules": rules, "quick": quick, "guard": guard})

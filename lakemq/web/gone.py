@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from lakemq.gateway.http.asgi import Scope
+from lakemq.web.asgi import Scope
 
 _GONE = "lakemq.gone"
 

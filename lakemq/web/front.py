@@ -6,22 +6,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from lakemq.contract.grammar import GRAMMAR
+from lakemq.contract.grammar import Grammar
 from lakemq.contract.route import Route
-from lakemq.gateway.http.asgi import App, Disconnected, Receive, Scope, Send, bounded, send_answer
-from lakemq.gateway.http.problems import Answer, answer_to, make_problem
-from lakemq.gateway.http.request import Handler, HttpRequest, check_head, read_query
+from lakemq.web.asgi import App, Disconnected, Receive, Scope, Send, bounded, send_answer
+from lakemq.web.problems import Answer, answer_to, make_problem
+from lakemq.web.request import Handler, HttpRequest, check_head, read_query
 
 PATH_SHOWN_MAX = 200
 
 
 class Front:
-    """All routes: `handlers` answers some, `app` the others, whose bodies have at most so many bytes. `count` is told
-    of each error by its code."""
+    """All routes of a grammar: `handlers` answers some, `app` the others, whose bodies have at most so many bytes.
+    `count` is told of each error by its code."""
 
     def __init__(
-        self, app: App, handlers: Mapping[Route, Handler], bytes_max: int, count: Callable[[str], None]
+        self,
+        grammar: Grammar,
+        handlers: Mapping[Route, Handler],
+        app: App | None,
+        bytes_max: int,
+        count: Callable[[str], None],
     ) -> None:
+        """Raises `NotImplementedError` where there is no `app` for a route that has no handler."""
+        if app is None and (without := [route.path for route in grammar.routes if route not in handlers]):
+            raise NotImplementedError(f"nothing serves {without}")
+        self._grammar = grammar
         self._app = app
         self._handlers = handlers
         self._bytes_max = bytes_max
@@ -34,11 +43,11 @@ class Front:
             return
         except asyncio.CancelledError:
             # A stop's grace is over, and this request's body is not whole yet.
-            await send_answer(send, make_problem("busy", "the gateway has stopped"))
+            await send_answer(send, make_problem("busy", "the server has stopped"))
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         method, path = scope["method"], scope["path"]
-        found = GRAMMAR.find(method, path)
+        found = self._grammar.find(method, path)
         if found is None:
             await send_answer(send, self._closing(self._no_route(method, path), scope))
             return
@@ -54,6 +63,7 @@ class Front:
         except Exception as error:  # noqa: BLE001  whatever it is, the client is answered
             await send_answer(send, self._closing(answer_to(error, self._count), scope))
             return
+        assert self._app is not None
         # What FastAPI answers has small bodies, and it would read one of any size.
         await self._app(scope, bounded(receive, self._bytes_max), send)
 
@@ -67,7 +77,7 @@ class Front:
 
     def _no_route(self, method: str, path: str) -> Answer:
         shown = f"{method} {path[:PATH_SHOWN_MAX]}"
-        methods = GRAMMAR.methods(path)
+        methods = self._grammar.methods(path)
         code = "method_not_allowed" if methods else "not_found"
         self._count(code)
         if not methods:

@@ -5,11 +5,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lakemq.gateway.http.guard import Guard
-from lakemq.gateway.http.problems import Answer, Headers
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Gateway, load
 from lakemq.testing import GatewayProcess
+from lakemq.web.guard import Guard
+from lakemq.web.problems import Answer, Headers
 from tests.gateway.http_client import Connection, check_problem, is_problem, pull_all, put_topic
 
 LOOPBACK = ("127.0.0.1", 8080)
@@ -24,7 +24,7 @@ def ask(
     address: tuple[str, int | None] | None = LOOPBACK,
     needs_host: bool = True,
 ) -> str:
-    answer = Guard(gateway or Gateway(), 8080).problem(method, url, [*headers], needs_host, address)
+    answer = Guard("gateway", gateway or Gateway(), 8080).problem(method, url, [*headers], needs_host, address)
     return code_of(answer)
 
 

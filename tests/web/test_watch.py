@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from lakemq.gateway.http.watch import SMALL_BYTES, STALE_S, Phase, Unsent, Uploads, Watch
 from lakemq.settings import Gateway
 from lakemq.testing import GatewayProcess, start_gateway
+from lakemq.web.watch import SMALL_BYTES, STALE_S, Phase, Unsent, Uploads, Watch
 from tests.gateway.http_client import Answer, Connection, check_problem, connect, pull_all, put_topic
 
 LIMITS = Gateway(head_ms_max=1_000, idle_ms_max=5_000, stall_ms_max=2_000, stall_bytes_min=100)

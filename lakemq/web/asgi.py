@@ -12,13 +12,15 @@ from starlette.exceptions import HTTPException
 
 from lakemq.contract.media_type import check_utf8, media_type
 from lakemq.contract.route import Field
-from lakemq.gateway.http.problems import Answer
 from lakemq.model.errors import InvalidRequest, MessageTooLarge, UnsupportedMediaType
+from lakemq.web.problems import Answer
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Client = str | None
+"""A client's address; None: nobody's in particular."""
 
 QUERY_BYTES_MAX = 16 * 1024
 DRAIN_BYTES_MAX = 64 * 1024 * 1024
@@ -97,7 +99,7 @@ def bounded(receive: Receive, bytes_max: int) -> Receive:
     return receive_bounded
 
 
-def client_of(scope: Scope) -> str | None:
+def client_of(scope: Scope) -> Client:
     """The address that a request comes from."""
     client = scope.get("client")
     return client[0] if client else None

@@ -6,8 +6,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
 
-from lakemq.gateway.http.gone import Gone
-from lakemq.gateway.http.problems import Headers
+from lakemq.web.gone import Gone
+from lakemq.web.problems import Headers
 
 _COPIED_BYTES_MAX = 64 * 1024
 """A longer body isn't copied behind its head: that costs more than a second write."""

@@ -12,8 +12,8 @@ import re
 
 import httptools
 
-from lakemq.gateway.http.problems import Answer, Headers, make_problem
-from lakemq.settings import Gateway
+from lakemq.settings import Listener
+from lakemq.web.problems import Answer, Headers, make_problem
 
 _LOOKED_AT = frozenset({b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode"})
 _OWN_SITE = (b"same-origin", b"none")
@@ -25,16 +25,16 @@ these, so nobody can make a page of theirs have one; other pages of this machine
 
 
 class Guard:
-    """The names and origins of one gateway."""
+    """The names and origins of one server, whose settings are the section of that name."""
 
-    def __init__(self, gateway: Gateway, port: int) -> None:
+    def __init__(self, section: str, listener: Listener, port: int) -> None:
         """`port`: what it listens on, where the setting leaves that to the system."""
-        self._port = port
-        hosts = _with_port([*_NAMES, _bracketed(gateway.host)], port)
-        for host in gateway.hosts:
+        self._section, self._port = section, port
+        hosts = _with_port([*_NAMES, _bracketed(listener.host)], port)
+        for host in listener.names:
             hosts |= {host} if _has_port(host) else _with_port([host], port)
         self._hosts = frozenset(host.lower().encode() for host in hosts)
-        self._origins = frozenset(origin.lower().encode() for origin in gateway.origins)
+        self._origins = frozenset(origin.lower().encode() for origin in listener.origins)
 
     def problem(
         self, method: bytes, url: bytes, headers: Headers, needs_host: bool, address: tuple[str, int | None] | None
@@ -56,7 +56,7 @@ class Guard:
             if needs_host:
                 return make_problem("invalid_request", "a request says which Host it is for")
         elif host not in self._hosts and not self._is_ours(host, address):
-            return _wrong_host(host)
+            return self._wrong_host(host)
         if url[:1] != b"/" and (problem := self._whole_url(url, address)):
             return problem
         return self._foreign(method, host, seen) if seen else None
@@ -78,30 +78,29 @@ class Guard:
             return None
         host = parsed.host if b":" not in parsed.host else b"[%b]" % parsed.host
         host += b":%d" % parsed.port if parsed.port else b""
-        return None if self._is_ours(host, address) else _wrong_host(host)
+        return None if self._is_ours(host, address) else self._wrong_host(host)
 
     def _foreign(self, method: bytes, host: bytes | None, seen: dict[bytes, bytes]) -> Answer | None:
         origin = seen.get(b"origin")
         if origin is not None:
             origin = origin.strip().lower()
             own = host is not None and origin in (b"http://" + host.lower(), b"https://" + host.lower())
-            return None if own or origin in self._origins else _wrong_origin(origin)
+            return None if own or origin in self._origins else self._wrong_origin(origin)
         if seen.get(b"sec-fetch-site", b"none") in _OWN_SITE:
             return None
         # Somebody who follows a link sees the answer, and the page with the link doesn't.
         if method in (b"GET", b"HEAD") and seen.get(b"sec-fetch-mode") == b"navigate":
             return None
-        return _wrong_origin(b"another site")
+        return self._wrong_origin(b"another site")
 
+    def _wrong_host(self, host: bytes) -> Answer:
+        shown, section = host[:_SHOWN_MAX].decode("latin-1"), self._section
+        return make_problem("wrong_host", f"this {section} is not {shown!r}; {section}.hosts adds to its names")
 
-def _wrong_host(host: bytes) -> Answer:
-    shown = host[:_SHOWN_MAX].decode("latin-1")
-    return make_problem("wrong_host", f"this gateway is not {shown!r}; gateway.hosts adds to its names")
-
-
-def _wrong_origin(origin: bytes) -> Answer:
-    shown = origin[:_SHOWN_MAX].decode("latin-1")
-    return make_problem("wrong_origin", f"pages of {shown!r} may not use this gateway; gateway.origins lists who may")
+    def _wrong_origin(self, origin: bytes) -> Answer:
+        shown, section = origin[:_SHOWN_MAX].decode("latin-1"), self._section
+        detail = f"pages of {shown!r} may not use this {section}; {section}.origins lists who may"
+        return make_problem("wrong_origin", detail)
 
 
 def _bracketed(host: str) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import httpx
 
-from lakemq.gateway.http.turns import BEGUN_MAX, TURN_S, Ahead, Turns, Unread
 from lakemq.testing import GatewayProcess
+from lakemq.web.turns import BEGUN_MAX, TURN_S, Ahead, Turns, Unread
 from tests.gateway.http_client import Connection, pull_all, put_topic
 
 

@@ -3,9 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from lakemq.gateway.process.quick import QuickRequest
+from lakemq.web.problems import Headers
+
+
+class Answering(Protocol):
+    """A connection that waits for one answer."""
+
+    response_complete: bool
+
+    def answer(self, data: bytes) -> None:
+        """Write the whole answer."""
+        ...
+
+
+class Wanted(Protocol):
+    """What a request's line and headers ask for: the same of each request whose head is the same."""
+
+    @property
+    def may_come_again(self) -> bool:
+        """Whether the same may be asked for once more."""
+        ...
+
+
+class Quick(Protocol):
+    """Serves the hottest requests without ASGI."""
+
+    def look(self, url: bytes, headers: Headers, /) -> Wanted | None:
+        """What a POST asks for; None when it has to go the long way."""
+        ...
+
+    def serve(self, connection: Answering, wanted: Any, body: bytes, /) -> bool:
+        """Do what `look` found; False when it has to go the long way, and nothing has happened."""
+        ...
 
 
 class Connected(Protocol):
@@ -58,4 +89,4 @@ class Repeated(NamedTuple):
     head: bytes
     bytes: int
     """Of the whole request."""
-    wanted: QuickRequest
+    wanted: Wanted

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from lakemq.gateway.http.gone import client_gone, put_gone
-from lakemq.gateway.process.cycle import Cycle
+from lakemq.web.cycle import Cycle
+from lakemq.web.gone import client_gone, put_gone
 
 OK = b"HTTP/1.1 200 OK\r\n"
 Header = tuple[bytes, bytes]

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Protocol
 
-from lakemq.gateway.work.gate import Client
-from lakemq.settings import Gateway
+from lakemq.settings import Listener
+from lakemq.web.asgi import Client
 
 STEP = 500
 """Connections that are looked at in one turn of the loop."""
@@ -176,9 +176,9 @@ class Uploads:
 
 
 class Watch:
-    """The limits of time, held for the connections of one gateway."""
+    """The limits of time, held for the connections of one server."""
 
-    def __init__(self, limits: Gateway, connections: Iterable[Watched]) -> None:
+    def __init__(self, limits: Listener, connections: Iterable[Watched]) -> None:
         """`connections`: those that there are, whenever it is asked."""
         self._connections = connections
         self._head_s = limits.head_ms_max / 1000

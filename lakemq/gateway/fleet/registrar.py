@@ -1,0 +1,143 @@
+"""Keeps the broker known to the name servers: a heartbeat every 30 s, one at once when a topic changes, a goodbye."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from lakemq.contract import nameserver_routes
+from lakemq.contract.errors import error_of_answer
+from lakemq.contract.forms import JSON
+from lakemq.contract.route import Target
+from lakemq.gateway.fleet.registration import heartbeat
+from lakemq.gateway.http import in_slices
+from lakemq.gateway.work.waiters import finish
+from lakemq.model.errors import LakemqError
+from lakemq.settings import Settings
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.state.topics import TOPICS_TOPIC
+from lakemq.wire.connections import Connections, NoAnswer
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_S = 30.0
+SETTLE_S = 0.1
+"""A change is told so much later: topics that are made one after the other are told together."""
+RETRY_S, RETRY_S_MAX = 0.5, 15.0
+ASK_S = 3.0
+GOODBYE_S = 1.0
+_HTTP_ERROR = 400
+
+
+class Registrar:
+    """Of one broker. Each name server is told by itself, so that one which is down delays no other."""
+
+    def __init__(self, settings: Settings, log: CommitLog) -> None:
+        self._broker = settings.broker
+        self._advertise = settings.gateway.advertise
+        self._log = log
+        self._servers = [_NameServer(address) for address in settings.fleet.nameservers]
+        self._path = nameserver_routes.HEAR.at(settings.broker.name, settings.broker.replica)
+        self._goodbye = nameserver_routes.LEAVE.at(settings.broker.name, settings.broker.replica)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._leaving: asyncio.Task[None] | None = None
+        self._address = ""
+
+    def start(self, address: str) -> None:
+        """Register, and stay so. `address`: where the gateway listens."""
+        self._address = self._advertise or address
+        self._tasks = [asyncio.ensure_future(self._keep(each)) for each in self._servers]
+
+    def leave(self) -> None:
+        """Begin to say goodbye to all: clients hear of it at once. One that doesn't answer forgets the broker."""
+        if self._leaving is None:
+            self._leaving = asyncio.ensure_future(self._leave())
+
+    async def close(self) -> None:
+        """Wait until it has left."""
+        self.leave()
+        assert self._leaving is not None
+        await self._leaving
+
+    async def _leave(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.gather(*(each.ask(self._goodbye, None, GOODBYE_S) for each in self._servers))
+        for each in self._servers:
+            each.close()
+
+    def degraded(self) -> list[str]:
+        """The name servers that can't be told, a line each."""
+        return [
+            f"not registered with the name server {each.address}: {each.problem}"
+            for each in self._servers
+            if each.problem
+        ]
+
+    async def _keep(self, server: _NameServer) -> None:
+        pause_s = RETRY_S
+        while True:
+            changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiters = self._log.topics.queue(TOPICS_TOPIC, 0).waiters
+            waiters.add(changed)
+            try:
+                if await self._register(server):
+                    pause_s = RETRY_S
+                    await _wait(changed, HEARTBEAT_S)
+                    await asyncio.sleep(SETTLE_S)
+                else:
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, RETRY_S_MAX)
+            finally:
+                waiters.discard(changed)
+
+    async def _register(self, server: _NameServer) -> bool:
+        topics = list(self._log.topics)
+        body = await in_slices.write(heartbeat(self._broker, self._address, self._log.identity, topics))
+        before, server.problem = server.problem, await server.ask(self._path, body, ASK_S)
+        if server.problem and server.problem != before:
+            logger.warning("not registered with the name server %s: %s", server.address, server.problem)
+        elif before and not server.problem:
+            logger.info("registered with the name server %s again", server.address)
+        return not server.problem
+
+
+class _NameServer:
+    """One of them. What it is told it is told in order: a thread that waits for it belongs to it alone."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.problem = ""
+        self._connections = Connections(address)
+        self._thread = ThreadPoolExecutor(1, "registrar")
+
+    async def ask(self, target: Target, body: bytes | None, timeout_s: float) -> str:
+        """What came in the way; empty: nothing did."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._ask, target, body, timeout_s)
+
+    def _ask(self, target: Target, body: bytes | None, timeout_s: float) -> str:
+        headers = {} if body is None else {"Content-Type": JSON}
+        try:
+            answer = self._connections.ask(target, body=body, headers=headers, timeout_s=timeout_s)
+        except NoAnswer as error:
+            return str(error)
+        except LakemqError as error:
+            return error.detail
+        return error_of_answer(answer.status, answer.body, "it").detail if answer.status >= _HTTP_ERROR else ""
+
+    def close(self) -> None:
+        """Let it go, without waiting for an answer that is under way."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._connections.close()
+
+
+async def _wait(changed: asyncio.Future[None], seconds: float) -> None:
+    timer = asyncio.get_running_loop().call_later(seconds, finish, changed)
+    try:
+        await changed
+    finally:
+        timer.cancel()

@@ -1,0 +1,22 @@
+"""What a server's connections have done, as plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class WebCounters:
+    """Totals since the process began. `cut`: connections that were closed on a client that was too slow.
+    `unsent_bytes()`: of answers that clients have not taken yet. `ahead_bytes()`: of requests that were sent before the
+    answers to others."""
+
+    cut: int = 0
+    unsent_bytes: Callable[[], int] = int
+    ahead_bytes: Callable[[], int] = int
+    problems: dict[str, int] = field(default_factory=dict[str, int])
+
+    def problem(self, code: str) -> None:
+        """Count an error that was answered."""
+        self.problems[code] = self.problems.get(code, 0) + 1
