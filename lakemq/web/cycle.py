@@ -14,7 +14,7 @@ _COPIED_BYTES_MAX = 64 * 1024
 _OF_THE_CONNECTION = frozenset((b"connection", b"transfer-encoding"))
 OF_UVICORN = (
     *("scope", "transport", "flow", "message_event", "on_response", "disconnected", "keep_alive"),
-    *("response_started", "response_complete", "waiting_for_100_continue", "default_headers"),
+    *("send", "response_started", "response_complete", "waiting_for_100_continue", "default_headers"),
 )
 """What is taken of uvicorn's cycle."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,16 +10,15 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from lakemq.settings import Listener
 from lakemq.web.asgi import App, Receive, Scope, Send, send_answer
-from lakemq.web.counters import WebCounters
+from lakemq.web.connection_rules import ConnectionRules
 from lakemq.web.cycle import Cycle
 from lakemq.web.gone import put_gone
 from lakemq.web.guard import Guard
 from lakemq.web.problems import Answer, make_problem, to_bytes
 from lakemq.web.quick_cycle import Quick, QuickCycle, Repeated, Wanted
-from lakemq.web.turns import Ahead, Turns, Unread
-from lakemq.web.watch import Phase, Unsent, Uploads
+from lakemq.web.turns import Unread
+from lakemq.web.watch import Phase
 
 _IDLE, _HEAD, _BODY, _SERVED = Phase  # a member of an enum is looked up slowly, and each request needs three
 HEAD_BYTES_MAX = 64 * 1024
@@ -28,8 +26,6 @@ HEAD_BYTES_MAX = 64 * 1024
 PIECE_BYTES = 2 * 1024
 """So much that comes at once is parsed as it is. More is parsed request by request, since it may be many."""
 _NEARLY_ALL = HEAD_BYTES_MAX - PIECE_BYTES
-AHEAD_BYTES_MAX = 64 * 1024 * 1024
-"""Of requests that were sent ahead, all together."""
 PARSED_BYTES = 4 * 1024
 """About what a request takes that was parsed and waits for its turn."""
 _TOO_MANY_BYTES = "the bodies on their way, or this client's of them (client_share in the settings), are too many bytes"
@@ -40,7 +36,8 @@ OF_UVICORN = (
     *("_start_asgi_task", "data_received", "send_400_response", "server", "server_state", "loop", "app", "client"),
     *("connection_made", "connection_lost", "connections", "transport", "flow", "pause_writing", "resume_writing"),
     *("parser", "on_message_begin", "on_headers_complete", "on_body", "on_message_complete", "on_response_complete"),
-    *("url", "headers", "scope", "expect_100_continue", "cycle", "pipeline"),
+    *("url", "headers", "expect_100_continue", "cycle", "pipeline", "scheme", "root_path", "asgi_version", "app_state"),
+    *("logger", "access_logger", "access_log"),
 )
 """What is taken of uvicorn's protocol, or put in its place: hardly any of it is public, so the version is pinned."""
 
@@ -472,24 +469,6 @@ class Connection(HttpToolsProtocol):
         if self._running is not None and not self._running.response_complete:
             self._running.disconnected = True
             self._running.message_event.set()
-
-
-class ConnectionRules:
-    """What the connections of one server may take, and what they have taken."""
-
-    def __init__(self, limits: Listener, counters: WebCounters) -> None:
-        self.counters = counters
-        self.connections_max = limits.connections_max
-        self.connections_per_client_max = limits.connections_per_client_max
-        self.of_client: dict[str | None, int] = {}
-        self.unsent = unsent = Unsent(limits.answer_bytes_max)
-        counters.unsent_bytes = lambda: unsent.bytes
-        self.turns = Turns(time.monotonic)
-        self.ahead = ahead = Ahead(AHEAD_BYTES_MAX)
-        counters.ahead_bytes = lambda: ahead.bytes
-        # The other half is for those that are whole, and being worked on.
-        bytes_max = max(limits.request_bytes_in_flight_max // 2, limits.request_bytes_max)
-        self.uploads = Uploads(bytes_max, limits.request_bytes_max, limits.client_share, time.monotonic)
 
 
 def make_connection_class(rules: ConnectionRules, guard: Guard, quick: Quick | None = None) -> type[Connection]:

@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 from lakemq.testing import start_gateway
-from tests.gateway.http import fuzz as requests_fuzz
 from tests.reliability import rounds
 from tests.reliability.parts import Done, Part, main
+from tests.web import fuzz as requests_fuzz
 
 
 def bodies(seed: int, seconds: float) -> Done:

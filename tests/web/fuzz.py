@@ -1,6 +1,6 @@
 """Malformed requests against a gateway, over bare sockets.
 
-`python -m tests.gateway.http.fuzz --seconds N --seed S`: valid requests with faults in them, split and
+`python -m tests.web.fuzz --seconds N --seed S`: valid requests with faults in them, split and
 cut at random. Whatever is sent, the answer is no 500, and the gateway goes on. A failure names the
 seed and round that make it again.
 """
@@ -161,7 +161,7 @@ def fuzz(gateway: GatewayProcess, seed: int, rounds: range, seconds: float) -> C
             run_round(gateway, seed, number, statuses)
         except Exception as error:
             again = f"--seed {seed} --start {number}"
-            raise AssertionError(f"again: python -m tests.gateway.http.fuzz {again}\n{''.join(gateway.log)}") from error
+            raise AssertionError(f"again: python -m tests.web.fuzz {again}\n{''.join(gateway.log)}") from error
     return statuses
 
 
@@ -170,7 +170,7 @@ CORPUS = [*arrow_requests()[:12], *other_requests()]
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m tests.gateway.http.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.web.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="stop after this time")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0, help="the first round")

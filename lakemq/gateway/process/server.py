@@ -18,9 +18,10 @@ from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.privacy import be_private
+from lakemq.web.connection_rules import ConnectionRules
 from lakemq.web.guard import Guard
 from lakemq.web.listen import allow_many_connections, listen, url_of
-from lakemq.web.protocol import ConnectionRules, make_connection_class
+from lakemq.web.protocol import make_connection_class
 from lakemq.web.server import Server, make_config
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakemq.testing import GatewayProcess
-from tests.gateway.http.fuzz import HEADERS, METHODS, SCRAPS, TARGETS, Connection, check, fuzz
+from tests.web.fuzz import HEADERS, METHODS, SCRAPS, TARGETS, Connection, check, fuzz
 
 ROUNDS = 600
 SECONDS_MAX = 15.0

@@ -6,53 +6,31 @@ set, before anything starts. How limits relate is checked here too.
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from lakemq.model.delay import DELAY_MS_MAX, parse_levels
 from lakemq.model.environment import read_environment
-from lakemq.model.errors import InvalidRequest, SettingsError
+from lakemq.model.errors import SettingsError
 from lakemq.model.ids import is_broker_name
 from lakemq.model.keep import parse_keep
-from lakemq.model.names import check_address
-from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
+from lakemq.settings.listener import Fleet as Fleet
+from lakemq.settings.listener import Gateway as Gateway
+from lakemq.settings.listener import Listener as Listener
+from lakemq.settings.section import GIB as GIB
+from lakemq.settings.section import HOUR_MS, KIB, MIB, Section
+from lakemq.settings.section import is_loopback as is_loopback
 
-KIB = 1024
-MIB = 1024 * KIB
-GIB = 1024 * MIB
-HOUR_MS = 3_600_000
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
-_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 DEFAULT_FILE = Path("conf/lakemq.toml")
 _ANY = ("0.0.0.0", "::", "")  # noqa: S104  (what is refused)
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def check_url(value: str) -> str:
-    """The address, without a slash at its end. Raises `ValueError`."""
-    try:
-        return check_address(value).rstrip("/")
-    except InvalidRequest as error:
-        raise ValueError(error.detail) from None
-
-
-def split_list(value: object) -> object:
-    """The parts of a text with commas, as the environment has lists; anything else as it is."""
-    return tuple(each.strip() for each in value.split(",") if each.strip()) if isinstance(value, str) else value
-
-
-class Broker(_Section):
+class Broker(Section):
     """Who this broker is: `name` is the group's, `replica` says which of it, `cluster` is what clients see it in.
 
     `permission`: what clients may do here at all; `r` drains it: nothing new is taken, what there is is consumed.
@@ -78,111 +56,13 @@ class Broker(_Section):
         return value
 
 
-class Listener(_Section):
-    """Where a server listens, and how much its connections take on at once.
-
-    A head must be whole within `head_ms_max`; of a body, and of an answer, `stall_bytes_min` must get through in
-    each `stall_ms_max`; a connection without a request is closed after `idle_ms_max`. `answer_bytes_max`: of answers
-    that clients have not taken yet, all together. `client_share`: of the bytes of bodies on their way, and of large
-    requests that are worked on, one client, by its address, has no more than this share, and so of the places of those
-    that wait for their turn; 1 where all come through one proxy.
-
-    `hosts`: other names that a request's `Host` may have, with or without a port. `origins`: other pages
-    that may use the server, as a browser's `Origin` names them.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = Field(ge=0, le=65535)
-    hosts: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
-    request_bytes_max: int = Field(default=64 * MIB, ge=1, le=GIB)
-    request_bytes_in_flight_max: int = Field(default=256 * MIB, ge=1)
-    connections_max: int = Field(default=20_000, ge=1)
-    connections_per_client_max: int = Field(default=15_000, ge=1)
-    client_share: float = Field(default=0.75, gt=0, le=1)
-    head_ms_max: int = Field(default=10_000, ge=10, le=HOUR_MS)
-    idle_ms_max: int = Field(default=75_000, ge=10, le=HOUR_MS)
-    stall_ms_max: int = Field(default=10_000, ge=10, le=HOUR_MS)
-    stall_bytes_min: int = Field(default=10 * KIB, ge=1)
-    answer_bytes_max: int = Field(default=64 * MIB, ge=1)
-    waiters_max: int = Field(default=20_000, ge=1)
-    wait_ms_max: int = Field(default=60_000, ge=0, le=600_000)
-    stop_grace_ms: int = Field(default=5_000, ge=0)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What requests may call it, beside its own host."""
-        return self.hosts
-
-    @field_validator("hosts", "origins", mode="before")
-    @classmethod
-    def _list(cls, value: object) -> object:
-        return split_list(value)
-
-    @field_validator("hosts")
-    @classmethod
-    def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for host in value:
-            if not _HOST.fullmatch(host):
-                raise ValueError(f"{host!r} is no name or address, with or without a port")
-        return value
-
-    @field_validator("origins")
-    @classmethod
-    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for origin in value:
-            if not _ORIGIN.fullmatch(origin):
-                raise ValueError(f"{origin!r} is no origin: scheme://name, and a port where it has one")
-        return value
-
-
-class Gateway(Listener):
-    """The gateway's `Listener`, and what of messages one request has.
-
-    `advertise`: the address by which others find it, such as http://10.0.0.5:8080; empty: where it listens.
-    """
-
-    port: int = Field(default=8080, ge=0, le=65535)
-    advertise: str = ""
-    message_bytes_max: int = Field(default=4 * MIB, ge=1, le=64 * MIB)
-    messages_per_pull_max: int = Field(default=MESSAGES_PER_PULL_MAX, ge=1, le=100_000)
-    pull_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=GIB)
-
-    @field_validator("advertise")
-    @classmethod
-    def _advertise(cls, value: str) -> str:
-        return check_url(value) if value else value
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The advertised one is a name of it too."""
-        return (*self.hosts, urlsplit(self.advertise).netloc) if self.advertise else self.hosts
-
-
-class Fleet(_Section):
-    """The other processes that make a fleet with this one. `nameservers`: addresses such as http://10.0.0.1:9876,
-    with commas between; the broker registers with all of them."""
-
-    nameservers: tuple[str, ...] = ()
-
-    @field_validator("nameservers", mode="before")
-    @classmethod
-    def _list(cls, value: object) -> object:
-        return split_list(value)
-
-    @field_validator("nameservers")
-    @classmethod
-    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(check_url(each) for each in value))
-
-
-class Auth(_Section):
+class Auth(Section):
     """Who may use the gateway. `insecure`: it may be reached from other machines, by anybody."""
 
     insecure: bool = False
 
 
-class Storage(_Section):
+class Storage(Section):
     """The CommitLog on the local disk.
 
     `memory_survives`: what was written outlives the process for as long as the machine runs, on disk or
@@ -216,7 +96,7 @@ class Storage(_Section):
     cache_bytes: int = Field(default=32 * MIB, ge=0)
 
 
-class Topics(_Section):
+class Topics(Section):
     """How topics come to be, and how many: `queues_max` of one topic, `all_queues_max` of all together."""
 
     auto_create: bool = True
@@ -226,14 +106,14 @@ class Topics(_Section):
     all_queues_max: int = Field(default=100_000, ge=1)
 
 
-class Idempotency(_Section):
+class Idempotency(Section):
     """How long, and for how many keys, a repeated request is answered with the first result."""
 
     window_ms: int = Field(default=600_000, ge=0)
     keys_max: int = Field(default=200_000, ge=1)
 
 
-class Routing(_Section):
+class Routing(Section):
     """How decisions of the routing queries are carried out (docs/routing.md).
 
     `lead_ms`: so long before it is due a delay is decided, and the gateway holds it. 0: the gateway
@@ -251,7 +131,7 @@ class Routing(_Section):
     clock_confirm_ms: int = Field(default=60_000, ge=0, le=24 * HOUR_MS)
 
 
-class Delay(_Section):
+class Delay(Section):
     """Messages that are delivered later. `levels[i]` is the delay of level i + 1, in ms."""
 
     levels: tuple[int, ...] = parse_levels("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
@@ -264,7 +144,7 @@ class Delay(_Section):
         return parse_levels(value) if isinstance(value, str) else value
 
 
-class Transactions(_Section):
+class Transactions(Section):
     """When a half without an answer is checked: first after `timeout_ms`, then every
     `check_interval_ms`, at most `check_max` times; a check that one client was given and didn't
     answer is offered to others after `check_answer_ms`."""
@@ -277,14 +157,14 @@ class Transactions(_Section):
     halves_bytes_max: int = Field(default=32 * MIB, ge=0)
 
 
-class Retry(_Section):
+class Retry(Section):
     """Messages that a consumer could not process: so many attempts unless it says otherwise."""
 
     max_reconsume_times: int = Field(default=16, ge=0, le=10_000)
     waiting_max: int = Field(default=1_000_000, ge=1)
 
 
-class Groups(_Section):
+class Groups(Section):
     """Consumer groups. A member that isn't heard of for `member_expiry_ms` is gone; a lock that isn't
     renewed for `lock_expiry_ms` is free. The bounds are of all groups together."""
 
@@ -297,13 +177,13 @@ class Groups(_Section):
     locks_max: int = Field(default=200_000, ge=1)
 
 
-class Requests(_Section):
+class Requests(Section):
     """Requests that wait for a reply: so many at a time."""
 
     waiting_max: int = Field(default=10_000, ge=1)
 
 
-class Receive(_Section):
+class Receive(Section):
     """What is handed out to be acknowledged: so many messages at most are out, of all groups together
     and of each, and so many groups' places in topics are kept: where nobody received for `idle_ms`, a place gives way
     to a new one."""
@@ -317,7 +197,7 @@ class Receive(_Section):
     invisible_ms_max: int = Field(default=12 * HOUR_MS, ge=1, le=7 * 24 * HOUR_MS)
 
 
-class Sinks(_Section):
+class Sinks(Section):
     """Batches of messages that are committed as one (docs/lake.md, "The sink"): so many sinks are known,
     so many bytes of parts wait for their commit. Parts that wait, and sinks of one batch, are forgotten
     after `keep_ms`."""
@@ -328,7 +208,7 @@ class Sinks(_Section):
     keep_ms: int = Field(default=24 * HOUR_MS, ge=1_000)
 
 
-class Lake(_Section):
+class Lake(Section):
     """The Delta tables and the query that writes them.
 
     `cache_bytes`: so much of them the gateway keeps in memory to serve what has left the log. `verify`: before
@@ -348,7 +228,7 @@ class Lake(_Section):
     file_bytes_max: int = Field(default=1024 * MIB, ge=MIB)
 
 
-class Maintenance(_Section):
+class Maintenance(Section):
     """When each job of maintenance runs, and what it needs to know (docs/maintenance.md).
 
     A schedule is a crontab's five fields, and a sixth for a time zone other than `timezone`; empty:
@@ -382,7 +262,7 @@ class Maintenance(_Section):
         return value
 
 
-class Spark(_Section):
+class Spark(Section):
     """The session that `lakemq jobs` and `lakemq sql` start; `conf` is passed on to Spark.
 
     The jobs run with `niceness`: what they do can wait, a gateway on the same machine can't.
@@ -394,7 +274,7 @@ class Spark(_Section):
     conf: dict[str, str] = Field(default_factory=dict)
 
 
-class Sql(_Section):
+class Sql(Section):
     """The Spark Connect server of the jobs, which `lakemq sql`, notebooks and any Spark client share.
 
     When the port is taken, one of the next is. Whoever reaches the server can do what the jobs can:
@@ -412,15 +292,7 @@ class Sql(_Section):
         return self
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-class Settings(_Section):
+class Settings(Section):
     """Everything that can be set, by section."""
 
     broker: Broker = Field(default_factory=Broker)

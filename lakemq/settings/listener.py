@@ -1,0 +1,112 @@
+"""Where servers listen, what their connections may take, and who finds them."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
+from lakemq.settings.section import GIB, HOUR_MS, KIB, MIB, Section, check_url, split_list
+
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+
+
+class Listener(Section):
+    """Where a server listens, and how much its connections take on at once.
+
+    A head must be whole within `head_ms_max`; of a body, and of an answer, `stall_bytes_min` must get through in
+    each `stall_ms_max`; a connection without a request is closed after `idle_ms_max`. `answer_bytes_max`: of answers
+    that clients have not taken yet, all together. `client_share`: of the bytes of bodies on their way, and of large
+    requests that are worked on, one client, by its address, has no more than this share, and so of the places of those
+    that wait for their turn; 1 where all come through one proxy.
+
+    `hosts`: other names that a request's `Host` may have, with or without a port. `origins`: other pages
+    that may use the server, as a browser's `Origin` names them.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = Field(ge=0, le=65535)
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    request_bytes_max: int = Field(default=64 * MIB, ge=1, le=GIB)
+    request_bytes_in_flight_max: int = Field(default=256 * MIB, ge=1)
+    connections_max: int = Field(default=20_000, ge=1)
+    connections_per_client_max: int = Field(default=15_000, ge=1)
+    client_share: float = Field(default=0.75, gt=0, le=1)
+    head_ms_max: int = Field(default=10_000, ge=10, le=HOUR_MS)
+    idle_ms_max: int = Field(default=75_000, ge=10, le=HOUR_MS)
+    stall_ms_max: int = Field(default=10_000, ge=10, le=HOUR_MS)
+    stall_bytes_min: int = Field(default=10 * KIB, ge=1)
+    answer_bytes_max: int = Field(default=64 * MIB, ge=1)
+    waiters_max: int = Field(default=20_000, ge=1)
+    wait_ms_max: int = Field(default=60_000, ge=0, le=600_000)
+    stop_grace_ms: int = Field(default=5_000, ge=0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What requests may call it, beside its own host."""
+        return self.hosts
+
+    @field_validator("hosts", "origins", mode="before")
+    @classmethod
+    def _list(cls, value: object) -> object:
+        return split_list(value)
+
+    @field_validator("hosts")
+    @classmethod
+    def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for host in value:
+            if not _HOST.fullmatch(host):
+                raise ValueError(f"{host!r} is no name or address, with or without a port")
+        return value
+
+    @field_validator("origins")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin!r} is no origin: scheme://name, and a port where it has one")
+        return value
+
+
+class Gateway(Listener):
+    """The gateway's `Listener`, and what of messages one request has.
+
+    `advertise`: the address by which others find it, such as http://10.0.0.5:8080; empty: where it listens.
+    """
+
+    port: int = Field(default=8080, ge=0, le=65535)
+    advertise: str = ""
+    message_bytes_max: int = Field(default=4 * MIB, ge=1, le=64 * MIB)
+    messages_per_pull_max: int = Field(default=MESSAGES_PER_PULL_MAX, ge=1, le=100_000)
+    pull_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=GIB)
+
+    @field_validator("advertise")
+    @classmethod
+    def _advertise(cls, value: str) -> str:
+        return check_url(value) if value else value
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The advertised one is a name of it too."""
+        return (*self.hosts, urlsplit(self.advertise).netloc) if self.advertise else self.hosts
+
+
+class Fleet(Section):
+    """The other processes that make a fleet with this one. `nameservers`: addresses such as http://10.0.0.1:9876,
+    with commas between; the broker registers with all of them."""
+
+    nameservers: tuple[str, ...] = ()
+
+    @field_validator("nameservers", mode="before")
+    @classmethod
+    def _list(cls, value: object) -> object:
+        return split_list(value)
+
+    @field_validator("nameservers")
+    @classmethod
+    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(check_url(each) for each in value))
