@@ -19,7 +19,7 @@ from urllib.parse import quote
 from benchmarks.broker import gateway, make_topic, scratch
 from benchmarks.cpu import peak_rss_bytes
 from benchmarks.results import emit, latencies, say
-from benchmarks.wire import BadAnswer, Connection, ask, build, dial
+from benchmarks.wire import ARROW, BadAnswer, Connection, ask, build, dial
 from lakemq.gateway.decode.limits import JSON_VALUES_MAX
 
 MIB = 1024 * 1024
@@ -100,8 +100,7 @@ def slow_readers(url: str, stop: Stop) -> None:
     """Ask for a lot, and don't read it."""
     target = f"/v1/topics/{LONG}/queues/0/messages?offset=0&max=10000"
     log = "/v1/log/messages?from=0&to=100000&bytes_max=67108864"
-    arrow = {"accept": "application/vnd.apache.arrow.stream"}
-    asked = [build("GET", target), build("GET", target, **arrow), build("GET", log)]
+    asked = [build("GET", target), build("GET", target, accept=ARROW), build("GET", log)]
     held: list[socket.socket] = []
     while not stop():
         with contextlib.suppress(OSError):

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from lakemq.web.asgi import App, Receive, Scope, Send, send_answer
 from lakemq.web.connection_rules import ConnectionRules
@@ -284,13 +284,14 @@ class Connection(HttpToolsProtocol):
             "headers": self.headers,
             "state": self.app_state.copy(),
         }
-        before, self.cycle = self.cycle, self._make_cycle(scope)
+        before: RequestResponseCycle | None = self.cycle
+        self.cycle = cycle = self._make_cycle(scope)
         self._begun = True
         if before is None or before.response_complete:
-            self._start_asgi_task(self.cycle, self.app)
+            self._start_asgi_task(cycle, self.app)
         else:
             self.flow.pause_reading()
-            self.pipeline.appendleft((self.cycle, self.app))
+            self.pipeline.appendleft((cycle, self.app))  # pyright: ignore[reportArgumentType]  uvicorn's own types
 
     def _make_cycle(self, scope: Scope) -> Cycle:
         return Cycle(
