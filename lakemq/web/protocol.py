@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lakemq.web.asgi import App, Receive, Scope, Send, send_answer
 from lakemq.web.connection_rules import ConnectionRules
@@ -284,10 +284,10 @@ class Connection(HttpToolsProtocol):
             "headers": self.headers,
             "state": self.app_state.copy(),
         }
-        before: RequestResponseCycle | None = self.cycle
+        before = self.cycle
         self.cycle = cycle = self._make_cycle(scope)
         self._begun = True
-        if before is None or before.response_complete:
+        if not before or before.response_complete:
             self._start_asgi_task(cycle, self.app)
         else:
             self.flow.pause_reading()
