@@ -142,7 +142,7 @@ def main() -> None:
             most_files=merging.most_files,
             peak_rss_mib=peak_rss_bytes(os.getpid()) // 2**20,
         )
-        _measure_nightly(Runner(session, settings, ""), shown)
+        _measure_nightly(Runner(session, settings, lambda: ""), shown)
         session.stop()
 
 

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 import typer
 
 from lakemq.cli.lifeline import end_with_parent
-from lakemq.cli.options import BrokerName, DataDir, Flush, Host, LakeDir, Parent, Port, settings_of
+from lakemq.cli.options import (
+    Advertise,
+    BrokerName,
+    DataDir,
+    Flush,
+    Host,
+    LakeDir,
+    Parent,
+    Port,
+    RegisterWith,
+    settings_of,
+)
 from lakemq.cli.output import fail
 from lakemq.cli.supervisor import REFUSED
 from lakemq.model.errors import LakemqError
@@ -25,6 +36,8 @@ def gateway(
     port: Port = None,
     broker_name: BrokerName = None,
     flush: Flush = None,
+    nameservers: RegisterWith = None,
+    advertise: Advertise = None,
     parent_pid: Parent = None,
 ) -> None:
     """Run the gateway alone, until Ctrl-C. It needs neither Java nor Spark.
@@ -34,6 +47,7 @@ def gateway(
     \b
     lakemq gateway --data-dir /var/lib/lakemq --lake /srv/lake
     lakemq gateway --host 127.0.0.1 --port 9000 --broker-name broker-b --flush sync
+    lakemq gateway --nameservers http://127.0.0.1:9876 --advertise http://127.0.0.1:8080
     """
     end_with_parent(parent_pid)
     try:
@@ -45,6 +59,8 @@ def gateway(
             gateway__port=port,
             broker__name=broker_name,
             storage__flush=flush,
+            fleet__nameservers=nameservers,
+            gateway__advertise=advertise,
         )
         _serve(settings)
     except LakemqError as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lakemq.cli.lifeline import end_with_parent
-from lakemq.cli.options import Broker, LakeDir, Parent, broker_url, settings_of
+from lakemq.cli.options import Broker, LakeDir, Nameservers, Parent, broker_url, name_servers, settings_of
 
 
 def jobs(
@@ -18,6 +18,7 @@ def jobs(
         typer.Argument(metavar="NAME", help="Of lake, maintenance, delay, transaction, retry.", show_default="all"),
     ] = None,
     broker: Broker = None,
+    nameservers: Nameservers = None,
     lake: LakeDir = None,
     parent_pid: Parent = None,
 ) -> None:
@@ -27,10 +28,11 @@ def jobs(
     lakemq jobs
     lakemq jobs --broker http://127.0.0.1:9000 --lake /srv/lake
     lakemq jobs delay transaction retry
+    lakemq jobs --nameservers http://127.0.0.1:9876 --lake /srv/lake
     """
     end_with_parent(parent_pid, signal.SIGKILL)  # all that a job wrote it wrote exactly once
     settings = settings_of(context, lake__dir=lake)
     url = broker_url(context, broker)
     from lakemq.jobs.process.run import run_jobs
 
-    run_jobs(settings, url, names or [])
+    run_jobs(settings, url, names or [], name_servers(context, broker, nameservers))

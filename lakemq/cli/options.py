@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from lakemq.model.environment import BROKER
+from lakemq.model.environment import BROKER, NAMESERVERS
 
 if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
@@ -43,6 +43,23 @@ Broker = Annotated[
         help="The gateway.",
         show_default="where the settings say: http://127.0.0.1:8080",
     ),
+]
+Nameservers = Annotated[
+    str | None,
+    typer.Option(
+        "--nameservers",
+        metavar="URLS",
+        envvar=NAMESERVERS,
+        help="Name servers that know the brokers, in place of these.",
+    ),
+]
+RegisterWith = Annotated[
+    str | None,
+    typer.Option("--nameservers", metavar="URLS", help="Name servers to register with, with commas between."),
+]
+Advertise = Annotated[
+    str | None,
+    typer.Option("--advertise", metavar="URL", help="Address to register.", show_default="where it listens"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, one object a line.")]
 Tags = Annotated[str, typer.Option("--tags", metavar="A||B", help="Only these tags.")]
@@ -101,6 +118,26 @@ def broker_url(context: typer.Context, broker: str | None) -> str:
         return ",".join(check_address(url.strip()) for url in broker.split(","))
     except InvalidRequest as error:
         raise SettingsError(f"--broker (or {BROKER}): {error.detail}") from None
+
+
+def name_servers(context: typer.Context, broker: str | None, nameservers: str | None) -> list[str]:
+    """Who is asked for the brokers; nobody, where a broker is named: the option before the environment, and that before
+    the settings."""
+    from lakemq.model.errors import SettingsError
+
+    if _is_given(context, "broker"):
+        if _is_given(context, "nameservers"):
+            raise SettingsError("give --broker or --nameservers, not both")
+        return []
+    if nameservers is None:
+        return [] if broker is not None else list(settings_of(context).fleet.nameservers)
+    return list(settings_of(context, fleet__nameservers=nameservers).fleet.nameservers)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether the option stands in the command."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def url_of(host: str, port: int) -> str:

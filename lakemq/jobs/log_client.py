@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.model.errors import LakemqError, LogDamaged, LogReplaced
 from lakemq.storage.log.dropped import Range
 from lakemq.wire.connections import Answer, Connections, NoAnswer
+from lakemq.wire.name_servers import NameServers
 
 PAGE_BYTES_MAX = 16 * 1024 * 1024
 PENDING_PAGE_MAX = 10_000
@@ -252,3 +254,17 @@ def check_same_log(address: str, wanted: str, log_id: str) -> None:
             f"the log of the broker at {address} is {log_id} now, and what is read is of {wanted}: its positions mean"
             " other messages"
         )
+
+
+def find_brokers(nameservers: Sequence[str], retry_s: float) -> dict[str, str]:
+    """The brokers that name servers know: the address of each one's primary, by its name. Raises `BrokerUnavailable`
+    when no name server answers within `retry_s`."""
+    with closing(NameServers(nameservers)) as names:
+        end_s = time.monotonic() + retry_s
+        while True:
+            try:
+                return names.primaries()
+            except NoAnswer as error:
+                if time.monotonic() > end_s:
+                    raise BrokerUnavailable(str(error)) from None
+            time.sleep(_PAUSE_S_MAX / 4)

@@ -14,11 +14,13 @@ from lakemq.model.errors import SettingsError
 PREFIX = "LAKEMQ_"
 BROKER = "LAKEMQ_BROKER"
 """Where clients, commands and notebooks look for the gateway."""
+NAMESERVERS = "LAKEMQ_NAMESERVERS"
+"""Where clients ask which gateways there are, before they look at the name above."""
 NOTEBOOK = "LAKEMQ_NOTEBOOK"
 """For a notebook's process: the settings of who runs it, in JSON."""
 CHECKPOINT = "LAKEMQ_CHECKPOINT"
 """Where the notebook with a stream keeps its checkpoint."""
-OTHERS = (BROKER, NOTEBOOK, CHECKPOINT)
+OTHERS = (BROKER, NAMESERVERS, NOTEBOOK, CHECKPOINT)
 TESTS = "LAKEMQ_TEST_"
 """Names that only the tests read."""
 

@@ -80,6 +80,10 @@ class Connections:
             connection.close()
         return answer
 
+    def has_ended(self) -> bool:
+        """Whether the other side has closed a connection that is kept: its process has ended, maybe."""
+        return any(each.sock is None or _has_ended(each.sock) for each in list(self._idle))
+
     def close(self) -> None:
         """Close the connections. What is asked then opens new ones."""
         while self._idle:

@@ -49,7 +49,7 @@ def site(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     put_tables(spark, lake)
     settings = Settings(lake=Lake(dir=lake, trigger_ms=2_000))
     with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
-        query = LakeQuery(spark, settings, gateway.url, LiveViews(spark, lake, gateway.url))
+        query = LakeQuery(spark, settings, gateway.url, LiveViews(spark, lake, lambda: gateway.url))
         query.start()
         announce(lake, server_of(spark, settings))
         yield Site(settings, gateway.url)

@@ -12,7 +12,6 @@ from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
 from lakemq.gateway.fleet.registration import heartbeat
 from lakemq.gateway.http import in_slices
-from lakemq.gateway.work.waiters import finish
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
 from lakemq.storage.log.commit_log import CommitLog
@@ -22,6 +21,8 @@ from lakemq.wire.connections import Connections, NoAnswer
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 30.0
+LOOK_S = 1.0
+"""So often it looks whether a name server has closed the connection."""
 SETTLE_S = 0.1
 """A change is told so much later: topics that are made one after the other are told together."""
 RETRY_S, RETRY_S_MAX = 0.5, 15.0
@@ -87,13 +88,22 @@ class Registrar:
             try:
                 if await self._register(server):
                     pause_s = RETRY_S
-                    await _wait(changed, HEARTBEAT_S)
-                    await asyncio.sleep(SETTLE_S)
+                    await self._next(server, changed)
                 else:
                     await asyncio.sleep(pause_s)
                     pause_s = min(2 * pause_s, RETRY_S_MAX)
             finally:
                 waiters.discard(changed)
+
+    async def _next(self, server: _NameServer, changed: asyncio.Future[None]) -> None:
+        """Return when the next heartbeat is due."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + HEARTBEAT_S
+        while not changed.done() and (left_s := end_s - loop.time()) > 0:
+            await asyncio.wait([changed], timeout=min(left_s, LOOK_S))
+            if server.has_ended():
+                return
+        await asyncio.sleep(SETTLE_S)
 
     async def _register(self, server: _NameServer) -> bool:
         topics = list(self._log.topics)
@@ -115,6 +125,10 @@ class _NameServer:
         self._connections = Connections(address)
         self._thread = ThreadPoolExecutor(1, "registrar")
 
+    def has_ended(self) -> bool:
+        """Whether it has closed the connection. One that was started again knows nobody: it is told at once."""
+        return self._connections.has_ended()
+
     async def ask(self, target: Target, body: bytes | None, timeout_s: float) -> str:
         """What came in the way; empty: nothing did."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._ask, target, body, timeout_s)
@@ -133,11 +147,3 @@ class _NameServer:
         """Let it go, without waiting for an answer that is under way."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._connections.close()
-
-
-async def _wait(changed: asyncio.Future[None], seconds: float) -> None:
-    timer = asyncio.get_running_loop().call_later(seconds, finish, changed)
-    try:
-        await changed
-    finally:
-        timer.cancel()

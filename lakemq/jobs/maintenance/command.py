@@ -72,9 +72,8 @@ def _run_here(settings: Settings, broker_url: str, name: str, parameters: Mappin
     try:
         if not lock.acquire():
             raise LakemqError("another process began to write the lake meanwhile; give the command again")
-        runner = Runner(
-            session, settings, broker_url, lake_query=partial(temporary_lake_query, session, settings, broker_url)
-        )
+        lake_query = partial(temporary_lake_query, session, settings, lambda: broker_url)
+        runner = Runner(session, settings, lambda: broker_url, lake_query=lake_query)
         return runner.run(name, "command", parameters)
     finally:
         lock.release()

@@ -44,13 +44,13 @@ class Runner:
         self,
         session: SparkSession,
         settings: Settings,
-        broker_url: str,
+        brokers: Callable[[], str],
         refresh: Callable[[], None] = _nothing,
         lake_query: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._session = session
         self._settings = settings
-        self._broker_url = broker_url
+        self._brokers = brokers
         self._refresh = refresh
         self._lake_query = lake_query
         self._stop = Event()
@@ -80,7 +80,7 @@ class Runner:
         work = Work(
             self._session,
             self._settings,
-            self._broker_url,
+            self._brokers(),
             parameters,
             self._stop,
             self._refresh,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
@@ -12,9 +12,9 @@ from lakemq.settings import Settings
 
 
 @contextmanager
-def temporary_lake_query(session: SparkSession, settings: Settings, broker_url: str) -> Generator[None]:
-    """Runs the lake query meanwhile: only for who holds the lake's lock."""
-    query = LakeQuery(session, settings, broker_url)
+def temporary_lake_query(session: SparkSession, settings: Settings, brokers: Callable[[], str]) -> Generator[None]:
+    """Runs the lake query meanwhile: only for who holds the lake's lock. `brokers` says the addresses of gateways."""
+    query = LakeQuery(session, settings, brokers())
     try:
         query.start()
         yield

@@ -1,4 +1,4 @@
-"""Which brokers answer, and telling them which jobs are alive: one small request to each, every 2 s."""
+"""Which brokers there are and answer, and telling them which jobs are alive: one small request to each, every 2 s."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.source.plan import StreamOffset
 from lakemq.model.errors import LakemqError
+from lakemq.wire.connections import NoAnswer
+from lakemq.wire.name_servers import NameServers
 
 BEAT_S = 2.0
 DEAD_S = 10.0
 """A broker that hasn't answered for so long is left out while others answer."""
 BACK_S = 5.0
 """One that was away is taken in again when it has answered for so long."""
+NAMES_S = 2.0
+"""So often name servers are asked who there is."""
 _ANSWER_S = 5.0
 
 logger = logging.getLogger(__name__)
@@ -44,6 +48,7 @@ class _Broker:
     def __init__(self, address: str) -> None:
         self.address = address
         self.name: str | None = None
+        self.has_left = False
         self.was_asked = False
         self.since_s: float | None = None
         self.last_s: float | None = None
@@ -53,10 +58,13 @@ class _Broker:
 
 
 class BrokerWatch:
-    """The brokers of a process with jobs. `start` before anything else; `stop` ends it."""
+    """The brokers of a process with jobs: those at the addresses, with commas between, or those that name servers know
+    at any time. `start` before anything else; `stop` ends it."""
 
-    def __init__(self, broker_url: str, stop: Event) -> None:
-        self._brokers = {address: _Broker(address) for address in broker_url.split(",")}
+    def __init__(self, broker_url: str, stop: Event, names: NameServers | None = None) -> None:
+        self._brokers = {address: _Broker(address) for address in broker_url.split(",") if address}
+        self._names = names
+        self._is_known = names is None
         self._stop = stop
         self._jobs: dict[str, Told | None] = {}
         self._lock = Lock()
@@ -65,7 +73,46 @@ class BrokerWatch:
     def start(self) -> None:
         """Begin to ask and to tell."""
         for broker in self._brokers.values():
-            Thread(target=self._run, args=(broker,), name=f"watch {broker.address}", daemon=True).start()
+            self._begin(broker)
+        if self._names is not None:
+            Thread(target=self._follow, args=(self._names,), name="name servers", daemon=True).start()
+
+    def _begin(self, broker: _Broker) -> None:
+        Thread(target=self._run, args=(broker,), name=f"watch {broker.address}", daemon=True).start()
+
+    def _follow(self, names: NameServers) -> None:
+        """Learn who joins and who leaves. While no name server answers, those that are known go on."""
+        silent = False
+        while not self._stop.is_set():
+            try:
+                self._learn(set(names.primaries().values()))
+                silent = False
+            except NoAnswer as error:
+                if not silent:
+                    logger.warning("%s; going on with the brokers that are known", error)
+                silent = True
+            self._stop.wait(NAMES_S if self._brokers else NAMES_S / 4)
+        names.close()
+
+    def _learn(self, addresses: set[str]) -> None:
+        """Who is not named any more has left if it doesn't answer either: a name server that has just begun knows
+        nobody yet."""
+        now = time.monotonic()
+        with self._lock:
+            self._is_known = True
+            joined = [_Broker(address) for address in addresses if address not in self._brokers]
+            unnamed = [broker for address, broker in self._brokers.items() if address not in addresses]
+            left = [broker for broker in unnamed if _is_dead(broker, now)]
+            for broker in joined:
+                self._brokers[broker.address] = broker
+            for broker in left:
+                broker.has_left = True
+                del self._brokers[broker.address]
+        for broker in joined:
+            logger.info("the broker at %s has joined", broker.address)
+            self._begin(broker)
+        for broker in left:
+            logger.warning("the broker at %s has left", broker.address)
 
     @contextmanager
     def telling(self, names: Sequence[str], job: Told | None = None) -> Generator[None]:
@@ -79,6 +126,11 @@ class BrokerWatch:
                 for name in names:
                     self._jobs.pop(name, None)
 
+    def addresses(self) -> str:
+        """All brokers that there are, with commas between."""
+        with self._lock:
+            return ",".join(self._brokers)
+
     @property
     def answering(self) -> tuple[str, ...]:
         """The brokers that have answered when they were asked last."""
@@ -89,7 +141,7 @@ class BrokerWatch:
         """The brokers that answer, once one does; at first all are waited for a while. None when asked to stop."""
         while not self._stop.is_set():
             found = self.answering
-            is_all = len(found) == len(self._brokers)
+            is_all = self._is_known and len(found) == len(self._brokers)
             if found and (is_all or time.monotonic() - self._began_s > DEAD_S):
                 return found
             self._stop.wait(0.1)
@@ -102,12 +154,13 @@ class BrokerWatch:
         with self._lock:
             brokers = list(self._brokers.values())
             away = {each.address for each in brokers if _is_dead(each, now)}
+            away |= set(addresses) - {each.address for each in brokers}
             back = any(each.address not in addresses and _is_back(each, now) for each in brokers)
-        return back or (bool(away.intersection(addresses)) and len(away) < len(brokers))
+        return back or (bool(away.intersection(addresses)) and any(each.address not in away for each in brokers))
 
     def _run(self, broker: _Broker) -> None:
         client = LogClient(broker.address, 0, _ANSWER_S)
-        while not self._stop.is_set():
+        while not self._stop.is_set() and not broker.has_left:
             try:
                 name = client.put_jobs(self._beats(broker.name))
             except BrokerUnavailable as error:

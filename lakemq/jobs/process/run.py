@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from lakemq.jobs.sql.live import LiveViews
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Settings
 from lakemq.storage.lake.heal import heal
+from lakemq.wire.name_servers import NameServers
 
 LAKE = "lake"
 MAINTENANCE = "maintenance"
@@ -40,8 +41,9 @@ JOBS = (LAKE, MAINTENANCE, *ROUTING)
 logger = logging.getLogger(__name__)
 
 
-def run_jobs(settings: Settings, broker_url: str, names: list[str]) -> None:
-    """Runs the named jobs, or all, until SIGINT or SIGTERM; `broker_url` may be a list of them.
+def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers: Sequence[str] = ()) -> None:
+    """Runs the named jobs, or all, until SIGINT or SIGTERM; `broker_url` may be a list of them, and with `nameservers`
+    the brokers are those that these know at any time.
 
     A broker that is away is left out until it answers; one at least is waited for. Raises `LakemqError` for
     an unknown name, for a lake and a log that do not fit together, and when a query keeps failing. To be
@@ -60,15 +62,19 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str]) -> None:
         return
     try:
         turn = Lock()
-        watch = BrokerWatch(broker_url, stop)
+        watch = _watch(broker_url, nameservers, stop)
         watch.start()
         jobs = _routing_jobs(session, settings, watch, chosen, stop, turn)
         if chosen & {LAKE, MAINTENANCE}:
-            work = partial(_write_lake, session, settings, broker_url, watch, chosen, stop, turn)
+            work = partial(_write_lake, session, settings, watch, chosen, stop, turn)
             jobs.append(_Job(LAKE, work, stop))
         _run_to_end(jobs, stop)
     finally:
         session.stop()
+
+
+def _watch(broker_url: str, nameservers: Sequence[str], stop: Event) -> BrokerWatch:
+    return BrokerWatch("", stop, NameServers(nameservers)) if nameservers else BrokerWatch(broker_url, stop)
 
 
 class _Job:
@@ -115,7 +121,6 @@ def _routing_jobs(
 def _write_lake(
     session: SparkSession,
     settings: Settings,
-    broker_url: str,
     watch: BrokerWatch,
     chosen: set[str],
     stop: Event,
@@ -123,10 +128,10 @@ def _write_lake(
 ) -> None:
     """The jobs that write the lake: one process at a time runs them."""
     lock = LakeLock(session, settings.lake.dir)
-    views = LiveViews(session, settings.lake.dir, broker_url, server_of(session, settings))
+    views = LiveViews(session, settings.lake.dir, watch.addresses, server_of(session, settings))
     triggers = schedules(settings.maintenance) if MAINTENANCE in chosen else {}
-    alone = partial(temporary_lake_query, session, settings, broker_url)
-    runner = Runner(session, settings, broker_url, views.renew, nullcontext if LAKE in chosen else alone)
+    alone = partial(temporary_lake_query, session, settings, watch.addresses)
+    runner = Runner(session, settings, watch.addresses, views.renew, nullcontext if LAKE in chosen else alone)
     maintenance = MaintenanceScheduler(runner, settings, triggers)
     try:
         if not _locked(lock, settings.lake.dir, stop):

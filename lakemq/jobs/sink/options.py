@@ -32,14 +32,15 @@ _SPECIAL = {Kind.TEXTS: "array<string>", Kind.MAP: "map<string,string>", Kind.IN
 COLUMNS: dict[str, Column] = {column.lake_name: column for column in GIVEN_TO_SINK}
 """What a message can be made of; only `body` is needed."""
 _GIVEN_BY_SPARK = frozenset({"path", "checkpointlocation"})
-_NAMES = ("broker", "topic", "group", "sink", "batch", "progress", "retrySeconds")
+_NAMES = ("broker", "nameservers", "topic", "group", "sink", "batch", "progress", "retrySeconds")
 PROGRESS_CHARACTERS_MAX = 4_096
 RETRY_S_MAX = 3_600
 
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Where messages go. `group`: only that consumer group gets them. `sink` and `batch` name what is
+    """Where messages go. `broker`: the address of a gateway, or with `nameservers` the name of a broker that these
+    know. `group`: only that consumer group gets them. `sink` and `batch` name what is
     written, so that it is written once however often it is tried; `progress` is kept with the sink."""
 
     broker: str
@@ -49,6 +50,7 @@ class SinkOptions:
     batch: int | None = None
     progress: str = ""
     retry_s: int = 30
+    nameservers: tuple[str, ...] = ()
 
 
 def parse_sink_options(options: Mapping[str, str], streaming: bool) -> SinkOptions:
@@ -78,6 +80,7 @@ def parse_sink_options(options: Mapping[str, str], streaming: bool) -> SinkOptio
         sink=given.get("sink"),
         batch=_number("batch", given["batch"], 2**63 - 1) if "batch" in given else None,
         progress=given.get("progress", ""),
+        nameservers=tuple(each.strip() for each in given.get("nameservers", "").split(",") if each.strip()),
         retry_s=_number("retrySeconds", given.get("retryseconds", "30"), RETRY_S_MAX),
     )
 

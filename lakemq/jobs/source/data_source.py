@@ -8,7 +8,7 @@ false. docs/lake.md has the options.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import reduce
@@ -25,9 +25,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lakemq.jobs.errors import InvalidOption
-from lakemq.jobs.log_client import LogClient, LogEnd, Subscription
-from lakemq.jobs.sink.options import check_columns, parse_sink_options
+from lakemq.jobs.errors import BrokerUnavailable, InvalidOption
+from lakemq.jobs.log_client import LogClient, LogEnd, Subscription, find_brokers
+from lakemq.jobs.sink.options import SinkOptions, check_columns, parse_sink_options
 from lakemq.jobs.sink.writer import BatchSink, StreamSink
 from lakemq.jobs.source.bounds import Brokers, begin_of, check_begin, check_log, end_of
 from lakemq.jobs.source.columns import arrow_schema_of, log_columns, schema_of, tick_batch, to_batch
@@ -55,22 +55,42 @@ class LakemqDataSource(DataSource):
         return schema_of(list(parse_options(self.options).columns))
 
     def reader(self, schema: StructType) -> LogReader:
-        return LogReader(parse_options(self.options), schema.fieldNames())
+        return LogReader(_source_options(self.options), schema.fieldNames())
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 (Spark's name)
-        return LogStreamReader(parse_options(self.options), schema.fieldNames())
+        return LogStreamReader(_source_options(self.options), schema.fieldNames())
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
         if overwrite:
             raise InvalidOption("a topic can't be overwritten: write with mode('append')")
         check_columns(schema)
-        return BatchSink(parse_sink_options(self.options, streaming=False))
+        return BatchSink(_sink_options(self.options, streaming=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802 (Spark's name)
         # `overwrite` is outputMode("complete"): each batch has all rows, and each is sent, as to any log.
         # (Spark itself refuses "update" for every sink in Python.)
         check_columns(schema)
-        return StreamSink(parse_sink_options(self.options, streaming=True))
+        return StreamSink(_sink_options(self.options, streaming=True))
+
+
+def _source_options(given: Mapping[str, str]) -> SourceOptions:
+    options = parse_options(given)
+    if not options.nameservers:
+        return options
+    found = find_brokers(options.nameservers, options.retry_s)
+    if not found:
+        raise BrokerUnavailable("the name servers know no broker")
+    return replace(options, brokers=tuple(found.values()))
+
+
+def _sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    options = parse_sink_options(given, streaming)
+    if not options.nameservers:
+        return options
+    address = find_brokers(options.nameservers, options.retry_s).get(options.broker)
+    if address is None:
+        raise BrokerUnavailable(f"the name servers know no broker {options.broker!r}")
+    return replace(options, broker=address)
 
 
 class LogReader(DataSourceReader):

@@ -47,10 +47,12 @@ class SourceOptions:
 
     `tick_ms`: each batch of a stream also has a row of just its clock; the first has one at once,
     and while `timer` is over there is such a batch every `tick_ms`. `pending`: with a broker's ticks come the causes of
-    these kinds that it has pending, as `listed_until` its clock.
+    these kinds that it has pending, as `listed_until` its clock. `nameservers`: who is asked for the brokers, once,
+    as the reading begins.
     """
 
-    brokers: tuple[str, ...]
+    brokers: tuple[str, ...] = ()
+    nameservers: tuple[str, ...] = ()
     subscription: Subscription = field(default_factory=Subscription)
     starting: Bound | None = None
     starting_timestamp_ms: int | None = None
@@ -73,8 +75,8 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     unknown = sorted(set(given) - set(known) - {"path"})
     if unknown:
         raise InvalidOption(f"unknown option {unknown[0]!r}; there are {', '.join(_PARSERS)}")
-    if "broker" not in given:
-        raise InvalidOption("option 'broker' is needed: the address of a gateway, or several")
+    if ("broker" in given) == ("nameservers" in given):
+        raise InvalidOption("option 'broker' is needed: the address of a gateway, or several; or else 'nameservers'")
     if "subscribe" in given and "subscribepattern" in given:
         raise InvalidOption("give either 'subscribe' or 'subscribePattern'")
     if "startingoffsets" in given and "startingtimestamp" in given:
@@ -178,6 +180,7 @@ def _offset(value: object, least: int) -> int:
 
 _PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "broker": ("brokers", _names),
+    "nameservers": ("nameservers", _names),
     "subscribe": ("subscription", lambda value: Subscription(topics=_names(value))),
     "subscribePattern": ("subscription", _pattern),
     "startingOffsets": ("starting", _bound),

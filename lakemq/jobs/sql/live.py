@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -52,15 +52,18 @@ logger = logging.getLogger(__name__)
 class LiveViews:
     """The catalog and the live views of a session's JVM.
 
-    `brokers`: addresses of gateways, with commas, as jobs are given them. `server`: is announced in
+    `brokers`: says the addresses of gateways, with commas, as jobs are given them. `server`: is announced in
     the lake's folder once the views are there.
     """
 
-    def __init__(self, session: SparkSession, lake: Path, brokers: str, server: Server | None = None) -> None:
+    def __init__(
+        self, session: SparkSession, lake: Path, brokers: Callable[[], str], server: Server | None = None
+    ) -> None:
         self._server = server
         self._session = session
         self._lake = lake
-        self._options = SourceOptions(brokers=tuple(brokers.split(",")), retry_s=_RETRY_S)
+        self._brokers = brokers
+        self._options = SourceOptions(brokers=("",), retry_s=_RETRY_S)
         self._addresses: dict[str, str] = {}
         self._known: dict[str, tuple[int, int]] = {}
         self._unreached: list[str] = []
@@ -164,7 +167,8 @@ class LiveViews:
     def _ends(self) -> dict[str, tuple[int, int]]:
         """Where each broker's log begins and ends now; of one that is away, as it was when it last answered."""
         away: dict[str, BrokerUnavailable] = {}
-        for address in self._options.brokers:
+        addresses = self._brokers().split(",")
+        for address in addresses:
             client = LogClient(address, _LOOK_RETRY_S)
             try:
                 end = client.end()
@@ -175,7 +179,7 @@ class LiveViews:
                 client.close()
             self._addresses[end.broker] = address
             self._known[end.broker] = end.begin_position, end.end_position
-        if len(away) == len(self._options.brokers):
+        if len(away) == len(addresses):
             raise next(iter(away.values()))
         self._unreached = [address for address in away if address not in self._addresses.values()]
         return dict(self._known)

@@ -110,7 +110,7 @@ def open_lake(settings: Settings, broker_url: str | None = None, *, needs_live: 
         register_catalog(session, settings.lake.dir)
         return session
     try:
-        LiveViews(session, settings.lake.dir, broker_url).register()
+        LiveViews(session, settings.lake.dir, lambda: broker_url).register()
     except BrokerUnavailable:
         if needs_live:
             if found is None:

@@ -60,7 +60,7 @@ def test_the_lake_goes_on_beyond_what_was_dropped_and_writes_the_hole_down(
     """It was `lake_out_of_step` at every start, and the live views could not be read."""
     put_tables(spark, tmp_path / "lake")
     settings = Settings(lake=Lake(dir=tmp_path / "lake", trigger_ms=0))
-    views = LiveViews(spark, settings.lake.dir, gateway.url)
+    views = LiveViews(spark, settings.lake.dir, lambda: gateway.url)
     with connect(gateway) as http:
         put_topic(http, "t")
         produce(http, "t", "in the lake", ack="sync")

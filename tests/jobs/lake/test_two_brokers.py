@@ -86,7 +86,7 @@ def test_a_dead_broker_stops_nothing_of_the_other_and_goes_on_when_it_is_back(
     stop, turn = threading.Event(), threading.Lock()
     watch = BrokerWatch(pair.url, stop)
     watch.start()
-    views = LiveViews(spark, settings.lake.dir, pair.url)
+    views = LiveViews(spark, settings.lake.dir, lambda: pair.url)
     lake: Callable[[str], LakeQuery] = partial(LakeQuery, spark, settings, views=views)
     delay: Callable[[str], RoutingQuery] = partial(RoutingQuery, routing_session(spark), settings, ["delay"])
     with ThreadPoolExecutor(2) as threads:

@@ -52,7 +52,7 @@ class Scene:
         wait_until_compacted(self.gateway.url, lambda: self._stream.isActive)
 
     def run(self, name: str, parameters: dict[str, Any] | None = None, **options: Any) -> Run:
-        runner = Runner(self.spark, self.with_options(**options), self.gateway.url)
+        runner = Runner(self.spark, self.with_options(**options), lambda: self.gateway.url)
         return runner.run(name, "command", parameters)
 
     def check(self) -> None:

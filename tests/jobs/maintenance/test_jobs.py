@@ -86,7 +86,7 @@ def test_another_process_asks_and_what_ended_it_before_is_begun_again(scene: Sce
         (request,) = (each for each in requests.waiting(scene.lake) if each.request_id == hopeless)
         requests.begin(scene.lake, request)
     unknown = requests.submit(scene.lake, "defragment", {})
-    runner = Runner(scene.spark, settings, scene.gateway.url)
+    runner = Runner(scene.spark, settings, lambda: scene.gateway.url)
     scheduler = MaintenanceScheduler(runner, settings, schedules(settings.maintenance))
     lock = LakeLock(scene.spark, scene.lake)
     assert lock.acquire()
@@ -131,7 +131,7 @@ def test_a_job_that_is_stopped_half_way_leaves_its_tables_as_they_were(scene: Sc
     for _ in range(3):
         scene.produce(20)
         scene.compact()
-    runner = Runner(scene.spark, scene.settings, scene.gateway.url)
+    runner = Runner(scene.spark, scene.settings, lambda: scene.gateway.url)
     thread = threading.Thread(target=runner.run, args=("optimize", "schedule"))
     thread.start()
     time.sleep(0.3)

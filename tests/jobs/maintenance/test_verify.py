@@ -50,7 +50,7 @@ def test_each_kind_of_damage_is_found_and_named(scene: Scene) -> None:
     first = f"FROM {queue} WHERE position <= {places[3]}"
     lost = scene.spark.sql(f"SELECT * {first}").count()
     scene.spark.sql(f"DELETE {first}")
-    done = Runner(scene.spark, scene.settings, "http://127.0.0.1:9").run("verify", "command")
+    done = Runner(scene.spark, scene.settings, lambda: "http://127.0.0.1:9").run("verify", "command")
     assert [(found["check"], found["missing"]) for found in done.detail["findings"]] == [("consume_queue", lost)]
     scene.run("index-rebuild")
 

@@ -36,7 +36,7 @@ class Scene:
 
     def __init__(self, spark: SparkSession, gateway: GatewayProcess, lake: Path) -> None:
         self.spark, self.gateway, self.lake = spark, gateway, lake
-        self.views = LiveViews(spark, lake, gateway.url)
+        self.views = LiveViews(spark, lake, lambda: gateway.url)
 
     def produce(self, topic: str, numbers: range) -> None:
         messages = [{"body": json.dumps({"n": n}), "keys": [f"k{n}"], "tag": f"T{n % 2}"} for n in numbers]
@@ -243,7 +243,7 @@ def test_a_dead_letter_is_in_its_view(scene: Scene, topic: str) -> None:
 def test_a_table_elsewhere_is_forgotten_when_another_lake_is_registered(scene: Scene, tmp_path: Path) -> None:
     other = tmp_path / "it's another"
     MESSAGES.create(scene.spark, other)
-    LiveViews(scene.spark, other, scene.gateway.url).register()
+    LiveViews(scene.spark, other, lambda: scene.gateway.url).register()
     assert scene.rows("SELECT count(*) FROM messages") == [(0,)]
     scene.views.register()
     assert scene.rows("SELECT count(*) FROM messages WHERE topic = 'old'") == [(20,)]

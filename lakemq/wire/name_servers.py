@@ -1,0 +1,55 @@
+"""Asking name servers which brokers there are, without an event loop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from lakemq.contract import nameserver_routes
+from lakemq.model.errors import InvalidRequest
+from lakemq.model.names import check_address
+from lakemq.wire.connections import Connections, NoAnswer
+
+_ANSWER_S = 3.0
+_OK = 200
+
+
+class NameServers:
+    """Several, of which each knows all: the one that answered last is asked first. For one thread."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self.addresses = tuple(addresses)
+        self._connections = [Connections(address) for address in addresses]
+
+    def primaries(self) -> dict[str, str]:
+        """Address by name of each broker that has a primary. Raises `NoAnswer` when none of them answers so."""
+        problem = "there are no name servers"
+        for each in list(self._connections):
+            try:
+                answer = each.ask(nameserver_routes.CLUSTER.at(), timeout_s=_ANSWER_S)
+                if answer.status == _OK:
+                    found = _read(json.loads(answer.body))
+                    self._connections.remove(each)
+                    self._connections.insert(0, each)
+                    return found
+                problem = f"{each.address} answered {answer.status}"
+            except NoAnswer as error:
+                problem = f"{each.address}: {error}"
+            except (ValueError, KeyError, TypeError, AttributeError, InvalidRequest) as error:
+                problem = f"{each.address} is no name server: {error!r}"
+        raise NoAnswer(f"no name server answers: {problem}", sent=False)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for each in self._connections:
+            each.close()
+
+
+def _read(answer: Any) -> dict[str, str]:
+    return {
+        str(broker["broker"]): check_address(replica["address"]).rstrip("/")
+        for broker in answer["brokers"]
+        for replica in broker["replicas"]
+        if replica["role"] == "primary"
+    }
