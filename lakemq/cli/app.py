@@ -20,6 +20,7 @@ from lakemq.cli import (
     log,
     maintenance,
     message,
+    nameserver,
     notebook,
     produce,
     pull,
@@ -82,6 +83,7 @@ def lakemq(
 app.command()(up.up)
 app.command()(gateway.gateway)
 app.command()(jobs.jobs)
+app.command()(nameserver.nameserver)
 app.add_typer(topic.app, name="topic")
 app.command()(produce.produce)
 app.command()(pull.pull)

@@ -22,6 +22,7 @@ from lakemq.model.keep import parse_keep
 from lakemq.settings.listener import Fleet as Fleet
 from lakemq.settings.listener import Gateway as Gateway
 from lakemq.settings.listener import Listener as Listener
+from lakemq.settings.listener import NameServer as NameServer
 from lakemq.settings.section import GIB as GIB
 from lakemq.settings.section import HOUR_MS, KIB, MIB, Section
 from lakemq.settings.section import is_loopback as is_loopback
@@ -297,6 +298,7 @@ class Settings(Section):
 
     broker: Broker = Field(default_factory=Broker)
     gateway: Gateway = Field(default_factory=Gateway)
+    nameserver: NameServer = Field(default_factory=NameServer)
     auth: Auth = Field(default_factory=Auth)
     fleet: Fleet = Field(default_factory=Fleet)
     storage: Storage = Field(default_factory=Storage)
@@ -326,13 +328,16 @@ class Settings(Section):
             raise ValueError("storage.frame_bytes_max is below 2 × gateway.request_bytes_max")
         if 0 < storage.log_bytes_max < 2 * storage.segment_bytes:
             raise ValueError("storage.log_bytes_max is below 2 × storage.segment_bytes")
+        if self.nameserver.request_bytes_max > self.nameserver.request_bytes_in_flight_max:
+            raise ValueError("nameserver.request_bytes_max is above nameserver.request_bytes_in_flight_max")
         if topics.default_queues > topics.queues_max:
             raise ValueError("topics.default_queues is above topics.queues_max")
-        if not is_loopback(gateway.host) and not self.auth.insecure:
-            raise ValueError(
-                f"gateway.host is {gateway.host}: whoever reaches it could do anything, as there is no "
-                "authentication yet; auth.insecure = true allows that"
-            )
+        for name, listener in (("gateway", gateway), ("nameserver", self.nameserver)):
+            if not is_loopback(listener.host) and not self.auth.insecure:
+                raise ValueError(
+                    f"{name}.host is {listener.host}: whoever reaches it could do anything, as there is no "
+                    "authentication yet; auth.insecure = true allows that"
+                )
         if self.fleet.nameservers and not gateway.advertise and gateway.host in _ANY:
             raise ValueError(
                 f"gateway.host is {gateway.host}, which no other finds: gateway.advertise says the address"

@@ -95,6 +95,26 @@ class Gateway(Listener):
         return (*self.hosts, urlsplit(self.advertise).netloc) if self.advertise else self.hosts
 
 
+class NameServer(Listener):
+    """The name server's `Listener`, and how much it keeps in memory.
+
+    A replica that isn't heard of for `expiry_ms` is gone. Each is probed every `probe_ms`, or less often when there are
+    many; 0: never. `topics_max`: of one replica; `all_topics_max`: of all together, counted as often as they are told.
+    `client_share`: also of the replicas, and of all topics, for whoever comes from one address.
+    """
+
+    port: int = Field(default=9876, ge=0, le=65535)
+    request_bytes_max: int = Field(default=4 * MIB, ge=KIB, le=GIB)
+    request_bytes_in_flight_max: int = Field(default=64 * MIB, ge=KIB)
+    expiry_ms: int = Field(default=120_000, ge=100, le=24 * HOUR_MS)
+    probe_ms: int = Field(default=3_000, ge=0, le=HOUR_MS)
+    brokers_max: int = Field(default=5_000, ge=1)
+    replicas_max: int = Field(default=10_000, ge=1)
+    broker_replicas_max: int = Field(default=16, ge=1)
+    topics_max: int = Field(default=20_000, ge=1)
+    all_topics_max: int = Field(default=200_000, ge=1)
+
+
 class Fleet(Section):
     """The other processes that make a fleet with this one. `nameservers`: addresses such as http://10.0.0.1:9876,
     with commas between; the broker registers with all of them."""

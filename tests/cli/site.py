@@ -28,6 +28,7 @@ WAIT_S_MAX = 300.0
 UNTIL = {
     "up": "stop with Ctrl-C",
     "gateway": "listening on",
+    "nameserver": "listening on",
     "consume": "Ctrl-C ends it",
     "jobs": "",
 }
@@ -77,7 +78,7 @@ class Site:
         reset = {"topic": "orders", "to": "earliest"}
         assert self.http.post("/v1/groups/billing/offsets/reset", json=reset).status_code == 200
         words = [re.sub(r"^/(?=var/|srv/|backups/)", f"{self.folder}/", word) for word in call.arguments]
-        replaced = {"http://127.0.0.1:9000": self.url, "9000": "0", "30000": "100"}
+        replaced = {"http://127.0.0.1:9000": self.url, **dict.fromkeys(("9000", "9876", "9877"), "0"), "30000": "100"}
         if call.path in (("message", "get"), ("message", "recall")):
             replaced[words[2]] = stored if call.path[1] == "get" else scheduled
         return [replaced.get(word, word) for word in words]

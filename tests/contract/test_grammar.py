@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemq.contract.grammar import GRAMMAR, Found, Grammar
+from lakemq.contract.nameserver_routes import ALL as NAMESERVER
+from lakemq.contract.nameserver_routes import HEAR, LEAVE
 from lakemq.contract.route import Route, Target, is_name
 from lakemq.contract.routes import ALL, PULL
 from lakemq.model.errors import InvalidRequest
@@ -45,6 +47,14 @@ def test_a_word_goes_before_a_name() -> None:
 
 def test_no_two_routes_are_the_same() -> None:
     assert len({(route.method, route.path) for route in ALL}) == len(ALL) > 50
+
+
+def test_a_name_server_has_a_grammar_of_its_own() -> None:
+    grammar = Grammar(NAMESERVER)
+    assert grammar.find("PUT", "/v1/brokers/b/replicas/1") == Found(HEAR, ("b", "1"))
+    assert set(grammar.methods("/v1/brokers/b/replicas/1")) == {HEAR.method, LEAVE.method}
+    assert grammar.methods("/v1/topics") == ()
+    assert GRAMMAR.methods("/v1/routes") == ()
 
 
 def test_a_client_asks_for_a_route_with_its_names_filled_in() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from lakemq.contract.nameserver_routes import ALL as NAMESERVER
 from lakemq.jobs.maintenance.catalogue import schedules
 from lakemq.settings import Settings, load
 from lakemq.testing import start_gateway
@@ -75,13 +76,15 @@ def test_a_flag_in_a_sentence_is_one_that_there_is(monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture(scope="module")
 def routes(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
-    """Methods and paths of the gateway, with `{}` for what differs."""
+    """Methods and paths of the gateway and of the name server, with `{}` for what differs."""
     with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
         paths = httpx.get(f"{gateway.url}/openapi.json", trust_env=False).json()["paths"]
-    return {(method.upper(), re.sub(r"\{\w+\}", "{}", path)) for path, methods in paths.items() for method in methods}
+    known = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    known |= {(route.method, route.path) for route in NAMESERVER}
+    return {(method, re.sub(r"\{\w+\}", "{}", path)) for method, path in known}
 
 
-def test_a_request_in_a_sentence_is_one_that_the_gateway_takes(routes: set[tuple[str, str]]) -> None:
+def test_a_request_in_a_sentence_is_one_that_a_server_takes(routes: set[tuple[str, str]]) -> None:
     shown = {(method, path): span for span in SPANS for method, path in REQUEST.findall(span)}
     assert len(shown) > 20
     for (method, path), span in shown.items():

@@ -10,7 +10,7 @@ import pytest
 from lakemq.settings import GIB, KIB, MIB, Settings
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("ARCHITECTURE", "groups", "routing")
+PAGES = ("ARCHITECTURE", "groups", "routing", "fleet")
 SETTING = re.compile(r"`([a-z]+)\.([a-z_]+)`")
 NO_SETTINGS = {"lake.certain_position", "lake.dropped", "lake.fault"}
 """Fields of `GET /v1/broker`."""

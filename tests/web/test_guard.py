@@ -168,13 +168,14 @@ def test_a_refused_request_takes_nothing_from_those_that_follow_on_its_connectio
     assert [message["body"] for message in pull_all(http, topic)] == ["x", "xx"]
 
 
+@pytest.mark.parametrize("section", ["gateway", "nameserver"])
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "broker.example", ""])
-def test_what_others_could_reach_is_refused_unless_it_is_meant(tmp_path: Path, host: str) -> None:
+def test_what_others_could_reach_is_refused_unless_it_is_meant(tmp_path: Path, host: str, section: str) -> None:
     file = tmp_path / "conf.toml"
-    file.write_text(f'[gateway]\nhost = "{host}"\n')
-    with pytest.raises(SettingsError, match=r"auth\.insecure = true"):
+    file.write_text(f'[{section}]\nhost = "{host}"\n')
+    with pytest.raises(SettingsError, match=rf"{section}\.host is .*auth\.insecure = true"):
         load(file, {})
-    assert load(file, {"LAKEMQ_AUTH__INSECURE": "true"}).gateway.host == host
+    assert getattr(load(file, {"LAKEMQ_AUTH__INSECURE": "true"}), section).host == host
 
 
 def test_names_and_origins_may_stand_in_the_environment() -> None:

@@ -1,0 +1,117 @@
+"""What answers each route of a name server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from lakemq.contract import nameserver_routes as routes
+from lakemq.contract.route import Route
+from lakemq.model.errors import MessageTooLarge
+from lakemq.model.names import check_readable
+from lakemq.nameserver.heartbeat import parse_key
+from lakemq.nameserver.metrics import NameServerCollector
+from lakemq.nameserver.name_server import NameServer
+from lakemq.nameserver.registry import EVERYTHING, Heard
+from lakemq.web.asgi import client_of, parse_int, read_body, send_answer
+from lakemq.web.gone import client_gone
+from lakemq.web.problems import Answer, json_answer
+from lakemq.web.request import Handler, HttpRequest
+
+DESCRIBED_AT_ONCE = 500
+"""Replicas, before others go on."""
+
+
+def make_handlers(name_server: NameServer) -> Mapping[Route, Handler]:
+    """The handler of each route."""
+    registering, asking = _Registering(name_server), _Asking(name_server)
+    return {
+        routes.HEAR: registering.hear,
+        routes.LEAVE: registering.leave,
+        routes.ROUTES: asking.routes,
+        routes.CLUSTER: asking.cluster,
+        routes.HEALTH: _health,
+        routes.METRICS: asking.metrics,
+    }
+
+
+async def _health(request: HttpRequest) -> None:
+    await send_answer(request.send, json_answer(b'{"status":"up"}'))
+
+
+class _Registering:
+    """What brokers ask for."""
+
+    def __init__(self, name_server: NameServer) -> None:
+        self._name_server = name_server
+        self._heard = json_answer(orjson.dumps({"expires_ms": name_server.limits.expiry_ms}))
+
+    async def hear(self, request: HttpRequest) -> None:
+        key = parse_key(*request.values)
+        try:
+            body = await read_body(request.receive, self._name_server.limits.request_bytes_max)
+        except MessageTooLarge:
+            self._name_server.hear_too_much(key)
+            raise
+        self._name_server.hear(key, body, client_of(request.scope))
+        await send_answer(request.send, self._heard)
+
+    async def leave(self, request: HttpRequest) -> None:
+        self._name_server.leave(parse_key(*request.values))
+        await send_answer(request.send, json_answer(b"{}"))
+
+
+class _Asking:
+    """What clients and operators ask for."""
+
+    def __init__(self, name_server: NameServer) -> None:
+        self._name_server = name_server
+        self._metrics = CollectorRegistry()
+        self._metrics.register(NameServerCollector(name_server))
+
+    async def routes(self, request: HttpRequest) -> None:
+        name_server, query = self._name_server, request.query
+        topic = check_readable(query["topic"]) if "topic" in query else EVERYTHING
+        wait_ms = parse_int(query, routes.ROUTES_WAIT_MS, name_server.limits.wait_ms_max)
+        found = name_server.routes(topic)
+        if wait_ms and query.get("version") == found.version:
+            await name_server.watchers.wait(topic, found.version, wait_ms / 1000, client_gone(request.scope))
+            found = name_server.routes(topic)
+        await send_answer(request.send, json_answer(found.body))
+
+    async def cluster(self, request: HttpRequest) -> None:
+        registry, now_s = self._name_server.registry, asyncio.get_running_loop().time()
+        replicas: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        for number, (key, heard) in enumerate(sorted(registry.last_heard()), 1):
+            replicas[key.broker].append(_describe(key.replica, heard, now_s))
+            if number % DESCRIBED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        brokers = [
+            {"broker": name, "cluster": shown.cluster, "replicas": replicas[name]}
+            for name, shown in sorted(registry.shown.items())
+            if name in replicas
+        ]
+        await send_answer(request.send, json_answer(orjson.dumps({"brokers": brokers})))
+
+    async def metrics(self, request: HttpRequest) -> None:
+        headers = [(b"content-type", CONTENT_TYPE_LATEST.encode())]
+        await send_answer(request.send, Answer(200, headers, generate_latest(self._metrics)))
+
+
+def _describe(replica: int, heard: Heard, now_s: float) -> dict[str, Any]:
+    told = heard.told
+    return {
+        "replica": replica,
+        "address": told.address,
+        "role": told.role,
+        "epoch": told.epoch,
+        "log_id": told.log_id,
+        "permission": told.permission,
+        "seen_ms_ago": max(round((now_s - heard.heard_s) * 1000), 0),
+        "topics": len(told.topics),
+    }

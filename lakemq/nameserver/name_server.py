@@ -1,0 +1,124 @@
+"""A name server: its registry, what is answered of it, who waits for that, and when somebody is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from lakemq.model.errors import Busy, FlowControl
+from lakemq.nameserver.answers import Answers, Routes
+from lakemq.nameserver.heartbeat import digest_of, parse_registration
+from lakemq.nameserver.probe import Prober
+from lakemq.nameserver.registry import Key, Registry, Source
+from lakemq.nameserver.watchers import Watchers
+from lakemq.settings import NameServer as Limits
+from lakemq.web.counters import WebCounters
+
+logger = logging.getLogger(__name__)
+
+TICK_S = 1.0
+LATE_S = 1.0
+"""A tick that is later than this says that the process stood still: nobody could be heard meanwhile."""
+
+
+@dataclass(slots=True)
+class Counters(WebCounters):
+    """Totals since the process began. `expired`, and `unreachable`, whose machine refused a connection: replicas that
+    are gone without a goodbye."""
+
+    heartbeats: int = 0
+    expired: int = 0
+    unreachable: int = 0
+
+    @property
+    def refused(self) -> int:
+        """Heartbeats and watches that a bound had no room for."""
+        return self.problems.get(FlowControl.code, 0) + self.problems.get(Busy.code, 0)
+
+
+class NameServer:
+    """Lives on the event loop, whose clock no setting of the system's moves."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.registry = Registry(limits)
+        self.counters = Counters()
+        self._answers = Answers(self.registry)
+        self.watchers = Watchers(limits.waiters_max, lambda topic: self._answers.of(topic).version, self._has_room)
+        self._prober = Prober(self.registry, limits.probe_ms, self.refused) if limits.probe_ms else None
+        self._refusing: list[str] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Look after those who say nothing more, until `close`."""
+        loop = asyncio.get_running_loop()
+        self._tasks.append(loop.create_task(self._expire()))
+        if self._prober is not None:
+            self._tasks.append(loop.create_task(self._prober.run()))
+
+    async def close(self) -> None:
+        """Look after nobody any more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def hear(self, key: Key, body: bytes, source: Source) -> None:
+        """A heartbeat has come. Raises `InvalidRequest`, `InvalidTopic`, `FlowControl`."""
+        self.counters.heartbeats += 1
+        now_s, said = asyncio.get_running_loop().time(), digest_of(body)
+        if self.registry.goes_on(key, said, source, now_s):
+            return  # as nearly all do: what it says was read before
+        self.registry.hear(key, parse_registration(body), said, source, now_s)
+        self._settle()
+
+    def hear_too_much(self, key: Key) -> None:
+        """A heartbeat has come that is too large to be read: a replica that is known goes on as it is."""
+        self.counters.heartbeats += 1
+        self.registry.renew(key, asyncio.get_running_loop().time())
+
+    def leave(self, key: Key) -> None:
+        """The replica has said goodbye, whether it was there or not."""
+        self.registry.leave(key)
+        self._settle()
+
+    def refused(self, key: Key, heard_s: float) -> None:
+        """The replica's machine has refused a connection; it is gone, unless it was heard of since `heard_s`."""
+        heard = self.registry.heard(key)
+        if heard is not None and heard.heard_s == heard_s and self.registry.leave(key):
+            self.counters.unreachable += 1
+            self._refusing.append(f"{key.broker}/{key.replica} at {heard.told.address}")
+            self._settle()
+
+    def routes(self, topic: str | None) -> Routes:
+        """What there is of the topic now, or of all."""
+        return self._answers.of(topic)
+
+    def _has_room(self) -> bool:
+        return self.counters.unsent_bytes() < self.limits.answer_bytes_max // 2
+
+    def _settle(self) -> None:
+        changed = self.registry.take_changed()
+        if changed:
+            self._answers.forget(changed)
+            self.watchers.moved(changed)
+
+    async def _expire(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            planned_s = loop.time() + TICK_S
+            await asyncio.sleep(TICK_S)
+            self._tick(loop.time(), loop.time() - planned_s)
+
+    def _tick(self, now_s: float, late_s: float) -> None:
+        # A line a tick at most, however many come and go.
+        if self._refusing:
+            logger.info("%d refuse connections, the first is %s: gone", len(self._refusing), self._refusing[0])
+            self._refusing.clear()
+        if late_s > LATE_S:
+            logger.warning("the name server stood still for %.1f s: nobody expires for that", late_s)
+            self.registry.stood_still(now_s)
+        elif expired := self.registry.expire(now_s):
+            self.counters.expired += expired
+            logger.info("%d were not heard of: gone", expired)
+            self._settle()

@@ -1,0 +1,76 @@
+"""What the replicas of one broker say of themselves, and what of it clients are shown. Pure rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+PRIMARY, FOLLOWER = "primary", "follower"
+
+
+class Share(NamedTuple):
+    """What a broker has of a topic. `permission`: `rw`, `r`, `w`, or nothing at all."""
+
+    queues: int
+    permission: str
+
+
+class Registration(NamedTuple):
+    """What one replica says. `permission` is the broker's, for all topics."""
+
+    cluster: str
+    address: str
+    role: str
+    epoch: int
+    log_id: str
+    permission: str
+    topics: Mapping[str, Share]
+
+
+class ShownReplica(NamedTuple):
+    """A replica, as clients are shown it: at most one of a broker's is its primary."""
+
+    replica: int
+    address: str
+    role: str
+    epoch: int
+
+
+class Shown(NamedTuple):
+    """A broker, as clients are shown it. Equal ones are the same to every client."""
+
+    cluster: str
+    replicas: tuple[ShownReplica, ...]
+    topics: Mapping[str, Share]
+
+
+def primary_of(replicas: Mapping[int, Registration]) -> int | None:
+    """Which replica is the primary: of those that say they are the one with the highest epoch. Two of one epoch can't
+    be; if they are told all the same, it is the lower one, at each name server."""
+    found = [(-told.epoch, number) for number, told in replicas.items() if told.role == PRIMARY]
+    return min(found)[1] if found else None
+
+
+def show(replicas: Mapping[int, Registration]) -> Shown:
+    """What clients are shown of a broker with these replicas, of which there is one at least.
+
+    For the broker speaks its primary, and without one who has the highest epoch: what there is to read is there.
+    """
+    primary = primary_of(replicas)
+    speaker = min((-told.epoch, number) for number, told in replicas.items())[1] if primary is None else primary
+    shown = tuple(
+        ShownReplica(number, told.address, PRIMARY if number == primary else FOLLOWER, told.epoch)
+        for number, told in sorted(replicas.items())
+    )
+    told = replicas[speaker]
+    return Shown(told.cluster, shown, narrowed(told.topics, told.permission))
+
+
+def narrowed(topics: Mapping[str, Share], permission: str) -> Mapping[str, Share]:
+    """The topics, each with what the broker's permission leaves of its own."""
+    if permission == "rw":
+        return topics
+    return {
+        topic: Share(queues, "".join(each for each in own if each in permission))
+        for topic, (queues, own) in topics.items()
+    }

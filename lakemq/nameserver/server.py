@@ -1,0 +1,73 @@
+"""A name server's process: listen, serve, stop in order."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from collections.abc import Callable
+
+import uvicorn
+import uvloop
+
+from lakemq.contract.grammar import Grammar
+from lakemq.contract.nameserver_routes import ALL
+from lakemq.nameserver.handlers import make_handlers
+from lakemq.nameserver.name_server import NameServer
+from lakemq.settings import Settings
+from lakemq.web.front import Front
+from lakemq.web.guard import Guard
+from lakemq.web.listen import allow_many_connections, listen, url_of
+from lakemq.web.protocol import ConnectionRules, make_connection_class
+from lakemq.web.server import Server, make_config
+
+GRAMMAR = Grammar(ALL)
+"""Of a name server's contract."""
+
+
+def _config(name_server: NameServer, port: int) -> uvicorn.Config:
+    limits, counters = name_server.limits, name_server.counters
+    front = Front(GRAMMAR, make_handlers(name_server), None, limits.request_bytes_max, counters.problem)
+    rules, guard = ConnectionRules(limits, counters), Guard("nameserver", limits, port)
+    return make_config(front, make_connection_class(rules, guard), limits.stop_grace_ms)
+
+
+async def serve(settings: Settings, begin: Callable[[Server, str], None]) -> None:
+    """Serve until the server is told to stop. `begin` gets it, and its URL, just before the first request can be
+    answered. Raises `CantListen`."""
+    limits = settings.nameserver
+    listener = listen(limits.host, limits.port)
+    try:
+        name_server = NameServer(limits)
+        server = Server(_config(name_server, listener.getsockname()[1]), name_server.watchers.stop)
+        begin(server, url_of(listener))
+        name_server.start()
+        try:
+            await server.serve_on(listener, limits)
+        finally:
+            await name_server.close()
+    finally:
+        listener.close()
+
+
+def _say_ready(url: str) -> None:
+    sys.stderr.write(f"nameserver: listening on {url}\n")
+    sys.stderr.flush()
+
+
+def run(settings: Settings) -> None:
+    """Serve until SIGINT, SIGTERM or the terminal's end, and say on stderr when it does. Raises `CantListen`.
+
+    On return who waited was answered. What was registered is forgotten: brokers say it again.
+    """
+    allow_many_connections()
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+    def begin(server: Server, url: str) -> None:
+        # Before anybody hears that it is ready: a signal that came in between would kill it.
+        server.listen_to_signals()
+        gc.freeze()  # what is imported stays
+        _say_ready(url)
+
+    uvloop.run(serve(settings, begin))
