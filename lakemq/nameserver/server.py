@@ -15,10 +15,11 @@ from lakemq.contract.nameserver_routes import ALL
 from lakemq.nameserver.handlers import make_handlers
 from lakemq.nameserver.name_server import NameServer
 from lakemq.settings import Settings
+from lakemq.web.connection_rules import ConnectionRules
 from lakemq.web.front import Front
 from lakemq.web.guard import Guard
 from lakemq.web.listen import allow_many_connections, listen, url_of
-from lakemq.web.protocol import ConnectionRules, make_connection_class
+from lakemq.web.protocol import make_connection_class
 from lakemq.web.server import Server, make_config
 
 GRAMMAR = Grammar(ALL)

@@ -1,0 +1,149 @@
+"""A broker is known to all name servers for as long as it serves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from lakemq.model.errors import SettingsError
+from lakemq.settings import load
+from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
+from tests.gateway.http_client import WAIT_S, connect, is_problem, produce, put_topic
+from tests.nameserver import asking
+
+NOBODY = "http://127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def nameservers() -> Iterator[list[NameServerProcess]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(start_nameserver()) for _ in range(2)]
+
+
+@pytest.fixture(scope="module")
+def asked(nameservers: list[NameServerProcess]) -> Iterator[list[httpx.Client]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(asking.connect(each)) for each in nameservers]
+
+
+def urls(nameservers: list[NameServerProcess], *more: str) -> str:
+    return ",".join([*(each.url for each in nameservers), *more])
+
+
+def until(clients: list[httpx.Client], is_so: Callable[[dict[str, Any]], bool], **query: Any) -> None:
+    """Wait until it is so of the routes at all of them."""
+    end = time.monotonic() + WAIT_S
+    for http in clients:
+        while not is_so(found := asking.routes(http, **query)):
+            assert time.monotonic() < end, found
+            time.sleep(0.02)
+
+
+def brokers_in(found: dict[str, Any]) -> dict[str, str]:
+    """Their addresses."""
+    return {each["broker"]: each["replicas"][0]["address"] for each in found["brokers"]}
+
+
+def permission_of(broker: str, topic: str) -> Callable[[dict[str, Any]], set[str]]:
+    return lambda found: {
+        each["permission"] for each in found["topics"] if (each["broker"], each["topic"]) == (broker, topic)
+    }
+
+
+def test_a_broker_is_known_from_its_start_with_each_change_of_a_topic_until_its_end(
+    nameservers: list[NameServerProcess], asked: list[httpx.Client], tmp_path: Path
+) -> None:
+    options = {"broker__name": "comes", "fleet__nameservers": urls(nameservers)}
+    permission = permission_of("comes", "orders")
+    with start_gateway(tmp_path / "data", **options) as gateway, connect(gateway) as http:
+        until(asked, lambda found: brokers_in(found).get("comes") == gateway.url)
+        put_topic(http, "orders", queues=3)
+        until(asked, lambda found: permission(found) == {"rw"}, topic="orders")
+        put_topic(http, "orders", queues=3, permission="r")
+        until(asked, lambda found: permission(found) == {"r"}, topic="orders")
+        http.delete("/v1/topics/orders").raise_for_status()
+        until(asked, lambda found: not permission(found), topic="orders")
+    until(asked, lambda found: "comes" not in brokers_in(found))
+
+
+def test_what_a_group_failed_on_is_found_too_and_nothing_else_of_the_systems(
+    nameservers: list[NameServerProcess], asked: list[httpx.Client], tmp_path: Path
+) -> None:
+    options = {"broker__name": "fails", "fleet__nameservers": urls(nameservers)}
+    with start_gateway(tmp_path / "data", **options) as gateway, connect(gateway) as http:
+        (message,) = produce(http, "once", "x")
+        nacks = {"client_id": "c", "messages": [{"message_id": message["message_id"], "delay_level": -1}]}
+        http.post("/v1/groups/g/nacks", json=nacks).raise_for_status()
+        until(asked, lambda found: bool(found["topics"]), topic="%DLQ%g")
+        named = {each["topic"] for each in asking.routes(asked[0])["topics"] if each["broker"] == "fails"}
+        assert named <= {"once", "%DLQ%g", "%RETRY%g"}
+
+
+def test_a_name_server_that_is_away_delays_no_other_and_is_told_when_it_is_back(tmp_path: Path) -> None:
+    with start_nameserver() as first, start_nameserver() as second:
+        port = int(second.url.rpartition(":")[2])
+        options = {"broker__name": "waits", "fleet__nameservers": urls([first, second], NOBODY)}
+        with start_gateway(tmp_path / "data", **options) as gateway, connect(gateway) as http:
+            with asking.connect(first) as client, asking.connect(second) as other:
+                until([client, other], lambda found: "waits" in brokers_in(found))
+            (said,) = http.get("/readyz").json()["degraded"]
+            assert NOBODY in said
+            second.kill()
+            with start_nameserver(nameserver__port=port) as again, asking.connect(again) as client:
+                until([client], lambda found: "waits" in brokers_in(found))
+
+
+def test_a_drained_broker_takes_nothing_and_its_topics_are_shown_so(
+    nameservers: list[NameServerProcess], asked: list[httpx.Client], tmp_path: Path
+) -> None:
+    options = {"broker__name": "drains", "fleet__nameservers": urls(nameservers)}
+    with start_gateway(tmp_path / "data", **options) as gateway, connect(gateway) as http:
+        produce(http, "kept", "x")
+    with start_gateway(tmp_path / "data", broker__permission="r", **options) as gateway, connect(gateway) as http:
+        until(asked, lambda found: permission_of("drains", "kept")(found) == {"r"}, topic="kept")
+        for topic in ("kept", "new"):
+            assert is_problem(http.post(f"/v1/topics/{topic}/messages", content=b"x"), 403, "read_only_topic")
+        found = http.get("/v1/topics/kept/queues/0/messages", params={"offset": 0}).json()
+        assert [each["body"] for each in found["messages"]] == ["x"]
+
+
+def test_the_advertised_address_is_registered_and_is_a_name_of_the_gateways(
+    nameservers: list[NameServerProcess], asked: list[httpx.Client], tmp_path: Path
+) -> None:
+    address = "http://mq.example:8443"
+    options = {"broker__name": "named", "broker__replica": 2, "fleet__nameservers": urls(nameservers)}
+    with start_gateway(tmp_path / "data", gateway__advertise=address, **options) as gateway, connect(gateway) as http:
+        until(asked, lambda found: brokers_in(found).get("named") == address)
+        found = asking.routes(asked[0])["brokers"]
+        assert [each["replicas"][0]["replica"] for each in found if each["broker"] == "named"] == [2]
+        assert http.get("/healthz", headers={"Host": "mq.example:8443"}).status_code == 200
+        assert http.get("/healthz", headers={"Host": "mq.example:1"}).status_code == 421
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"fleet": {"nameservers": "nowhere"}}, "nameservers"),
+        ({"gateway": {"advertise": "10.0.0.1"}}, "advertise"),
+        ({"broker": {"cluster": "a b"}}, "cluster"),
+        ({"broker": {"permission": "w"}}, "permission"),
+        (
+            {"gateway": {"host": "0.0.0.0"}, "auth": {"insecure": True}, "fleet": {"nameservers": NOBODY}},
+            "gateway.advertise says the address",
+        ),
+    ],
+)
+def test_what_nobody_could_find_is_refused_before_anything_starts(options: Any, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load(environment={}, options=options)
+
+
+def test_a_name_server_is_named_once() -> None:
+    settings = load(environment={"LAKEMQ_FLEET__NAMESERVERS": f"{NOBODY}/, {NOBODY}"})
+    assert settings.fleet.nameservers == (NOBODY,)
