@@ -65,16 +65,19 @@ class Producer:
     """Sends messages, from any thread. Close it, or use it as a context manager. Options:
     `ProducerOptions`.
 
-    `brokers`: addresses, as a list or with commas between; by default the environment's LAKEMQ_BROKER,
-    else http://127.0.0.1:8080. What was sent is retried, with one idempotency key, and never stored
-    twice. Messages with one ordering key keep the order in which one thread sends them.
+    `brokers`: addresses, as a list or with commas between; or `nameservers`, that know them. Without
+    either the environment's LAKEMQ_NAMESERVERS, else its LAKEMQ_BROKER, else http://127.0.0.1:8080. What
+    was sent is retried, with one idempotency key, so a broker never stores it twice; where several have the
+    topic, `duplicates_allowed` says what becomes of it when one doesn't answer. Messages with one ordering
+    key keep the order in which one thread sends them.
     """
 
     def __init__(self, brokers: str | Sequence[str] | None = None, **options: Unpack[ProducerOptions]) -> None:
         self._options = core_options(options)
         self._buffer_bytes = self._options.buffer_bytes
         self._loop = background()
-        self._core = Core(Cluster(brokers, options.get("routes")), self._options, self._loop.loop, self._loop.call)
+        cluster = Cluster(brokers, options.get("routes"), options.get("nameservers"))
+        self._core = Core(cluster, self._options, self._loop.loop, self._loop.call)
         given = options.get("tracing", False)
         self._tracing = tracing_of(given)
 

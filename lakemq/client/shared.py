@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from lakemq.client.outgoing import Message, MessageFields, SendReceipt
     from lakemq.client.produce.options import ProducerOptions
     from lakemq.client.produce.transactions import Resolution, TransactionReceipt
-    from lakemq.client.routes import BrokerAddress, MessageQueue, RouteSource
+    from lakemq.client.route_source import BrokerAddress, RouteSource
     from lakemq.client.view import MessageView
     from lakemq.model.errors import LakemqError
+    from lakemq.model.message_queue import MessageQueue
     from lakemq.model.rebalance import Strategy, by_configuration, by_machine_room
 
 __all__ = [
@@ -50,7 +51,7 @@ __all__ = [
 
 MODULES = {
     "Bounds": "lakemq.client.consume.fetch",
-    "BrokerAddress": "lakemq.client.routes",
+    "BrokerAddress": "lakemq.client.route_source",
     "Closed": "lakemq.client.errors",
     "ConsumeLater": "lakemq.client.consume.listener",
     "ConsumeResult": "lakemq.client.consume.listener",
@@ -59,13 +60,13 @@ MODULES = {
     "Message": "lakemq.client.outgoing",
     "MessageBatch": "lakemq.client.consume.message_batch",
     "MessageFields": "lakemq.client.outgoing",
-    "MessageQueue": "lakemq.client.routes",
+    "MessageQueue": "lakemq.model.message_queue",
     "MessageView": "lakemq.client.view",
     "ProducerOptions": "lakemq.client.produce.options",
     "PushOptions": "lakemq.client.consume.push_options",
     "ReplyFields": "lakemq.client.consume.reply",
     "Resolution": "lakemq.client.produce.transactions",
-    "RouteSource": "lakemq.client.routes",
+    "RouteSource": "lakemq.client.route_source",
     "SendFailed": "lakemq.client.errors",
     "SendReceipt": "lakemq.client.outgoing",
     "Strategy": "lakemq.model.rebalance",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from lakemq.client.routes import MessageQueue
+from lakemq.model.message_queue import MessageQueue
 from lakemq.model.names import RETRY_PREFIX
 
 if TYPE_CHECKING:

@@ -122,7 +122,14 @@ UNLOCK = Route("DELETE", "/v1/groups/{group}/locks", "groups", "Release locks", 
 # Topics
 TOPICS = Route("GET", "/v1/topics", "topics", "All topics", (Field("system", "boolean", default=False),))
 TOPIC = Route("GET", "/v1/topics/{topic}", "topics", "One topic and its queues' offsets")
-PUT_TOPIC = Route("PUT", "/v1/topics/{topic}", "topics", "Make or change a topic", reads=JSON)
+PUT_TOPIC = Route(
+    "PUT",
+    "/v1/topics/{topic}",
+    "topics",
+    "Make or change a topic",
+    (Field("auto", "boolean", "make it as its first message would, if that may, or leave it as it is", False),),
+    JSON,
+)
 DELETE_TOPIC = Route("DELETE", "/v1/topics/{topic}", "topics", "Delete a topic")
 OFFSET_BY_TIME = Route(
     "GET",

@@ -49,6 +49,10 @@ class LatencyTable:
         """A broker gave no answer, or one that says that it can't serve now."""
         self.note(broker, FAILED_MS, now_ms)
 
+    def forgive(self, broker: str) -> None:
+        """The broker was away and is back: what it did before says nothing."""
+        self._noted.pop(broker, None)
+
     def is_avoided(self, broker: str, now_ms: float) -> bool:
         """Whether the broker is avoided at this time."""
         noted = self._noted.get(broker)

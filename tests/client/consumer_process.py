@@ -14,16 +14,19 @@ from types import TracebackType
 from typing import Self
 
 from lakemq.client import MessageView, PushConsumer
+from lakemq.client.consume.push_options import PushOptions
 
 
 class ConsumerProcess:
     """Such a process. `texts` are what it has processed."""
 
-    def __init__(self, url: str, group: str, topic: str, orderly: bool, message_s: float) -> None:
+    def __init__(
+        self, url: str, group: str, topic: str, orderly: bool, message_s: float, nameserver: bool = False
+    ) -> None:
         command = [sys.executable, "-m", "tests.client.consumer_process", url, group, topic, str(message_s)]
-        self._process = subprocess.Popen(
-            [*command, *(["--orderly"] if orderly else [])], stdout=subprocess.PIPE, text=True
-        )
+        command += ["--orderly"] if orderly else []
+        command += ["--nameserver"] if nameserver else []
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.texts: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -61,6 +64,7 @@ def _main() -> None:
     parser.add_argument("topic")
     parser.add_argument("message_s", type=float)
     parser.add_argument("--orderly", action="store_true")
+    parser.add_argument("--nameserver", action="store_true", help="the url is a name server's")
     chosen = parser.parse_args()
 
     def listener(message: MessageView) -> None:
@@ -68,9 +72,9 @@ def _main() -> None:
         sys.stdout.write(f"{message.text()}\n")
         sys.stdout.flush()
 
-    with PushConsumer(
-        chosen.group, listener, brokers=chosen.url, consume_from="first", orderly=chosen.orderly
-    ) as consumer:
+    options: PushOptions = {"consume_from": "first", "orderly": chosen.orderly}
+    options["nameservers" if chosen.nameserver else "brokers"] = chosen.url
+    with PushConsumer(chosen.group, listener, **options) as consumer:
         consumer.subscribe(chosen.topic)
         time.sleep(60)
 

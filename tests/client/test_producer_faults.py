@@ -87,17 +87,17 @@ def test_a_broker_that_died_is_avoided(tmp_path: Path) -> None:
             assert len({place for found in places.values() for place in found}) == 4
             with pytest.raises(InvalidRequest, match="several brokers"):
                 producer.send_batch("orders", [Message(body="x", ordering_key=key) for key in keys])
-        with Producer(f"{first.url},{second.url}", timeout_s=20, duplicates_allowed=True) as producer:
+        with Producer(f"{first.url},{second.url}", timeout_s=20) as producer:
             assert {producer.send("orders", b"x").broker for _ in range(10)} == {"a", "b"}
             first.kill()
             assert {producer.send("orders", b"y").broker for _ in range(20)} == {"b"}
         assert sum(body == b"y" for body in bodies(second.url, "orders")) == 20
 
 
-def test_what_may_be_stored_on_a_broker_that_hangs_goes_nowhere_else(tmp_path: Path) -> None:
+def test_without_duplicates_what_may_be_stored_on_a_broker_that_hangs_goes_nowhere_else(tmp_path: Path) -> None:
     with (
         two_gateways(tmp_path) as (first, second),
-        Producer([first.url, second.url], timeout_s=1, attempt_timeout_s=0.5) as producer,
+        Producer([first.url, second.url], timeout_s=1, attempt_timeout_s=0.5, duplicates_allowed=False) as producer,
     ):
         assert {producer.send("orders", b"known").broker for _ in range(4)} == {"a", "b"}
         os.kill(first.pid, signal.SIGSTOP)

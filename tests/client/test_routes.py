@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from lakemq.client import BrokerAddress, Closed, MessageQueue, Unreachable, aio
+from lakemq.client.address_list import AddressList
+from lakemq.client.addresses import find_addresses, parse_addresses
 from lakemq.client.http import HttpClient
-from lakemq.client.routes import FORGET_S, REFRESH_S, AddressList, Cluster, parse_addresses
+from lakemq.client.route_source import FORGET_S, REFRESH_S
+from lakemq.client.routes import Cluster
 from lakemq.client.transport import Transport
 from lakemq.contract.routes import BROKER
 from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
@@ -145,20 +148,20 @@ def test_a_broker_that_does_not_answer_keeps_its_queues_for_two_minutes(tmp_path
         routes = AddressList([first.url, second.url, DEAD], lambda url: transports.setdefault(url, Transport(url)))
         assert [broker.name for broker in await routes.brokers()] == ["a", "b"]
         with pytest.raises(TopicNotFound):
-            await routes.routes("orders")
+            await routes.route("orders")
         for url in (first.url, second.url):
             with HttpClient(url) as http:
                 http.create_topic("orders", 2)
         everything = [MessageQueue("orders", broker, queue_id) for broker in "ab" for queue_id in range(2)]
-        assert await routes.routes("orders") == everything
+        assert (await routes.route("orders")).queues == everything
         first.kill()
-        assert await routes.routes("orders") == everything
+        assert (await routes.route("orders")).queues == everything
         with HttpClient(second.url) as http:
             http.delete_topic("orders")
-        assert await routes.routes("orders") == everything[:2]
+        assert (await routes.route("orders")).queues == everything[:2]
         pass_s(FORGET_S + 1)
         with pytest.raises(LakemqError):
-            await routes.routes("orders")
+            await routes.route("orders")
         for transport in transports.values():
             await transport.close()
 
@@ -180,7 +183,7 @@ def test_a_broker_that_does_not_answer_keeps_its_queues_for_two_minutes(tmp_path
 )
 def test_addresses_are_a_list_or_text(given: Any, addresses: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKEMQ_BROKER", "http://from-the-environment:1")
-    assert parse_addresses(given) == addresses
+    assert find_addresses(given).brokers == addresses
 
 
 @pytest.mark.parametrize(
@@ -188,7 +191,7 @@ def test_addresses_are_a_list_or_text(given: Any, addresses: list[str], monkeypa
 )
 def test_what_is_no_address_is_refused(given: Any) -> None:
     with pytest.raises(InvalidRequest):
-        parse_addresses(given)
+        parse_addresses(given, "brokers")
 
 
 def test_who_asks_for_the_brokers_as_an_answer_comes_has_the_answer() -> None:

@@ -33,7 +33,12 @@ def test_a_name_that_means_nothing_is_refused_with_the_right_spelling(name: str,
 
 
 def test_names_of_lakemq_that_are_no_settings_are_let_pass() -> None:
-    environment = {"LAKEMQ_BROKER": "http://a:1", "LAKEMQ_NOTEBOOK": "{}", "LAKEMQ_TEST_SEED": "7"}
+    environment = {
+        "LAKEMQ_BROKER": "http://a:1",
+        "LAKEMQ_NAMESERVERS": "http://n:1",
+        "LAKEMQ_NOTEBOOK": "{}",
+        "LAKEMQ_TEST_SEED": "7",
+    }
     assert read_environment(environment, KNOWN) == {}
 
 

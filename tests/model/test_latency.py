@@ -39,6 +39,14 @@ def test_a_broker_that_failed_is_avoided_until_its_time_is_over() -> None:
     assert {table.pick(["a", "b"], 181_000) for _ in range(4)} == {"a", "b"}
 
 
+def test_a_broker_that_is_back_is_picked_again() -> None:
+    table = LatencyTable()
+    table.note_failure("a", 0)
+    table.forgive("a")
+    assert {table.pick(["a", "b"], 1) for _ in range(4)} == {"a", "b"}
+    table.forgive("never heard of")
+
+
 def test_an_answer_in_good_time_ends_it() -> None:
     table = LatencyTable()
     table.note_failure("a", 0)

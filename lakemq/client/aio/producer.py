@@ -46,14 +46,16 @@ class Producer:
     """Sends messages. It lives on the event loop of its first call; close it there, or use it as an
     asynchronous context manager. Options: `ProducerOptions`.
 
-    `brokers`: addresses, as a list or with commas between; by default the environment's LAKEMQ_BROKER,
-    else http://127.0.0.1:8080. What was sent is retried, with one idempotency key, and never stored
-    twice. Messages with one ordering key keep their order.
+    `brokers`: addresses, as a list or with commas between; or `nameservers`, that know them. Without
+    either the environment's LAKEMQ_NAMESERVERS, else its LAKEMQ_BROKER, else http://127.0.0.1:8080. What
+    was sent is retried, with one idempotency key, so a broker never stores it twice; where several have the
+    topic, `duplicates_allowed` says what becomes of it when one doesn't answer. Messages with one ordering
+    key keep their order.
     """
 
     def __init__(self, brokers: str | Sequence[str] | None = None, **options: Unpack[ProducerOptions]) -> None:
         self._options = core_options(options)
-        self._cluster = Cluster(brokers, options.get("routes"))
+        self._cluster = Cluster(brokers, options.get("routes"), options.get("nameservers"))
         given = options.get("tracing", False)
         self._tracing = tracing_of(given)
         self._started: Core | None = None

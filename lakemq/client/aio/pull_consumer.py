@@ -23,7 +23,7 @@ from lakemq.client.consume.rebalancer import Holder
 from lakemq.client.consume.reply import ReplyFields, reply
 from lakemq.client.consume.subscription import ConsumeFrom, Subscription, make_subscription, to_ms
 from lakemq.client.errors import Closed
-from lakemq.client.routes import RouteSource
+from lakemq.client.route_source import RouteSource
 from lakemq.client.view import MessageView
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.message_queue import MessageQueue
@@ -40,7 +40,10 @@ class PullOptions(TypedDict, total=False):
     """Options of pull consumers, with asyncio and without."""
 
     brokers: str | Sequence[str] | None
-    """Addresses, by default those of the environment's LAKEMQ_BROKER, or this machine's port 8080."""
+    """Addresses. Without them and `nameservers` those of the environment's LAKEMQ_NAMESERVERS, else of its
+    LAKEMQ_BROKER, else this machine's port 8080."""
+    nameservers: str | Sequence[str] | None
+    """Addresses of name servers, which know the brokers, in the place of `brokers`."""
     routes: RouteSource | None
     """Where routes come from instead."""
     consume_from: ConsumeFrom

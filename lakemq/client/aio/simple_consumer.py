@@ -11,7 +11,8 @@ from lakemq.client.consume.gaps import Gaps, OnGap
 from lakemq.client.consume.reply import ReplyFields, reply
 from lakemq.client.errors import Closed
 from lakemq.client.outgoing import check_group
-from lakemq.client.routes import Cluster, RouteSource
+from lakemq.client.route_source import RouteSource
+from lakemq.client.routes import Cluster
 from lakemq.client.transport import ANSWER_TIMEOUT_S
 from lakemq.client.view import MessageView, Rows
 from lakemq.contract import routes
@@ -27,7 +28,10 @@ class SimpleOptions(TypedDict, total=False):
     """Options of simple consumers, with asyncio and without."""
 
     brokers: str | Sequence[str] | None
-    """Addresses, by default those of the environment's LAKEMQ_BROKER, or this machine's port 8080."""
+    """Addresses. Without them and `nameservers` those of the environment's LAKEMQ_NAMESERVERS, else of its
+    LAKEMQ_BROKER, else this machine's port 8080."""
+    nameservers: str | Sequence[str] | None
+    """Addresses of name servers, which know the brokers, in the place of `brokers`."""
     routes: RouteSource | None
     """Where routes come from instead."""
     max_reconsume_times: int | None
@@ -51,7 +55,7 @@ class SimpleConsumer:
 
     def __init__(self, group: str, **options: Unpack[SimpleOptions]) -> None:
         self.group = check_group(group)
-        self._cluster = Cluster(options.get("brokers"), options.get("routes"))
+        self._cluster = Cluster(options.get("brokers"), options.get("routes"), options.get("nameservers"))
         self._gaps = Gaps(options.get("on_gap"))
         self._more: dict[str, Any] = {"ordered": options.get("ordered", False)}
         if options.get("max_reconsume_times") is not None:
@@ -90,7 +94,7 @@ class SimpleConsumer:
         check_readable(topic)
         content = {"topic": topic, "max": max_messages, "invisible_ms": max(int(invisible_s * 1000), 1), **self._more}
         content |= {"tags": tags} if sql is None else {"sql": sql}
-        names = [broker.name for broker in await self._cluster.brokers()]
+        names = await self._brokers_of(topic)
         self._turn += 1
         names = names[self._turn % len(names) :] + names[: self._turn % len(names)]
         if len(names) == 1:
@@ -154,6 +158,16 @@ class SimpleConsumer:
         for gap in answer.get("gaps", ()):
             self._gaps.note(MessageQueue(gap["topic"], broker, gap["queue_id"]), [(gap["begin"], gap["end"])])
         return list(Rows.of_json(answer["messages"]))
+
+    async def _brokers_of(self, topic: str) -> list[str]:
+        """The brokers to ask for messages of a topic; all while none has it, as one of them may soon."""
+        names = [broker.name for broker in await self._cluster.brokers()]
+        if len(names) == 1:
+            return names
+        try:
+            return sorted({queue.broker for queue in await self._cluster.queues(topic)}) or names
+        except TopicNotFound:
+            return names
 
     async def _receive_in_turn(self, names: list[str], content: dict[str, Any], wait_s: float) -> list[MessageView]:
         """Ask one broker after the other, first without waiting, until one has messages."""

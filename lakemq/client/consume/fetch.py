@@ -107,7 +107,7 @@ async def _pull(
     wait_s: float,
     headers: Mapping[str, str] | None,
 ) -> Answer:
-    transport = await cluster.transport(queue.broker)
+    transport = await cluster.reader(queue)
     return await transport.request(
         routes.PULL.at(queue.topic, queue.queue_id),
         params={"wait_ms": int(wait_s * 1000), **query},

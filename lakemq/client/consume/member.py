@@ -26,7 +26,8 @@ from lakemq.client.consume.subscription import (
     make_subscription,
 )
 from lakemq.client.outgoing import check_group
-from lakemq.client.routes import Cluster, RouteSource
+from lakemq.client.route_source import RouteSource
+from lakemq.client.routes import Cluster
 from lakemq.model.errors import GroupNotFound, InvalidRequest, LakemqError, TopicNotFound
 from lakemq.model.message_queue import MessageQueue
 from lakemq.model.names import retry_topic
@@ -43,6 +44,7 @@ class MemberOptions:
     """How a client takes part in its group; what each means is said where a consumer is made."""
 
     brokers: str | Sequence[str] | None = None
+    nameservers: str | Sequence[str] | None = None
     routes: RouteSource | None = None
     model: Model = "clustering"
     consume_from: ConsumeFrom = "last"
@@ -64,7 +66,7 @@ class Member:
         self.gaps = Gaps(options.on_gap)
         self._consume_from: ConsumeFrom = check_consume_from(options.consume_from)
         self._model = options.model
-        self.cluster = Cluster(options.brokers, options.routes)
+        self.cluster = Cluster(options.brokers, options.routes, options.nameservers)
         self.api = GroupApi(self.cluster, group, self.client_id)
         self.subscriptions: dict[str, Subscription] = {}
         if retries and not self.broadcasting:
@@ -79,6 +81,7 @@ class Member:
         self._beginnings = Beginnings(self.cluster, self._consume_from)
         self.offsets = self._make_offsets(options)
         self.started = False
+        self.cluster.follow(self._routes_changed)
 
     def _make_offsets(self, options: MemberOptions) -> OffsetStore:
         if not self.broadcasting:
@@ -93,6 +96,11 @@ class Member:
 
     def _changed(self) -> None:
         self.rebalancer.trigger()
+
+    def _routes_changed(self) -> None:
+        if self.started:
+            self.membership.meet()
+            self.rebalancer.trigger()
 
     def _follow(self, broker: str, resets: int) -> None:
         if isinstance(self.offsets, BrokerOffsets):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lakemq.client.consume.group_api import EXPIRY_S, GroupApi, View
@@ -37,6 +37,7 @@ class Membership:
         self._expired: set[str] = set()
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._beats: asyncio.Task[None] | None = None
+        self._meeting: asyncio.Task[None] | None = None
         self._differ_since_s: float | None = None
         self._warned = False
 
@@ -73,15 +74,37 @@ class Membership:
     async def beat(self) -> None:
         """Send a heartbeat to all brokers now; raises as `start`."""
         names = [broker.name for broker in await self._api.cluster.brokers()]
+        self._part(set(self._watches) - set(names))
         results = await asyncio.gather(*map(self._beat_one, names), return_exceptions=True)
         errors = [result for result in results if isinstance(result, BaseException)]
         refused = [error for error in errors if not isinstance(error, Unreachable)]
         if refused or len(errors) == len(names):
             raise (refused or errors)[0]
 
+    def meet(self) -> None:
+        """There may be brokers that have not heard of this client: it doesn't wait for the next heartbeat."""
+        if self._beats is not None and (self._meeting is None or self._meeting.done()):
+            self._meeting = asyncio.create_task(self._meet())
+
+    async def _meet(self) -> None:
+        try:
+            unmet = [each.name for each in await self._api.cluster.brokers() if each.name not in self._watches]
+            await asyncio.gather(*map(self._beat_one, unmet))
+        except LakemqError as error:
+            logger.warning("the heartbeat of %s failed: %s", self._api.client_id, error)
+
+    def _part(self, gone: Iterable[str]) -> None:
+        """These brokers are no more: they have no say in who is in the group."""
+        for broker in gone:
+            self._watches.pop(broker).cancel()
+            self._views.pop(broker, None)
+            self._heard_s.pop(broker, None)
+            self._away.discard(broker)
+            self._expired.discard(broker)
+
     async def stop(self) -> None:
         """Be heard of no more: the membership expires."""
-        tasks = [task for task in (self._beats, *self._watches.values()) if task is not None]
+        tasks = [task for task in (self._beats, self._meeting, *self._watches.values()) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

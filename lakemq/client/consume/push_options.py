@@ -12,7 +12,7 @@ from lakemq.client.consume.member import MemberOptions, Model
 from lakemq.client.consume.process_queue import Limits
 from lakemq.client.consume.push_engine import Invoke, Processing, PushEngine
 from lakemq.client.consume.subscription import ConsumeFrom
-from lakemq.client.routes import RouteSource
+from lakemq.client.route_source import RouteSource
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.rebalance import Strategy
 
@@ -27,7 +27,10 @@ class PushOptions(TypedDict, total=False):
     """Options of push consumers, with asyncio and without."""
 
     brokers: str | Sequence[str] | None
-    """Addresses, by default those of the environment's LAKEMQ_BROKER, or this machine's port 8080."""
+    """Addresses. Without them and `nameservers` those of the environment's LAKEMQ_NAMESERVERS, else of its
+    LAKEMQ_BROKER, else this machine's port 8080."""
+    nameservers: str | Sequence[str] | None
+    """Addresses of name servers, which know the brokers, in the place of `brokers`."""
     routes: RouteSource | None
     """Where routes come from instead."""
     model: Model

@@ -13,9 +13,9 @@ from lakemq.client.produce.deliver import Request
 from lakemq.client.produce.encode import encode
 from lakemq.client.produce.lane import LaneKind
 from lakemq.client.produce.traced import spans_of
-from lakemq.client.routes import MessageQueue
 from lakemq.contract import routes
 from lakemq.model.errors import InvalidRequest
+from lakemq.model.message_queue import MessageQueue
 
 if TYPE_CHECKING:
     from lakemq.client.tracing import Tracing
@@ -55,7 +55,8 @@ async def _store(core: Core, batch: Batch) -> list[SendReceipt]:
         await core.flush({LaneKind(topic, queue=queue) for queue in queues})
     # Where it goes to several queues, only an answer in JSON says where each message went.
     as_json = whole is None and not batch.columns.keys().isdisjoint({"ordering_key", "queue_id"})
-    encoded = encode(batch, whole.queue_id if whole else None, as_json, core.options.compression)
+    send_ids = await core.send_ids(batch)
+    encoded = encode(batch, whole.queue_id if whole else None, as_json, core.options.compression, send_ids)
     request = Request(
         topic=topic,
         target=routes.PRODUCE.at(topic),
@@ -64,7 +65,7 @@ async def _store(core: Core, batch: Batch) -> list[SendReceipt]:
         params=core.ack_params(),
         headers=encoded.headers,
         broker=next(iter(brokers), None),
-        anywhere=core.options.anywhere and not queues,
+        anywhere=send_ids is not None,
     )
     outcome = read_answer(as_json, topic, count, await core.deliverer.deliver(request))
     return [receipt_of(outcome(number)) for number in range(count)]

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import cast
 
 from lakemq.client.outgoing import MessageFields
-from lakemq.client.routes import MessageQueue
 from lakemq.model.errors import QueueNotFound
 from lakemq.model.hashing import queue_of_ordering_key
 from lakemq.model.message_columns import GIVEN, Kind
+from lakemq.model.message_queue import MessageQueue
 
+CHOOSING = frozenset({"ordering_key", "queue_id"})
+"""The fields by which a message chooses its queue, and so its broker."""
 _TEXTS = frozenset(column.name for column in GIVEN if column.kind is Kind.TEXT)
 
 
 def chooses(fields: MessageFields) -> bool:
     """Whether the message itself chooses its queue."""
-    return "ordering_key" in fields or "queue_id" in fields
+    return not fields.keys().isdisjoint(CHOOSING)
 
 
 def queue_of(queues: list[MessageQueue], fields: MessageFields) -> MessageQueue | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -20,21 +21,24 @@ from lakemq.client.errors import Closed, Unreachable
 from lakemq.client.loop import FORKED
 from lakemq.client.outgoing import Message, MessageFields, SendReceipt, check_topic, is_delayed
 from lakemq.client.produce.batch import MESSAGE_OVERHEAD_BYTES, Batch, Failed, Halves, Outcome
-from lakemq.client.produce.choice import chooses, extra_bytes, queue_of
+from lakemq.client.produce.choice import CHOOSING, chooses, extra_bytes, queue_of
 from lakemq.client.produce.deliver import WAIT_S, Delivered, Deliverer, Request
 from lakemq.client.produce.encode import COMPRESSED_FROM_BYTES, encode, read_messages, read_ranges
 from lakemq.client.produce.lane import Lane, LaneKind
 from lakemq.client.produce.options import Options
+from lakemq.client.produce.send_ids import SendIds
 from lakemq.client.produce.unreported import Unreported
-from lakemq.client.routes import Cluster, MessageQueue
+from lakemq.client.routes import Cluster
 from lakemq.contract import routes
 from lakemq.model.errors import (
     InvalidRequest,
     LakemqError,
     MessageTooLarge,
     QueueNotFound,
+    ReadOnlyTopic,
     TopicNotFound,
 )
+from lakemq.model.message_queue import MessageQueue
 
 if TYPE_CHECKING:
     from lakemq.client.tracing import Tracing
@@ -77,6 +81,8 @@ class Core:
         self._room_waiters: list[asyncio.Future[None]] = []
         self._loop = loop
         self._forked = False
+        self._sender = secrets.token_urlsafe(9)
+        self._sends = 0
         _cores.add(self)
 
     # Appending: any thread ---------------------------------------------------------------------
@@ -206,12 +212,9 @@ class Core:
     # Sending: the event loop ---------------------------------------------------------------------
 
     async def known_queues(self, topic: str) -> list[MessageQueue]:
-        """The topic's queues, none when it doesn't exist; from now on `lane_of` knows them. Raises
-        `Unreachable`."""
-        try:
-            queues = await self.cluster.queues(topic)
-        except TopicNotFound:
-            queues = []
+        """The topic's queues that are written, none when it doesn't exist; from now on `lane_of` knows them.
+        Raises `Unreachable`."""
+        queues = await self.deliverer.queues_of(topic)
         self._queues.pop(topic, None)
         self._queues[topic] = queues
         if len(self._queues) > LANES_MAX:
@@ -298,7 +301,7 @@ class Core:
             second = await self._store(kind, batch.part(half, count), late)
             return Halves(first, half, second)
         except LakemqError as error:
-            if isinstance(error, QueueNotFound | TopicNotFound):
+            if isinstance(error, QueueNotFound | TopicNotFound | ReadOnlyTopic):
                 self._queues.pop(kind.topic, None)
             return Failed(error)
 
@@ -306,7 +309,8 @@ class Core:
         options, topic = self.options, batch.topic
         queue_id = kind.queue.queue_id if kind.queue is not None else None
         as_json = kind.as_json or _is_lone(batch)
-        encoded = encode(batch, queue_id, as_json, options.compression)
+        send_ids = None if kind.ordered or kind.oneway else await self.send_ids(batch)
+        encoded = encode(batch, queue_id, as_json, options.compression, send_ids)
         request = Request(
             topic=topic,
             target=routes.PRODUCE.at(topic),
@@ -315,7 +319,7 @@ class Core:
             params=self.ack_params(kind.oneway),
             headers=encoded.headers,
             broker=kind.queue.broker if kind.queue is not None else None,
-            anywhere=options.anywhere and not kind.ordered,
+            anywhere=send_ids is not None,
             once=not kind.oneway,
             begun_s=batch.begun_s,
             late=None if kind.ordered else late,
@@ -326,6 +330,17 @@ class Core:
         if kind.oneway:
             return Failed(Closed("nobody is told what becomes of a one-way message"))
         return read_answer(as_json, topic, len(batch.bodies), delivered)
+
+    async def send_ids(self, batch: Batch) -> SendIds | None:
+        """Names for the messages of a batch that may be stored by two brokers; None: only one is to store them, as
+        there is no other, or as their order or their queue is asked for."""
+        if not self.options.anywhere or not batch.columns.keys().isdisjoint(CHOOSING):
+            return None
+        if not await self.deliverer.has_choice(batch.topic):
+            return None
+        begin = self._sends
+        self._sends += len(batch.bodies)
+        return SendIds(self._sender, begin)
 
     async def _renew(self, topic: str) -> None:
         """Keep the queues that ordering keys are spread over up to date."""
@@ -379,6 +394,7 @@ class Core:
                 await self.flush()
         except TimeoutError:
             await self._abandon()
+        await self.deliverer.close()
         await self.cluster.close()
         failures = self._unreported.take()
         for batch, held, is_told in zip(batches, kept, told, strict=True):

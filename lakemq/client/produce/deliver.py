@@ -1,8 +1,8 @@
-"""One request to whichever broker can take it: retries that never store twice.
+"""One request to whichever broker can take it: retries that a broker never stores twice.
 
 A request has one idempotency key, whatever becomes of it. A broker remembers its own keys only. So a
-request that may have reached a broker is tried again at that one; only one that certainly was not
-stored goes to another.
+request that may have reached a broker goes to another only if it is one of those that may be stored
+twice: `anywhere`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from lakemq.client.errors import Unreachable
+from lakemq.client.produce.prober import Prober
+from lakemq.client.produce.topic_maker import TopicMaker
 from lakemq.client.routes import Cluster
 from lakemq.client.transport import Answer, Params, Piece
 from lakemq.contract.forms import JSON
@@ -25,10 +27,12 @@ from lakemq.model.errors import (
     InvalidArrow,
     InvalidRequest,
     LakemqError,
+    ReadOnlyTopic,
     StoreUnwritable,
     TopicNotFound,
 )
 from lakemq.model.latency import LatencyTable
+from lakemq.model.message_queue import MessageQueue
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +112,12 @@ class Deliverer:
         self._cluster = cluster
         self._patience = patience
         self._latency = LatencyTable()
+        self._prober = Prober(cluster, self._latency.forgive)
+        self._maker = TopicMaker(cluster)
+
+    async def close(self) -> None:
+        """Nothing is to be delivered any more."""
+        await self._prober.close()
 
     async def deliver(self, request: Request) -> Delivered:
         """Have it carried out. Raises the error of the last attempt: `Unreachable` with `sent` when it
@@ -150,8 +160,14 @@ class Deliverer:
             if watch is not None:
                 watch.cancel()
         if not request.wait_s:
-            self._latency.note(broker, (_now_s() - begin) * 1000, _now_s() * 1000)
+            self._note_answer(broker, begin)
         return answer
+
+    def _note_answer(self, broker: str, begin_s: float) -> None:
+        now_ms = _now_s() * 1000
+        self._latency.note(broker, now_ms - begin_s * 1000, now_ms)
+        if not self._latency.is_avoided(broker, now_ms):
+            self._prober.is_well(broker)
 
     def _is_late(self, broker: str, request: Request) -> None:
         """An answer has been waited for long enough to avoid who is to give it; when another broker is
@@ -159,19 +175,23 @@ class Deliverer:
         now_ms = _now_s() * 1000
         if not self._latency.is_avoided(broker, now_ms):
             self._latency.note(broker, LATE_S * 1000, now_ms)
+            if len(self._cluster.known_writers(request.topic)) > 1:
+                self._prober.is_late(broker)
         self._say_late(request)
 
     def _say_late(self, request: Request) -> None:
         if request.late is None or request.broker is not None:
             return
         now_ms = _now_s() * 1000
-        known = self._cluster.known_brokers(request.topic)
+        known = self._cluster.known_writers(request.topic)
         if any(not self._latency.is_avoided(broker, now_ms) for broker in known):
             request.late()
 
     async def _pick(self, request: Request, attempts: _Attempts) -> str:
-        bound = attempts.unsure_of or request.broker
-        broker = bound or self._latency.pick(await self._brokers_in_time(request, attempts), _now_s() * 1000)
+        broker = attempts.unsure_of or request.broker
+        if broker is None:
+            brokers = await self._brokers_in_time(request, attempts)
+            broker = self._latency.pick(attempts.without_read_only(brokers), _now_s() * 1000)
         if attempts.failed and self._latency.is_avoided(broker, _now_s() * 1000):
             await asyncio.sleep(attempts.wait_s(_now_s()))
         return broker
@@ -179,21 +199,46 @@ class Deliverer:
     async def _brokers_in_time(self, request: Request, attempts: _Attempts) -> Sequence[str]:
         try:
             async with asyncio.timeout(attempts.attempt_s(_now_s())):
-                return await self.brokers_of(request.topic)
+                return await self._brokers_of(request.topic)
         except TimeoutError:
             raise Unreachable("the brokers don't say which queues there are", sent=False) from None
 
-    async def brokers_of(self, topic: str) -> Sequence[str]:
-        """The brokers that have the topic; all of them when none has: they may make it."""
+    async def _brokers_of(self, topic: str) -> Sequence[str]:
+        """The brokers that take the topic's messages; where none has it, those that have made it now, or else
+        all of them: one may make it with its first message."""
         try:
-            return sorted({queue.broker for queue in await self._cluster.queues(topic)})
+            return (await self._cluster.route(topic)).writers
         except TopicNotFound:
-            return [broker.name for broker in await self._cluster.brokers()]
+            made = await self._maker.make(topic)
+            return made.writers if made is not None else [broker.name for broker in await self._cluster.brokers()]
+
+    async def queues_of(self, topic: str) -> list[MessageQueue]:
+        """The topic's queues that are written, made where no broker of several has it; none when it doesn't
+        exist. Raises `Unreachable`."""
+        try:
+            return (await self._cluster.route(topic)).writable
+        except TopicNotFound:
+            made = await self._maker.make(topic)
+            return made.writable if made is not None else []
+
+    async def has_choice(self, topic: str) -> bool:
+        """Whether several brokers take the topic's messages, as far as it can be found out now."""
+        known = self._cluster.known_writers(topic)
+        if not known:
+            try:
+                async with asyncio.timeout(self._patience.attempt_s):
+                    if len(await self._cluster.brokers()) > 1:
+                        known = await self._brokers_of(topic)
+            except (LakemqError, TimeoutError):
+                return False
+        return len(known) > 1
 
     def _note(self, broker: str | None, topic: str, error: LakemqError) -> None:
         if broker is not None and (is_refused(error) or is_unsure(error)):
             self._latency.note_failure(broker, _now_s() * 1000)
-        elif error.code in ("topic_not_found", "queue_not_found"):
+            if len(self._cluster.known_writers(topic)) > 1:
+                self._prober.failed(broker)
+        elif error.code in ("topic_not_found", "queue_not_found", "read_only_topic"):
             self._cluster.forget(topic)
 
 
@@ -209,6 +254,7 @@ class _Attempts:
         self.failed = False
         self.unsure_of: str | None = None
         self._unsure = False
+        self._read_only: dict[str, LakemqError] = {}
 
     def attempt_s(self, now_s: float) -> float:
         """How long the next attempt may take."""
@@ -222,6 +268,15 @@ class _Attempts:
         self._wait_s = min(2 * wait_s, WAIT_S_MAX)
         return max(min(wait_s, self._deadline_s - now_s), 0.0)
 
+    def without_read_only(self, brokers: Sequence[str]) -> Sequence[str]:
+        """Those that haven't said that the topic may not be written there; raises what they said when all have."""
+        if not self._read_only:
+            return brokers
+        left = [broker for broker in brokers if broker not in self._read_only]
+        if not left:
+            raise next(iter(self._read_only.values()))
+        return left
+
     def may_go_on(self, error: LakemqError, broker: str | None, now_s: float) -> bool:
         """Take note of a failure; whether to try again."""
         self.failed = True
@@ -234,6 +289,10 @@ class _Attempts:
             self._counted += 1
         elif isinstance(error, FlowControl):
             self._counted += 1
+        elif isinstance(error, ReadOnlyTopic):
+            if broker is None or self._request.broker is not None or self.unsure_of is not None:
+                return False
+            self._read_only[broker] = error
         elif not is_refused(error):
             return False
         return self._counted <= self._patience.retries and now_s < self._deadline_s

@@ -20,6 +20,7 @@ import pyarrow as pa
 from lakemq.client.message import encode_body
 from lakemq.client.outgoing import MessageFields, SendReceipt
 from lakemq.client.produce.batch import Batch, Outcome, delay_fields
+from lakemq.client.produce.send_ids import SEND_ID, SendIds
 from lakemq.client.transport import Piece
 from lakemq.contract.forms import ARROW, JSON
 from lakemq.model.columns import REQUEST
@@ -42,14 +43,20 @@ class Encoded(NamedTuple):
     headers: dict[str, str]
 
 
-def encode(batch: Batch, queue_id: int | None, as_json: bool, compression: Compression | None) -> Encoded:
-    """The batch as a body; `queue_id` is where all of it goes. Raises `InvalidRequest` for values that
-    the types don't allow."""
+def encode(
+    batch: Batch,
+    queue_id: int | None,
+    as_json: bool,
+    compression: Compression | None,
+    send_ids: SendIds | None = None,
+) -> Encoded:
+    """The batch as a body; `queue_id` is where all of it goes, `send_ids` is a property that each message gets.
+    Raises `InvalidRequest` for values that the types don't allow."""
     large = compression is not None and max(map(len, batch.bodies)) >= COMPRESSED_FROM_BYTES
     try:
         if as_json:
-            return _encode_json(batch, queue_id, large)
-        return _encode_arrow(batch, queue_id, compression if large else None)
+            return _encode_json(batch, queue_id, large, send_ids)
+        return _encode_arrow(batch, queue_id, compression if large else None, send_ids)
     except _FAULTS as fault:
         raise InvalidRequest(f"a message can't be sent: {fault}") from None
 
@@ -57,8 +64,10 @@ def encode(batch: Batch, queue_id: int | None, as_json: bool, compression: Compr
 # Arrow ---------------------------------------------------------------------------------------
 
 
-def _encode_arrow(batch: Batch, queue_id: int | None, compression: Compression | None) -> Encoded:
-    rows = _make_rows(batch, queue_id)
+def _encode_arrow(
+    batch: Batch, queue_id: int | None, compression: Compression | None, send_ids: SendIds | None
+) -> Encoded:
+    rows = _make_rows(batch, queue_id, send_ids)
     if compression is None:
         # The size is known, so nothing is copied while the buffer grows.
         size = pa.ipc.get_record_batch_size(rows) + rows.schema.serialize().size + _STREAM_END_BYTES
@@ -77,17 +86,25 @@ def _write(rows: Any, sink: Any, compression: Compression | None) -> None:
         writer.write_batch(rows)
 
 
-def _make_rows(batch: Batch, queue_id: int | None) -> Any:
+def _make_rows(batch: Batch, queue_id: int | None, send_ids: SendIds | None) -> Any:
     count = len(batch.bodies)
     columns: dict[str, Any] = {"body": pa.array(batch.bodies, pa.binary())}
     for name, make in _COLUMNS.items():
         values = batch.columns.get(name)
-        if values is not None and (name != "queue_id" or queue_id is None):
+        if name == "properties" and send_ids is not None:
+            columns[name] = make(_with_send_ids(batch, send_ids))
+        elif values is not None and (name != "queue_id" or queue_id is None):
             columns[name] = make([values.get(number) for number in range(count)])
     if queue_id is not None:
         columns["queue_id"] = pa.repeat(pa.scalar(queue_id, pa.int32()), count)
     schema = pa.schema([field for field in REQUEST if field.name in columns])
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+
+
+def _with_send_ids(batch: Batch, send_ids: SendIds) -> list[dict[str, str]]:
+    """Each message's properties and its name; one that came with it was another message's."""
+    given = batch.columns.get("properties", {})
+    return [{**(given.get(number) or {}), SEND_ID: send_ids.of(number)} for number in range(len(batch.bodies))]
 
 
 def _plain(kind: pa.DataType, values: list[Any]) -> Any:
@@ -146,8 +163,11 @@ def read_ranges(broker: str, topic: str, count: int, answer: Any) -> Outcome:
 # JSON ----------------------------------------------------------------------------------------
 
 
-def _encode_json(batch: Batch, queue_id: int | None, large: bool) -> Encoded:
+def _encode_json(batch: Batch, queue_id: int | None, large: bool, send_ids: SendIds | None) -> Encoded:
     messages = [_message(batch, number) for number in range(len(batch.bodies))]
+    if send_ids is not None:
+        for message, properties in zip(messages, _with_send_ids(batch, send_ids), strict=True):
+            message["properties"] = properties
     if queue_id is not None:
         for message in messages:
             message["queue_id"] = queue_id

@@ -7,7 +7,7 @@ from collections import deque
 from typing import NamedTuple
 
 from lakemq.client.produce.batch import Batch
-from lakemq.client.routes import MessageQueue
+from lakemq.model.message_queue import MessageQueue
 
 
 class LaneKind(NamedTuple):

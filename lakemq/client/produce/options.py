@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from lakemq.client.produce.deliver import Patience
 from lakemq.client.produce.encode import Compression
-from lakemq.client.routes import RouteSource
+from lakemq.client.route_source import RouteSource
 from lakemq.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _BATCH_BYTES_MAX = 48 * 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class Options:
     """How messages are collected and sent. `anywhere`: a batch that may be stored goes to another
-    broker when its own doesn't answer, and may so be stored twice."""
+    broker of its topic when its own doesn't answer, and may so be stored by both."""
 
     linger_s: float
     batch_bytes: int
@@ -55,9 +56,12 @@ class ProducerOptions(TypedDict, total=False):
     of 4 KiB or more; what is stored is not compressed by it. `ack` ("async"): "sync" waits for the disk.
     `retries` (2): after an attempt that may have been carried out, or that flow control refused. `timeout_s` (15): from
     when a message is sent to its last attempt. `attempt_timeout_s` (5): for one of them.
-    `duplicates_allowed` (False): a message that may be stored on a broker that doesn't answer is sent to
-    another. `tracing` (False): OpenTelemetry spans, by the process's tracer provider or the one given.
-    `routes`: a source of routes in the place of the addresses.
+    `duplicates_allowed` (True): a message that may be stored on a broker that doesn't answer is sent to
+    another that has the topic; if both stored it, both copies have the same property `send_id`, which all such
+    messages are given. False: it waits for the first. Those with an ordering key or a queue id, and halves, always do.
+    `tracing` (False): OpenTelemetry spans, by the process's tracer provider or the one given.
+    `nameservers`: addresses of name servers, which know the brokers, in the place of `brokers`.
+    `routes`: a source of routes in the place of both.
     """
 
     linger_ms: float
@@ -72,6 +76,7 @@ class ProducerOptions(TypedDict, total=False):
     attempt_timeout_s: float
     duplicates_allowed: bool
     tracing: bool | TracerProvider
+    nameservers: str | Sequence[str] | None
     routes: RouteSource | None
 
 
@@ -89,7 +94,7 @@ def core_options(given: ProducerOptions) -> Options:
         buffer_bytes=given.get("buffer_bytes", BUFFER_BYTES),
         compression=given.get("compression", "lz4"),
         sync=given.get("ack", "async") == "sync",
-        anywhere=given.get("duplicates_allowed", False),
+        anywhere=given.get("duplicates_allowed", True),
         patience=Patience(
             retries=given.get("retries", RETRIES),
             timeout_s=given.get("timeout_s", TIMEOUT_S),

@@ -14,6 +14,7 @@ from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import in_order, respond
 from lakemq.gateway.work.gate import Gate
+from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_readable, check_writable, is_system
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.topic_changes import TopicChanges
@@ -65,13 +66,20 @@ def make_router(log: CommitLog, changes: TopicChanges, cold: ColdReader, listing
         return describe(found, lambda queue: begins.get(queue.queue_id, queue.min_offset))
 
     @serves(router, routes.PUT_TOPIC, responses={201: {"description": "made"}})
-    async def put_topic(topic: str, response: Response, body: TopicBody | None = None) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def put_topic(  # pyright: ignore[reportUnusedFunction]
+        topic: str, response: Response, auto: bool = False, body: TopicBody | None = None
+    ) -> dict[str, Any]:
         check_writable(topic)
-        body = body or TopicBody()  # pyright: ignore[reportCallIssue]
         old = log.topics.find(topic)
-        queues = len(old.queues) if old else changes.limits.default_queues
-        permission = old.permission if old else "rw"
-        made = await changes.put(topic, body.queues or queues, body.permission or permission)
+        if auto:
+            if body is not None:
+                raise InvalidRequest("with auto=true a topic is as its first message makes it: leave out the body")
+            made = old or await changes.writable(topic)
+        else:
+            body = body or TopicBody()  # pyright: ignore[reportCallIssue]
+            queues = len(old.queues) if old else changes.limits.default_queues
+            permission = old.permission if old else "rw"
+            made = await changes.put(topic, body.queues or queues, body.permission or permission)
         await log.flushed()
         response.status_code = 200 if old else 201
         return describe(made, cold.known_min_offset)

@@ -34,6 +34,17 @@ def test_what_is_left_out_of_a_change_stays(http: httpx.Client, topic: str) -> N
     assert http.put(f"/v1/topics/{topic}", json={"queues": 3}).json()["permission"] == "rw"
 
 
+def test_with_auto_a_topic_is_made_as_its_first_message_makes_it(http: httpx.Client, topic: str) -> None:
+    made = http.put(f"/v1/topics/{topic}?auto=true")
+    assert (made.status_code, len(made.json()["queues"]), made.json()["permission"]) == (201, 4, "rw")
+    put_topic(http, topic, 6, "r")
+    again = http.put(f"/v1/topics/{topic}?auto=true")
+    assert again.status_code == 200
+    assert (len(again.json()["queues"]), again.json()["permission"]) == (6, "r"), "it stays as it is"
+    assert is_problem(http.put(f"/v1/topics/{topic}?auto=true", json={"queues": 8}), 400, "invalid_request")
+    assert is_problem(http.put("/v1/topics/%25RETRY%25g?auto=true"), 403, "read_only_topic")
+
+
 def test_queues_only_grow(http: httpx.Client, topic: str) -> None:
     put_topic(http, topic, 3)
     assert is_problem(http.put(f"/v1/topics/{topic}", json={"queues": 2}), 400, "invalid_request")

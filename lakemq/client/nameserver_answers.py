@@ -1,0 +1,93 @@
+"""What name servers answer, read: whatever it is, it is a value of ours or a `LakemqError`."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any, NamedTuple
+
+from lakemq.client.route_source import READ_WRITE, BrokerAddress
+from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.names import check_address
+
+QUEUES_MAX = 65_536
+"""Of one topic at one broker: an answer that names more is none of a name server's."""
+PERMISSIONS = (READ_WRITE, "r", "w")
+VERSION_MAX = 256
+"""Characters: it goes back in the next question's head."""
+
+
+class NamedTopic(NamedTuple):
+    """A topic at one broker."""
+
+    queues: int
+    permission: str
+
+
+class NamedRoutes(NamedTuple):
+    """Brokers by their names, and of each topic the brokers that have it."""
+
+    version: str
+    brokers: dict[str, BrokerAddress]
+    topics: dict[str, dict[str, NamedTopic]]
+
+
+def read_routes(answer: Any, wanted: Container[str]) -> NamedRoutes:
+    """An answer of routes, of the topics that are wanted. Raises `LakemqError` for what is none."""
+    try:
+        brokers = {broker.name: broker for broker in map(_read_broker, answer["brokers"])}
+        topics: dict[str, dict[str, NamedTopic]] = {}
+        for entry in answer["topics"]:
+            if entry["topic"] in wanted and entry["broker"] in brokers:
+                topics.setdefault(entry["topic"], {})[entry["broker"]] = _read_topic(entry)
+        return NamedRoutes(_read_version(answer["version"]), brokers, topics)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _no_answer(error) from None
+
+
+def read_cluster(answer: Any) -> list[BrokerAddress]:
+    """An answer of all brokers. Raises `LakemqError` for what is none."""
+    try:
+        return [_read_broker(entry) for entry in answer["brokers"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _no_answer(error) from None
+
+
+def _read_broker(entry: Mapping[str, Any]) -> BrokerAddress:
+    """Of several that call themselves primary the one of the highest epoch is it. Addresses that are none
+    are left out."""
+    reachable = [each for each in entry["replicas"] if _is_address(each["address"])]
+    primaries = [each for each in reachable if each["role"] == "primary"]
+    primary = max(primaries, key=lambda each: int(each["epoch"]), default=None)
+    followers = tuple(str(each["address"]).rstrip("/") for each in reachable if each is not primary)
+    name = entry["broker"]
+    if not isinstance(name, str):
+        raise TypeError(f"a broker is called {name!r}")
+    if primary is None:
+        return BrokerAddress(name, "", followers)
+    permission = primary.get("permission")  # which routes don't say
+    address = str(primary["address"]).rstrip("/")
+    return BrokerAddress(name, address, followers, permission if permission in PERMISSIONS else READ_WRITE)
+
+
+def _read_version(version: object) -> str:
+    if not isinstance(version, str) or len(version) > VERSION_MAX:
+        raise ValueError("a version is a short text")
+    return version
+
+
+def _read_topic(entry: Mapping[str, Any]) -> NamedTopic:
+    queues, permission = entry["queues"], entry["permission"]
+    if not isinstance(queues, int) or not 0 <= queues <= QUEUES_MAX or permission not in PERMISSIONS:
+        raise ValueError(f"{queues!r} queues of permission {permission!r}")
+    return NamedTopic(queues, permission)
+
+
+def _is_address(address: object) -> bool:
+    try:
+        return isinstance(address, str) and bool(check_address(address))
+    except InvalidRequest:
+        return False
+
+
+def _no_answer(error: Exception) -> LakemqError:
+    return LakemqError(f"this is no name server's answer: {error!r}")
