@@ -10,6 +10,7 @@ import typer
 from lakemq import __version__
 from lakemq.cli import (
     backup,
+    broker,
     consume,
     demo,
     erase,
@@ -84,6 +85,7 @@ app.command()(up.up)
 app.command()(gateway.gateway)
 app.command()(jobs.jobs)
 app.command()(nameserver.nameserver)
+app.add_typer(broker.app, name="broker")
 app.add_typer(topic.app, name="topic")
 app.command()(produce.produce)
 app.command()(pull.pull)

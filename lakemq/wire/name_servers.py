@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakemq.contract import nameserver_routes
 from lakemq.model.errors import InvalidRequest
@@ -13,6 +13,21 @@ from lakemq.wire.connections import Connections, NoAnswer
 
 _ANSWER_S = 3.0
 _OK = 200
+
+
+class Replica(NamedTuple):
+    """What a name server knows of one. `role`: primary or follower; `topics`: how many it has; `seen_ms_ago`: since its
+    last heartbeat."""
+
+    broker: str
+    cluster: str
+    replica: int
+    address: str
+    role: str
+    epoch: int
+    permission: str
+    topics: int
+    seen_ms_ago: int
 
 
 class NameServers:
@@ -24,6 +39,10 @@ class NameServers:
 
     def primaries(self) -> dict[str, str]:
         """Address by name of each broker that has a primary. Raises `NoAnswer` when none of them answers so."""
+        return {each.broker: each.address for each in self.replicas() if each.role == "primary"}
+
+    def replicas(self) -> list[Replica]:
+        """All replicas of all brokers, by their names. Raises `NoAnswer` when none of them answers so."""
         problem = "there are no name servers"
         for each in list(self._connections):
             try:
@@ -46,10 +65,19 @@ class NameServers:
             each.close()
 
 
-def _read(answer: Any) -> dict[str, str]:
-    return {
-        str(broker["broker"]): check_address(replica["address"]).rstrip("/")
+def _read(answer: Any) -> list[Replica]:
+    return [
+        Replica(
+            broker["broker"],
+            broker["cluster"],
+            replica["replica"],
+            _checked(replica["address"]),
+            *(replica[name] for name in ("role", "epoch", "permission", "topics", "seen_ms_ago")),
+        )
         for broker in answer["brokers"]
         for replica in broker["replicas"]
-        if replica["role"] == "primary"
-    }
+    ]
+
+
+def _checked(address: str) -> str:
+    return check_address(address if "://" in address else f"http://{address}").rstrip("/")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import httpx
 
-from lakemq.testing import start_gateway
+from lakemq.testing import start_gateway, start_nameserver
 from tests.cli.examples import Call
 from tests.gateway.http_client import produce
 from tests.quick_spark import QUICK_SPARK
@@ -45,6 +45,7 @@ class Site:
     folder: Path
     url: str
     http: httpx.Client
+    nameserver: str
 
     @property
     def environment(self) -> dict[str, str]:
@@ -79,6 +80,8 @@ class Site:
         assert self.http.post("/v1/groups/billing/offsets/reset", json=reset).status_code == 200
         words = [re.sub(r"^/(?=var/|srv/|backups/)", f"{self.folder}/", word) for word in call.arguments]
         replaced = {"http://127.0.0.1:9000": self.url, **dict.fromkeys(("9000", "9876", "9877"), "0"), "30000": "100"}
+        names = "http://127.0.0.1:9876", "http://127.0.0.1:9877"
+        replaced |= dict.fromkeys((*names, ",".join(names)), self.nameserver)
         if call.path in (("message", "get"), ("message", "recall")):
             replaced[words[2]] = stored if call.path[1] == "get" else scheduled
         return [replaced.get(word, word) for word in words]
@@ -96,10 +99,11 @@ def start_site(folder: Path) -> Generator[Site]:
     with start_gateway(folder / "var/lib/lakemq") as gateway, httpx.Client(base_url=gateway.url) as http:
         produce(http, "orders", *ORDERS)
     with (
-        start_gateway(folder / "data", lake__dir=folder / "lake") as gateway,
+        start_nameserver() as nameserver,
+        start_gateway(folder / "data", lake__dir=folder / "lake", fleet__nameservers=nameserver.url) as gateway,
         httpx.Client(base_url=gateway.url, timeout=60) as http,
     ):
-        made = Site(folder, gateway.url, http)
+        made = Site(folder, gateway.url, http, nameserver.url)
         produce(http, "orders", *ORDERS)
         log = folder / "jobs.log"
         jobs = made.start(["jobs", "lake", "maintenance"], log)
