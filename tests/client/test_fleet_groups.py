@@ -52,7 +52,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
             )
             for name in "ab"
         }
-        wait_until(lambda: len(server.cluster()["brokers"]) == 2)
+        wait_until(lambda: len(server.brokers()) == 2)
         yield Fleet(server.url, brokers)
 
 
@@ -168,7 +168,7 @@ def test_a_restart_of_one_broker_moves_no_queue(tmp_path: Path, topic: str, grou
         goes = start_gateway(tmp_path / "b", **options)
         fleet = Fleet(server.url, {"a": stays, "b": goes})
         every = fleet.make(topic, 2)
-        wait_until(lambda: len(server.routes(topic, "", 0)["topics"]) == 2)
+        wait_until(lambda: len(server.brokers_of(topic)) == 2)
         seen = Seen()
         consumer = PushConsumer(group, seen.add, nameservers=server.url, consume_from="first")
         stack.enter_context(consumer).subscribe(topic)
@@ -176,7 +176,7 @@ def test_a_restart_of_one_broker_moves_no_queue(tmp_path: Path, topic: str, grou
         held = consumer._engine._held  # pyright: ignore[reportPrivateUsage]
         before = {queue: held[queue] for queue in every}
         goes.stop()  # and says goodbye
-        wait_until(lambda: len(server.routes(topic, "", 0)["topics"]) == 1)
+        wait_until(lambda: len(server.brokers_of(topic)) == 1)
         put(stays.url, topic, ["meanwhile"])
         seen.wait(["meanwhile"])
         goes = stack.enter_context(start_gateway(tmp_path / "b", **options))
