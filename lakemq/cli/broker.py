@@ -34,7 +34,7 @@ def list_brokers(
 
     \b
     lakemq broker list
-    lakemq broker list --nameservers http://127.0.0.1:9876,http://127.0.0.1:9877
+    lakemq broker list --nameservers http://127.0.0.1:9876
     lakemq broker list --json
     """
     named = name_servers(context, broker, nameservers)

@@ -48,6 +48,7 @@ def gateway(
     lakemq gateway --data-dir /var/lib/lakemq --lake /srv/lake
     lakemq gateway --host 127.0.0.1 --port 9000 --broker-name broker-b --flush sync
     lakemq gateway --nameservers http://127.0.0.1:9876 --advertise http://127.0.0.1:8080
+    lakemq gateway --port 9000 --broker-name broker-b --data-dir /var/lib/lakemq-b --nameservers http://127.0.0.1:9876
     """
     end_with_parent(parent_pid)
     try:
