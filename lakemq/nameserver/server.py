@@ -22,6 +22,8 @@ from lakemq.web.listen import allow_many_connections, listen, url_of
 from lakemq.web.protocol import make_connection_class
 from lakemq.web.server import Server, make_config
 
+GARBAGE = (10_000, 10, 10)
+"""Python's `gc.set_threshold`. Of what waits nothing is part of a cycle, and thousands of requests wait."""
 GRAMMAR = Grammar(ALL)
 """Of a name server's contract."""
 
@@ -69,6 +71,7 @@ def run(settings: Settings) -> None:
         # Before anybody hears that it is ready: a signal that came in between would kill it.
         server.listen_to_signals()
         gc.freeze()  # what is imported stays
+        gc.set_threshold(*GARBAGE)
         _say_ready(url)
 
     uvloop.run(serve(settings, begin))
