@@ -9,7 +9,7 @@ PRIMARY, FOLLOWER = "primary", "follower"
 
 
 class Share(NamedTuple):
-    """What a broker has of a topic. `permission`: `rw`, `r`, `w`, or nothing at all."""
+    """What a broker has of a topic. `permission`: `rw`, `r` or `w`."""
 
     queues: int
     permission: str
@@ -67,10 +67,12 @@ def show(replicas: Mapping[int, Registration]) -> Shown:
 
 
 def narrowed(topics: Mapping[str, Share], permission: str) -> Mapping[str, Share]:
-    """The topics, each with what the broker's permission leaves of its own."""
+    """The topics, each with what the broker's permission leaves of its own; without those of which it leaves nothing:
+    nobody has anything to do with them there."""
     if permission == "rw":
         return topics
     return {
-        topic: Share(queues, "".join(each for each in own if each in permission))
+        topic: Share(queues, left)
         for topic, (queues, own) in topics.items()
+        if (left := "".join(each for each in own if each in permission))
     }
