@@ -56,9 +56,9 @@ class _Registering:
         try:
             body = await read_body(request.receive, self._name_server.limits.request_bytes_max)
         except MessageTooLarge:
-            self._name_server.hear_too_much(key)
+            self._name_server.hear_of(key)
             raise
-        self._name_server.hear(key, body, client_of(request.scope))
+        await self._name_server.hear(key, body, client_of(request.scope))
         await send_answer(request.send, self._heard)
 
     async def leave(self, request: HttpRequest) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lakemq.model.errors import Busy, FlowControl
 from lakemq.nameserver.answers import Answers, Routes
 from lakemq.nameserver.heartbeat import digest_of, parse_registration
+from lakemq.nameserver.intake import Intake
 from lakemq.nameserver.probe import Prober
 from lakemq.nameserver.registry import Key, Registry, Source
 from lakemq.nameserver.watchers import Watchers
@@ -44,6 +45,7 @@ class NameServer:
         self.limits = limits
         self.registry = Registry(limits)
         self.counters = Counters()
+        self._intake = Intake(limits)
         self._answers = Answers(self.registry)
         self.watchers = Watchers(limits.waiters_max, lambda topic: self._answers.of(topic).version, self._has_room)
         self._prober = Prober(self.registry, limits.probe_ms, self.refused) if limits.probe_ms else None
@@ -63,19 +65,24 @@ class NameServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def hear(self, key: Key, body: bytes, source: Source) -> None:
-        """A heartbeat has come. Raises `InvalidRequest`, `InvalidTopic`, `FlowControl`."""
-        self.counters.heartbeats += 1
-        now_s, said = asyncio.get_running_loop().time(), digest_of(body)
-        if self.registry.goes_on(key, said, source, now_s):
+    async def hear(self, key: Key, body: bytes, source: Source) -> None:
+        """A heartbeat has come. Raises `InvalidRequest`, `InvalidTopic`, `FlowControl`, `Busy`."""
+        said = digest_of(body)
+        if self.registry.goes_on(key, said, source, self._now_s()):
+            self.counters.heartbeats += 1
             return  # as nearly all do: what it says was read before
-        self.registry.hear(key, parse_registration(body), said, source, now_s)
-        self._settle()
+        self.hear_of(key)
+        async with self._intake.turn(source, len(body)):
+            self.registry.hear(key, parse_registration(body), said, source, self._now_s())
+            self._settle()
 
-    def hear_too_much(self, key: Key) -> None:
-        """A heartbeat has come that is too large to be read: a replica that is known goes on as it is."""
+    def hear_of(self, key: Key) -> None:
+        """A heartbeat has come, whatever it says: a replica that is known goes on as it is."""
         self.counters.heartbeats += 1
-        self.registry.renew(key, asyncio.get_running_loop().time())
+        self.registry.renew(key, self._now_s())
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
 
     def leave(self, key: Key) -> None:
         """The replica has said goodbye, whether it was there or not."""

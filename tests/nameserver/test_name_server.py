@@ -138,7 +138,7 @@ def test_nobody_expires_while_the_name_server_stands_still(monkeypatch: pytest.M
         server = NameServer(Limits(expiry_ms=200, probe_ms=0))
         server.start()
         await asyncio.sleep(0)
-        server.hear(Key("a", 0), orjson.dumps(body_of(told())), None)
+        await server.hear(Key("a", 0), orjson.dumps(body_of(told())), None)
         time.sleep(0.3)  # noqa: ASYNC251  nothing goes on meanwhile
         await asyncio.sleep(0.05)
         assert len(server.registry) == 1

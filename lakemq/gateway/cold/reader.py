@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from lakemq.gateway.work.gate import Gate
 from lakemq.model.errors import LakeUnreadable
 from lakemq.settings import Settings
 from lakemq.storage.lake.bounds import Between
@@ -28,6 +27,7 @@ from lakemq.storage.segment.segment_index import QueueKey
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.topics import Queue
 from lakemq.web.asgi import Client
+from lakemq.web.gate import Gate
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

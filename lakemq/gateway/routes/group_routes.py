@@ -16,13 +16,13 @@ from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.offsets import Offsets, QueueOffset
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
-from lakemq.gateway.work.gate import Gate
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.state.group_state import Member, Subscription
 from lakemq.web.asgi import client_of
+from lakemq.web.gate import Gate
 from lakemq.web.gone import client_gone
 
 QUEUES_MAX = 10_000

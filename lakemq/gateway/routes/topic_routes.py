@@ -13,13 +13,13 @@ from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import in_order, respond
-from lakemq.gateway.work.gate import Gate
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_readable, check_writable, is_system
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.storage.state.topics import Queue, Topic
 from lakemq.web.asgi import client_of
+from lakemq.web.gate import Gate
 
 
 class TopicBody(BaseModel):

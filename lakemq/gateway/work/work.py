@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lakemq.gateway.work.counters import Counters
-from lakemq.gateway.work.gate import Gate
 from lakemq.gateway.work.loop_lag import LoopLag
 from lakemq.gateway.work.waiters import Waiters
 from lakemq.gateway.work.workshop import WAITING_MAX, Workshop
 from lakemq.settings import Gateway
+from lakemq.web.gate import Gate
 
 
 class Work:

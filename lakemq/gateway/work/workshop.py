@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TypeVar, TypeVarTuple
 
-from lakemq.gateway.work.gate import Gate
 from lakemq.gateway.work.run import Run
 from lakemq.model.errors import Busy
 from lakemq.web.asgi import Client
+from lakemq.web.gate import Gate
 
 Ts = TypeVarTuple("Ts")
 R = TypeVar("R")

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from lakemq.gateway.work.gate import Gate
 from lakemq.gateway.work.workshop import SMALL_BYTES, Workshop
 from lakemq.model.errors import Busy
 from lakemq.settings import MIB
+from lakemq.web.gate import Gate
 
 
 async def settle() -> None:
