@@ -38,8 +38,11 @@ class NameServers:
         self._connections = [Connections(address) for address in addresses]
 
     def primaries(self) -> dict[str, str]:
-        """Address by name of each broker that has a primary. Raises `NoAnswer` when none of them answers so."""
-        return {each.broker: each.address for each in self.replicas() if each.role == "primary"}
+        """Address by name of each broker that has a primary: of those who say they are, one may not know yet that it
+        was replaced, and the highest epoch counts. Raises `NoAnswer` when none of them answers so."""
+        found = [each for each in self.replicas() if each.role == "primary"]
+        found.sort(key=lambda each: (each.epoch, -each.replica))
+        return {each.broker: each.address for each in found}
 
     def replicas(self) -> list[Replica]:
         """All replicas of all brokers, by their names. Raises `NoAnswer` when none of them answers so."""

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import orjson
@@ -15,7 +16,7 @@ from lakemq.nameserver import name_server
 from lakemq.nameserver.name_server import NameServer
 from lakemq.nameserver.registry import Key
 from lakemq.settings import NameServer as Limits
-from lakemq.testing import start_nameserver
+from lakemq.testing import start_gateway, start_nameserver
 from tests.gateway.http_client import JSON, is_problem
 from tests.nameserver.asking import NOWHERE, body_of, connect, hear, hold, metric, path_of, routes, told
 
@@ -165,6 +166,24 @@ def test_whose_machine_refuses_connections_is_gone_at_once() -> None:
         assert metric(http, "unreachable_total") == 1
         while not any(f"refuse connections, the first is a/0 at {address}" in line for line in server.log):
             pass
+
+
+def test_a_gateway_that_was_killed_is_gone_and_is_back_as_it_starts_again(tmp_path: Path) -> None:
+    with start_nameserver(nameserver__probe_ms=100) as server, connect(server) as http:
+        options = {"broker__name": "killed", "fleet__nameservers": server.url}
+        gateway = start_gateway(tmp_path, **options)
+        while not routes(http)["brokers"]:
+            pass
+        with ThreadPoolExecutor() as pool:
+            wait = hold(http, pool)
+            gateway.kill()
+            assert wait.result()["brokers"] == []
+        port = gateway.url.rpartition(":")[2]
+        with start_gateway(tmp_path, gateway__port=port, **options):
+            while not routes(http)["brokers"]:
+                pass
+        assert routes(http)["brokers"] == []
+        assert metric(http, "unreachable_total") == 1
 
 
 def test_a_flood_takes_no_room_from_who_is_known() -> None:

@@ -154,4 +154,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestRegistry = Machine.TestCase
-TestRegistry.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestRegistry.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
