@@ -22,6 +22,7 @@ from lakemq.gateway.work.workshop import Workshop
 from lakemq.settings import Settings, Storage
 from lakemq.storage.state.topics import Queue
 from lakemq.web.front import Front
+from lakemq.web.gone import put_gone
 
 BODY = "x" * 1_000
 
@@ -59,12 +60,20 @@ async def until(is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
+class Stays:
+    """A client that nobody needs to listen to."""
+
+    def resume_reading(self) -> None:
+        """It says nothing more."""
+
+
 async def ask(
     front: Front, client: str, method: str, path: str, body: bytes, media: bytes, query: bytes = b"", status: int = 200
 ) -> Any:
     """The answer to one request that comes from an address, if it is JSON."""
     headers = [(b"content-type", media), (b"host", b"localhost")]
-    scope = {"type": "http", "method": method, "path": path, "query_string": query, "headers": headers}
+    scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "query_string": query, "headers": headers}
+    put_gone(scope, Stays())
     answers, bodies = list[bytes](), [body]
 
     async def receive() -> Any:
