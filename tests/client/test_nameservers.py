@@ -146,7 +146,7 @@ def test_one_name_server_is_enough_and_without_any_what_is_known_goes_on(
 def test_where_no_name_server_ever_answered_it_is_an_error() -> None:
     with (
         Producer(nameservers=DEAD, timeout_s=0.2, attempt_timeout_s=0.2) as producer,
-        pytest.raises(Unreachable, match="no name server answers|don't say") as raised,
+        pytest.raises(Unreachable, match=r"no name server answers|don't say") as raised,
     ):
         producer.send("orders", b"x")
     assert not raised.value.sent

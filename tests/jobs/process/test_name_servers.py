@@ -112,11 +112,14 @@ def test_no_name_server_is_an_error_that_says_so(nameserver: NameServerProcess) 
 
 
 def test_what_is_no_name_server_is_passed_over(nameserver: NameServerProcess, tmp_path: Path) -> None:
-    with start_gateway(tmp_path / "data") as gateway:
-        with closing(NameServers([gateway.url, nameserver.url])) as both, closing(NameServers([gateway.url])) as one:
-            assert both.primaries() == {}
-            with pytest.raises(NoAnswer, match="answered 404"):
-                one.primaries()
+    with (
+        start_gateway(tmp_path / "data") as gateway,
+        closing(NameServers([gateway.url, nameserver.url])) as both,
+        closing(NameServers([gateway.url])) as one,
+    ):
+        assert both.primaries() == {}
+        with pytest.raises(NoAnswer, match="answered 404"):
+            one.primaries()
 
 
 def test_options_name_brokers_or_name_servers() -> None:
