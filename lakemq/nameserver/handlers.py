@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -58,7 +59,8 @@ class _Registering:
         except MessageTooLarge:
             self._name_server.hear_of(key)
             raise
-        await self._name_server.hear(key, body, client_of(request.scope))
+        gone = partial(client_gone, request.scope)
+        await self._name_server.hear(key, body, client_of(request.scope), gone)
         await send_answer(request.send, self._heard)
 
     async def leave(self, request: HttpRequest) -> None:

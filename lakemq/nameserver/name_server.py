@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakemq.model.errors import Busy, FlowControl
@@ -65,14 +66,20 @@ class NameServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def hear(self, key: Key, body: bytes, source: Source) -> None:
-        """A heartbeat has come. Raises `InvalidRequest`, `InvalidTopic`, `FlowControl`, `Busy`."""
+    async def hear(self, key: Key, body: bytes, source: Source, gone: Callable[[], asyncio.Future[None]]) -> None:
+        """A heartbeat has come. Raises `InvalidRequest`, `InvalidTopic`, `FlowControl`, `Busy`.
+
+        What waits for its turn is nothing any more when its sender is `gone`: he may have said goodbye since.
+        """
         said = digest_of(body)
         if self.registry.goes_on(key, said, source, self._now_s()):
             self.counters.heartbeats += 1
             return  # as nearly all do: what it says was read before
         self.hear_of(key)
+        left = gone()
         async with self._intake.turn(source, len(body)):
+            if left.done():
+                return
             self.registry.hear(key, parse_registration(body), said, source, self._now_s())
             self._settle()
 

@@ -16,7 +16,7 @@ from lakemq.nameserver import name_server
 from lakemq.nameserver.name_server import NameServer
 from lakemq.nameserver.registry import Key
 from lakemq.settings import NameServer as Limits
-from lakemq.testing import start_gateway, start_nameserver
+from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
 from tests.gateway.http_client import JSON, is_problem
 from tests.nameserver.asking import NOWHERE, body_of, connect, hear, hold, metric, path_of, routes, told
 
@@ -84,6 +84,18 @@ def test_who_has_another_version_or_none_is_answered_at_once(http: httpx.Client,
     assert routes(http, topic=broker, version=now["version"], wait_ms=1) == now
 
 
+def test_who_goes_away_waits_no_more(nameserver: NameServerProcess, http: httpx.Client) -> None:
+    host, _, port = nameserver.url.removeprefix("http://").rpartition(":")
+    before, version = metric(http, "watchers"), routes(http, topic="nobody-has-it")["version"]
+    with socket.create_connection((host, int(port))) as client:
+        path = f"/v1/routes?topic=nobody-has-it&version={version}&wait_ms=60000"
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        while metric(http, "watchers") == before:
+            pass
+    while metric(http, "watchers") > before:
+        pass
+
+
 def test_two_that_are_told_the_same_have_the_same_versions() -> None:
     said = [("b", ("t", "u")), ("a", ("u",))]
     with start_nameserver() as one, start_nameserver() as two, connect(one) as first, connect(two) as second:
@@ -139,7 +151,7 @@ def test_nobody_expires_while_the_name_server_stands_still(monkeypatch: pytest.M
         server = NameServer(Limits(expiry_ms=200, probe_ms=0))
         server.start()
         await asyncio.sleep(0)
-        await server.hear(Key("a", 0), orjson.dumps(body_of(told())), None)
+        await server.hear(Key("a", 0), orjson.dumps(body_of(told())), None, asyncio.get_running_loop().create_future)
         time.sleep(0.3)  # noqa: ASYNC251  nothing goes on meanwhile
         await asyncio.sleep(0.05)
         assert len(server.registry) == 1
@@ -147,6 +159,21 @@ def test_nobody_expires_while_the_name_server_stands_still(monkeypatch: pytest.M
 
     monkeypatch.setattr(name_server, "TICK_S", 0.02)
     monkeypatch.setattr(name_server, "LATE_S", 0.1)
+    asyncio.run(scene())
+
+
+def test_what_waits_for_its_turn_is_nothing_once_its_sender_has_gone() -> None:
+    async def scene() -> None:
+        server, gone = NameServer(Limits()), asyncio.get_running_loop().create_future()
+        bodies = [orjson.dumps(body_of(told(*(f"t{number}" for number in range(count))))) for count in (15_000, 1)]
+        first = asyncio.ensure_future(server.hear(Key("a", 0), bodies[0], None, lambda: gone))
+        await asyncio.sleep(0)  # it was read, and rests
+        second = asyncio.ensure_future(server.hear(Key("b", 0), bodies[1], None, lambda: gone))
+        await asyncio.sleep(0)
+        gone.set_result(None)
+        await asyncio.gather(first, second)
+        assert list(server.registry.shown) == ["a"]
+
     asyncio.run(scene())
 
 
