@@ -11,7 +11,8 @@ from lakemq.model.names import check_address
 
 QUEUES_MAX = 65_536
 """Of one topic at one broker: an answer that names more is none of a name server's."""
-PERMISSIONS = (READ_WRITE, "r", "w")
+PERMISSIONS = (READ_WRITE, "r", "w", "")
+"""The last one: the topic allows what its broker doesn't."""
 VERSION_MAX = 256
 """Characters: it goes back in the next question's head."""
 
@@ -77,7 +78,7 @@ def _read_version(version: object) -> str:
 
 def _read_topic(entry: Mapping[str, Any]) -> NamedTopic:
     queues, permission = entry["queues"], entry["permission"]
-    if not isinstance(queues, int) or not 0 <= queues <= QUEUES_MAX or permission not in PERMISSIONS:
+    if type(queues) is not int or not 0 <= queues <= QUEUES_MAX or permission not in PERMISSIONS:
         raise ValueError(f"{queues!r} queues of permission {permission!r}")
     return NamedTopic(queues, permission)
 

@@ -80,6 +80,7 @@ class Site:
         assert self.http.post("/v1/groups/billing/offsets/reset", json=reset).status_code == 200
         words = [re.sub(r"^/(?=var/|srv/|backups/)", f"{self.folder}/", word) for word in call.arguments]
         replaced = {"http://127.0.0.1:9000": self.url, **dict.fromkeys(("9000", "9876", "9877"), "0"), "30000": "100"}
+        replaced["http://127.0.0.1:9000,http://127.0.0.1:9001"] = self.url
         names = "http://127.0.0.1:9876", "http://127.0.0.1:9877"
         replaced |= dict.fromkeys((*names, ",".join(names)), self.nameserver)
         if call.path in (("message", "get"), ("message", "recall")):

@@ -147,7 +147,7 @@ def test_a_broker_may_be_named_by_the_environment(run: Run, shell: Shell, monkey
     assert "cli_environment" in run("topic", "list").stdout
     assert run("topic", "list", "--broker", "http://127.0.0.1:1").code == 1
     monkeypatch.setenv("LAKEMQ_BROKER", f"{shell.url}, http://127.0.0.1:1")
-    several = run("topic", "list")
+    several = run("group", "list")
     assert (several.code, several.stderr.count("\n")) == (1, 1)
     assert "say with --broker which of" in several.stderr
     monkeypatch.setenv("LAKEMQ_BROKER", "127.0.0.1:1")

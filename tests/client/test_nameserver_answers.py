@@ -72,7 +72,9 @@ def test_only_topics_that_are_wanted_are_read() -> None:
     assert named.topics == {"orders": {"a": NamedTopic(2, "rw")}}
 
 
-@pytest.mark.parametrize(("queues", "permission"), [(10**9, "rw"), (-1, "rw"), (2, "x"), (2, None), ("2", "r")])
+@pytest.mark.parametrize(
+    ("queues", "permission"), [(10**9, "rw"), (-1, "rw"), (2, "x"), (True, "rw"), (2, None), ("2", "r")]
+)
 def test_what_no_topic_can_be_is_refused(queues: Any, permission: Any) -> None:
     entry = {"topic": "orders", "broker": "a", "queues": queues, "permission": permission}
     with pytest.raises(LakemqError, match="name server"):
@@ -81,7 +83,8 @@ def test_what_no_topic_can_be_is_refused(queues: Any, permission: Any) -> None:
 
 def test_a_route_parts_what_may_be_read_from_what_may_be_written() -> None:
     queues = [MessageQueue("orders", name, 0) for name in ("r", "rw", "w")]
-    route = TopicRoute("orders", queues, {"r": "r", "w": "w"})
+    queues += [MessageQueue("orders", "neither", 0)]
+    route = TopicRoute("orders", queues, {"r": "r", "w": "w", "neither": ""})
     assert [queue.broker for queue in route.readable] == ["r", "rw"]
     assert [queue.broker for queue in route.writable] == route.writers == ["rw", "w"]
     assert TopicRoute("orders", queues[:1], {"r": "r"}).writers == ["r"], "so that the broker says why not"

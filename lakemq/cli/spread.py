@@ -1,0 +1,126 @@
+"""`lakemq topic spread`: a topic on all brokers."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any
+
+import typer
+from rich.progress import TextColumn
+
+from lakemq.cli.brokers import Named, ask_each, connect_all
+from lakemq.cli.options import Broker, Nameservers
+from lakemq.cli.output import note, progress
+from lakemq.model.errors import Busy, GroupNotFound, InvalidRequest
+
+LOOK_S = 0.5
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="1 to 127 of A-Z a-z 0-9 _ -.")]
+
+
+def spread(
+    context: typer.Context,
+    topic: Name,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="First take no messages until every group has consumed what there is.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, metavar="SECONDS", help="Give up draining after so long.")
+    ] = 600.0,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Make a topic on the brokers that lack it, with as many queues as it has where it is.
+
+    A key's messages go to a queue that the number of all queues says: with more queues it is another one for
+    most keys. What is sent then may be consumed before what waits in the old queue. With --drain it may not:
+    the topic takes no messages (sends fail with read_only_topic) until every group has consumed it. Then it
+    is opened at all brokers together; for the moment that this takes keys may change their queue once more.
+
+    \b
+    lakemq topic spread orders --nameservers http://127.0.0.1:9876
+    lakemq topic spread orders --drain --wait 60 --nameservers http://127.0.0.1:9876
+    lakemq topic spread orders --broker http://127.0.0.1:9000,http://127.0.0.1:9001
+    """
+    with connect_all(context, broker, nameservers) as brokers:
+        found = ask_each(brokers, lambda client: client.topic(topic))
+        having = [each for each in brokers if each.name in found]
+        lacking = [each for each in brokers if each.name not in found]
+        if not lacking:
+            note(f"topic {topic} is on all brokers that are known")
+            return
+        queues = max(len(content["queues"]) for content in found.values())
+        if drain:
+            _spread_drained(topic, queues, having, lacking, found, wait)
+        else:
+            _make(topic, queues, lacking)
+            note("keys have other queues now: what is sent may overtake what was sent before (--drain avoids that)")
+
+
+def _spread_drained(
+    topic: str, queues: int, having: list[Named], lacking: list[Named], found: dict[str, Any], wait_s: float
+) -> None:
+    """Made everywhere before it is opened anywhere, and then at all brokers together: until the last one is open keys
+    have the queues of the others."""
+    counts = {name: len(content["queues"]) for name, content in found.items()}
+    opened = {name: content["permission"] for name, content in found.items()}
+    made = having
+    try:
+        _permit(topic, having, counts, dict.fromkeys(counts, "r"))
+        _wait_until_consumed(topic, having, wait_s)
+        _make(topic, queues, lacking, "r")
+        counts |= {name: queues for name, _ in lacking}
+        opened |= {name: "rw" for name, _ in lacking}
+        made = [*having, *lacking]
+    finally:  # also when it is interrupted, or takes too long: where it was it is as it was
+        _permit(topic, made, counts, opened)
+    note(f"topic {topic} takes messages again")
+
+
+def _make(topic: str, queues: int, brokers: list[Named], permission: str = "rw") -> None:
+    for name, client in brokers:
+        client.create_topic(topic, queues, permission)
+        note(f"made topic {topic} at {name}")
+
+
+def _permit(topic: str, brokers: list[Named], counts: dict[str, int], permissions: dict[str, str]) -> None:
+    """Give the topic its permission at each broker, all at a time. Raises the first error once all have been asked."""
+    with ThreadPoolExecutor(len(brokers)) as pool:
+        asked = [
+            pool.submit(each.client.create_topic, topic, counts[each.name], permissions[each.name]) for each in brokers
+        ]
+    for each in asked:
+        each.result()
+
+
+def _wait_until_consumed(topic: str, brokers: list[Named], wait_s: float) -> None:
+    """Raises `Busy` when a group is behind still after that time."""
+    deadline_s = time.monotonic() + wait_s
+    with progress(TextColumn("{task.fields[behind]}")) as bar:
+        task = bar.add_task(f"draining {topic}", behind="")
+        while behind := _behind(topic, brokers):
+            text = ", ".join(f"{group} {count:,}" for group, count in sorted(behind.items()))
+            bar.update(task, behind=text)
+            if time.monotonic() >= deadline_s:
+                raise Busy(f"these groups have not consumed {topic} in {wait_s:g} s, so nothing is changed: {text}")
+            time.sleep(LOOK_S)
+
+
+def _behind(topic: str, brokers: list[Named]) -> dict[str, int]:
+    """How many messages of the topic each group has yet to consume. Raises `InvalidRequest` where that can't be
+    known."""
+    behind: dict[str, int] = {}
+    for _, client in brokers:
+        for short in client.groups():
+            if topic not in short["topics"]:
+                continue
+            group: str = short["group"]
+            try:
+                lags = [each["lag"] for each in client.group(group)["lag"] if each["topic"] == topic]
+            except GroupNotFound:
+                continue  # it was deleted meanwhile
+            if None in lags:
+                raise InvalidRequest(f"how far group {group} is can't be known: its members keep it to themselves")
+            if sum(lags):
+                behind[group] = behind.get(group, 0) + sum(lags)
+    return behind

@@ -1,0 +1,123 @@
+"""The commands about topics, with several brokers that a name server knows."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import count
+from typing import Any, NamedTuple
+
+import pytest
+
+from lakemq.client import PullConsumer
+from lakemq.client.http import HttpClient
+from lakemq.testing import MemoryBroker
+from tests.cli.shell import Run
+from tests.client.consuming import put, wait_until
+from tests.client.name_server import NameServer
+
+_numbers = count()
+
+
+class Fleet(NamedTuple):
+    """A name server, and the addresses of brokers `a` and `b`."""
+
+    nameserver: str
+    urls: dict[str, str]
+
+    def topic(self, name: str, topic: str) -> dict[str, Any]:
+        """A topic at one of them."""
+        with HttpClient(self.urls[name]) as http:
+            return http.topic(topic)
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Fleet]:
+    with ExitStack() as stack:
+        server = stack.enter_context(NameServer())
+        options: dict[str, Any] = {"fleet__nameservers": (server.url,)}
+        brokers = {name: stack.enter_context(MemoryBroker(broker__name=name, **options)) for name in "ab"}
+        wait_until(lambda: len(server.brokers()) == 2)
+        yield Fleet(server.url, {name: broker.url for name, broker in brokers.items()})
+
+
+@pytest.fixture
+def topic() -> str:
+    """A name that no other test uses."""
+    return f"fleet-{next(_numbers)}"
+
+
+def lines(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_topic_is_made_shown_and_deleted_at_all_brokers(run: Run, fleet: Fleet, topic: str) -> None:
+    where = ["--nameservers", fleet.nameserver]
+    made = run("topic", "create", topic, "--queues", "3", *where)
+    assert (made.code, made.stderr) == (0, f"made topic {topic} at a\nmade topic {topic} at b\n")
+    shown = lines(run("topic", "show", topic, "--json", *where).stdout)
+    assert [(each["broker"], len(each["queues"])) for each in shown] == [("a", 3), ("b", 3)]
+    listed = [each for each in lines(run("topic", "list", "--json", *where).stdout) if each["topic"] == topic]
+    assert [each["broker"] for each in listed] == ["a", "b"]
+    assert run("topic", "list", *where).stdout.count(topic) == 2
+    assert run("topic", "delete", topic, "--yes", *where).stderr.count("deleted") == 2
+    gone = run("topic", "show", topic, *where)
+    assert (gone.code, gone.stderr.count("\n")) == (1, 1)
+
+
+def test_brokers_that_are_named_are_asked_too(run: Run, fleet: Fleet, topic: str) -> None:
+    both = ",".join(fleet.urls.values())
+    assert run("topic", "create", topic, "--broker", both).code == 0
+    assert len(fleet.topic("b", topic)["queues"]) == 4
+    refused = run("topic", "list", "--broker", both, "--nameservers", fleet.nameserver)
+    assert (refused.code, refused.stderr.count("\n")) == (1, 1)
+    nobody = run("topic", "list", "--nameservers", "http://127.0.0.1:9")
+    assert (nobody.code, nobody.stderr.count("\n")) == (1, 1)
+
+
+def test_a_topic_is_spread_over_brokers_that_lack_it(run: Run, fleet: Fleet, topic: str) -> None:
+    with HttpClient(fleet.urls["a"]) as http:
+        http.create_topic(topic, 3)
+    spread = run("topic", "spread", topic, "--nameservers", fleet.nameserver)
+    assert spread.code == 0
+    assert "may overtake" in spread.stderr
+    assert len(fleet.topic("b", topic)["queues"]) == 3
+    again = run("topic", "spread", topic, "--nameservers", fleet.nameserver)
+    assert (again.code, again.stderr) == (0, f"topic {topic} is on all brokers that are known\n")
+    assert run("topic", "spread", "nobody-has-it", "--nameservers", fleet.nameserver).code == 1
+
+
+def test_a_topic_is_drained_before_it_is_spread(run: Run, fleet: Fleet, topic: str) -> None:
+    put(fleet.urls["a"], topic, ["one", "two", "three"])
+    drain = ["topic", "spread", topic, "--drain", "--nameservers", fleet.nameserver]
+    with PullConsumer(f"group-{topic}", brokers=fleet.urls["a"], consume_from="first") as consumer:
+        consumer.subscribe(topic)
+        found = list(consumer.poll(1, wait_s=60))
+        consumer.commit()
+        slow = run(*drain, "--wait", "0")
+        assert slow.code == 1
+        assert f"group-{topic} 2" in slow.stderr
+        assert fleet.topic("a", topic)["permission"] == "rw", "it is as it was"
+        assert topic not in _names(fleet, "b")
+
+        def consume() -> None:
+            wait_until(lambda: fleet.topic("a", topic)["permission"] == "r")
+            texts = [message.text() for message in found]
+            while len(texts) < 3:
+                texts += [message.text() for message in consumer.poll(wait_s=60)]
+            consumer.commit()
+
+        thread = threading.Thread(target=consume)
+        thread.start()
+        done = run(*drain, "--wait", "60")
+        thread.join(60)
+    assert (done.code, done.stderr) == (0, f"made topic {topic} at b\ntopic {topic} takes messages again\n")
+    assert [fleet.topic(name, topic)["permission"] for name in "ab"] == ["rw", "rw"]
+    assert [len(fleet.topic(name, topic)["queues"]) for name in "ab"] == [4, 4]
+
+
+def _names(fleet: Fleet, name: str) -> list[str]:
+    with HttpClient(fleet.urls[name]) as http:
+        return [each["topic"] for each in http.topics()]
