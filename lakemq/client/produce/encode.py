@@ -16,11 +16,12 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakemq.client.message import encode_body
 from lakemq.client.outgoing import MessageFields, SendReceipt
 from lakemq.client.produce.batch import Batch, Outcome, delay_fields
-from lakemq.client.produce.send_ids import SEND_ID, SendIds
+from lakemq.client.produce.send_ids import SEND_ID, SEPARATOR, SendIds
 from lakemq.client.transport import Piece
 from lakemq.contract.forms import ARROW, JSON
 from lakemq.model.columns import REQUEST
@@ -92,7 +93,7 @@ def _make_rows(batch: Batch, queue_id: int | None, send_ids: SendIds | None) -> 
     for name, make in _COLUMNS.items():
         values = batch.columns.get(name)
         if name == "properties" and send_ids is not None:
-            columns[name] = make(_with_send_ids(batch, send_ids))
+            columns[name] = _send_id_maps(count, send_ids) if values is None else make(_with_send_ids(batch, send_ids))
         elif values is not None and (name != "queue_id" or queue_id is None):
             columns[name] = make([values.get(number) for number in range(count)])
     if queue_id is not None:
@@ -105,6 +106,14 @@ def _with_send_ids(batch: Batch, send_ids: SendIds) -> list[dict[str, str]]:
     """Each message's properties and its name; one that came with it was another message's."""
     given = batch.columns.get("properties", {})
     return [{**(given.get(number) or {}), SEND_ID: send_ids.of(number)} for number in range(len(batch.bodies))]
+
+
+def _send_id_maps(count: int, send_ids: SendIds) -> Any:
+    """The properties of messages that have no others: made whole, as that is most messages of a fleet."""
+    numbers = pc.cast(pa.array(range(send_ids.begin, send_ids.begin + count), pa.int64()), pa.string())
+    texts = pc.call_function("binary_join_element_wise", [pa.scalar(send_ids.sender), numbers, pa.scalar(SEPARATOR)])
+    names = pa.repeat(pa.scalar(SEND_ID), count)
+    return pa.MapArray.from_arrays(pa.array(range(count + 1), pa.int32()), names, texts)
 
 
 def _plain(kind: pa.DataType, values: list[Any]) -> Any:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 SEND_ID = "send_id"
 """The property of a message that several brokers may have stored."""
 
+SEPARATOR = "."
+
 
 class SendIds(NamedTuple):
     """The names of a batch's messages: the sender's, which no other has, and a number."""
@@ -16,4 +18,4 @@ class SendIds(NamedTuple):
 
     def of(self, number: int) -> str:
         """The name of a message, by its number in the batch."""
-        return f"{self.sender}.{self.begin + number}"
+        return f"{self.sender}{SEPARATOR}{self.begin + number}"
