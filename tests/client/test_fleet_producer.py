@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from lakemq.client import Message, Producer, Resolution, TransactionListener, TransactionProducer
+from lakemq.client import Message, Producer, Resolution, TransactionListener, TransactionProducer, Unreachable
 from lakemq.client.http import HttpClient
 from lakemq.client.produce.prober import Prober
 from lakemq.client.routes import Cluster
-from lakemq.model.errors import ReadOnlyTopic, TopicNotFound
+from lakemq.model.errors import MessageTooLarge, ReadOnlyTopic, TopicNotFound
 from lakemq.testing import GatewayProcess, MemoryBroker, start_gateway
 from tests.client.consuming import make_topic
 from tests.client.producing import DEAD, bodies, free_port, stored
@@ -110,6 +110,23 @@ def test_what_hangs_with_one_broker_goes_to_another_and_both_copies_have_one_nam
             for message in stored(gateway.url, "orders"):
                 copies[message.body].add(message.properties["send_id"])
         assert all(len(copies[b"%d" % number]) == 1 for number in range(6))
+
+
+def test_what_may_be_stored_is_not_told_to_be_refused(tmp_path: Path) -> None:
+    """Regression: what the second broker had against a message was told, as if the first had not had it."""
+    with (
+        start_gateway(tmp_path / "a", broker__name="a") as first,
+        start_gateway(tmp_path / "b", broker__name="b", gateway__message_bytes_max=1_000) as second,
+        _producer(first, second) as producer,
+    ):
+        assert {producer.send("orders", b"x").broker for _ in range(4)} == {"a", "b"}
+        os.kill(first.pid, signal.SIGSTOP)
+        try:
+            errors = [producer.send_async("orders", bytes(2_000)).exception(WAIT_S_MAX) for _ in range(2)]
+        finally:
+            os.kill(first.pid, signal.SIGCONT)
+    assert [error.sent for error in errors if isinstance(error, Unreachable)] == [True]
+    assert sum(isinstance(error, MessageTooLarge) for error in errors) == 1, "who went to the second first"
 
 
 def test_a_broker_that_is_back_is_used_within_seconds(tmp_path: Path) -> None:

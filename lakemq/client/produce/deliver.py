@@ -298,8 +298,10 @@ class _Attempts:
         return self._counted <= self._patience.retries and now_s < self._deadline_s
 
     def last_error(self, error: LakemqError) -> LakemqError:
-        """What is told when nothing more is tried."""
-        if self._unsure and isinstance(error, Unreachable):
+        """What is told when nothing more is tried. What another broker has against it says nothing of the one that
+        may have stored it."""
+        elsewhere = self._request.anywhere and not is_unsure(error)
+        if self._unsure and (isinstance(error, Unreachable) or elsewhere):
             return Unreachable(f"{error.detail} (it may have been stored)", sent=True)
         return error
 

@@ -159,9 +159,11 @@ class Transactions:
         while True:
             wait_s = REFRESH_S
             try:
-                for broker in await self._core.cluster.brokers():
-                    if broker.name not in self._asking:
-                        self._asking[broker.name] = asyncio.create_task(self._ask(broker.name))
+                names = {broker.name for broker in await self._core.cluster.brokers()}
+                for name in names - self._asking.keys():
+                    self._asking[name] = asyncio.create_task(self._ask(name))
+                for name in self._asking.keys() - names:
+                    self._asking.pop(name).cancel()  # it is no more
             except Unreachable as error:
                 logger.warning("no broker to ask for checks of group %s: %s", self._group, error)
                 wait_s = AGAIN_S
