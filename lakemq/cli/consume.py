@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from lakemq.cli.delay import moment_ms
-from lakemq.cli.options import AsJson, Broker, Filter, Tags, broker_url
+from lakemq.cli.options import AsJson, Broker, Filter, Nameservers, Tags, broker_url, name_servers
 from lakemq.cli.output import note, stdout
 from lakemq.cli.shown import message_line, write_json
 from lakemq.model.stop_signals import stop_signals
@@ -39,6 +39,7 @@ def consume(
     ] = None,
     as_json: AsJson = False,
     broker: Broker = None,
+    nameservers: Nameservers = None,
 ) -> None:
     """Show the messages of a topic as they come, for a group: what was shown is consumed.
 
@@ -49,17 +50,22 @@ def consume(
     lakemq consume orders --group console
     lakemq consume orders --group audit --from last --filter "amount > 100" --json
     lakemq consume orders --group shipping --tags 'paid||shipped' --max 10
+    lakemq consume orders --group console --nameservers http://127.0.0.1:9876
     """
     from lakemq.client import PullConsumer
 
     if sql is not None and tags != "*":
         raise typer.BadParameter("a group subscribes by one of them; in a filter TAGS is the tag", param_hint="--tags")
-    url = broker_url(context, broker)
+    servers = name_servers(context, broker, nameservers)
+    url = None if servers else broker_url(context, broker)
+    start = _begin(begin)
     # All are like Ctrl-C: it leaves the group.
     before = {number: signal.signal(number, signal.default_int_handler) for number in stop_signals()}
     with (
         contextlib.suppress(KeyboardInterrupt),
-        PullConsumer(group, brokers=url, consume_from=_begin(begin), auto_commit=False) as consumer,
+        PullConsumer(
+            group, brokers=url, nameservers=servers or None, consume_from=start, auto_commit=False
+        ) as consumer,
     ):
         consumer.subscribe(topic, tags, sql)
         consumer.start()

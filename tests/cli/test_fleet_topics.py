@@ -77,6 +77,13 @@ def test_brokers_that_are_named_are_asked_too(run: Run, fleet: Fleet, topic: str
     assert (nobody.code, nobody.stderr.count("\n")) == (1, 1)
 
 
+def test_a_group_consumes_from_all_brokers(run: Run, fleet: Fleet, topic: str) -> None:
+    for name, url in fleet.urls.items():
+        put(url, topic, [f"of {name}"])
+    shown = run("consume", topic, "--group", topic, "--max", "2", "--json", "--nameservers", fleet.nameserver)
+    assert (shown.code, sorted(each["body"] for each in lines(shown.stdout))) == (0, ["of a", "of b"])
+
+
 def test_a_topic_is_spread_over_brokers_that_lack_it(run: Run, fleet: Fleet, topic: str) -> None:
     with HttpClient(fleet.urls["a"]) as http:
         http.create_topic(topic, 3)
