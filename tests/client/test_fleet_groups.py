@@ -21,7 +21,7 @@ from tests.client.consuming import Seen, make_topic, numbered, offsets, put, vie
 from tests.client.name_server import NameServer
 from tests.client.producing import free_port
 
-EXPIRY: dict[str, Any] = {"groups__member_expiry_ms": 4_000, "groups__lock_expiry_ms": 5_000}
+EXPIRY: dict[str, Any] = {"groups__member_expiry_ms": 8_000, "groups__lock_expiry_ms": 10_000}
 
 
 class Fleet(NamedTuple):
