@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+import time
 
-from lakemq.client import MessageView
+from lakemq.client import MessageView, Producer
 from lakemq.client.http import HttpClient
 
 DEAD = "http://127.0.0.1:9"
@@ -26,6 +27,17 @@ def stored(url: str, topic: str) -> list[MessageView]:
 def bodies(url: str, topic: str) -> list[bytes]:
     """Their bodies."""
     return [message.body for message in stored(url, topic)]
+
+
+def reaches(producer: Producer, topic: str, *brokers: str) -> bool:
+    """Whether messages go to just these brokers, all of them: one that was slow once is passed over for a while."""
+    deadline_s = time.monotonic() + 120
+    found: set[str] = set()
+    while found != set(brokers) and time.monotonic() < deadline_s:
+        found.add(producer.send(topic, b"known").broker)
+        if not found <= set(brokers):
+            return False
+    return found == set(brokers)
 
 
 def free_port() -> int:
