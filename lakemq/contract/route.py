@@ -10,6 +10,7 @@ from urllib.parse import quote
 from lakemq.model.errors import InvalidRequest
 
 _NO_NAMES = ("", ".", "..")
+_READING = ("GET", "HEAD")
 
 
 class Reads(Enum):
@@ -52,6 +53,10 @@ class Route:
     summary: str
     query: tuple[Field, ...] = ()
     reads: Reads = Reads.NOTHING
+    hands_out: bool = False
+    """Whether a GET of it changes something all the same, as what it answers is this client's then."""
+    writes: bool = field(init=False)
+    """Whether it changes anything: followers serve only what doesn't."""
     names: frozenset[str] = field(init=False)
     """Of the query's fields."""
     bound: tuple[Field, ...] = field(init=False)
@@ -64,6 +69,7 @@ class Route:
         segments = ["%s" if is_name(each) else each for each in self.path.split("/")]
         object.__setattr__(self, "_template", "/".join(segments))
         object.__setattr__(self, "names", frozenset(each.name for each in self.query))
+        object.__setattr__(self, "writes", self.hands_out or self.method not in _READING)
         object.__setattr__(self, "needed", any(each.required for each in self.query))
         object.__setattr__(self, "bound", tuple(each for each in self.query if each.required or each.choices))
 

@@ -69,6 +69,7 @@ CHECKS = Route(
     "transactions",
     "Halves that the broker wants an answer for",
     (Field("client_id", "string", default=""), _WAIT_MS),
+    hands_out=True,
 )
 
 # Requests and replies
@@ -193,12 +194,16 @@ FRAMES_FROM = Field("from", "integer", "the position that the first frame holds"
 FRAMES_TO = Field("to", "integer", "no frame begins there or beyond", OFFSET_MAX, least=0)
 FRAMES_WAIT_MS = Field("wait_ms", "integer", "hold the request so long for a frame", 0, least=0)
 FRAMES_BYTES_MAX = Field("bytes_max", "integer", "so much, or one frame", 16 * 1024 * 1024, least=1)
+FRAMES_STATE = Field(
+    "state", "string", "`yes`: at a segment's first position its state comes, also when nothing follows it yet", "no",
+    choices=("no", "yes"),
+)  # fmt: skip
 LOG_FRAMES = Route(
     "GET",
     "/v1/log/frames",
     "log",
     "Frames as they are",
-    (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX),
+    (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX, FRAMES_STATE),
 )
 LOG_POSITION = Route("GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,))
 ERASE = Route("POST", "/v1/log/erasures", "log", "Erase messages: done when they are in no file of the log", reads=JSON)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 
 class LakemqError(Exception):
     """An error that a user can understand and act on.
@@ -13,6 +16,8 @@ class LakemqError(Exception):
     code = "internal"
     lasting = False
     """Whether trying again can't help: somebody has to change something first."""
+    members: Mapping[str, str] = MappingProxyType({})
+    """What its problem document says beside that."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -186,6 +191,18 @@ class StoreUnwritable(LakemqError):
     """The CommitLog takes no writes now: the disk is full, or a flush has failed."""
 
     code = "store_unwritable"
+
+
+class NotLeader(LakemqError):
+    """A follower takes no writes. `leader`: the address of who does, where that is known."""
+
+    code = "not_leader"
+
+    def __init__(self, detail: str, leader: str = "") -> None:
+        super().__init__(detail)
+        self.leader = leader
+        if leader:
+            self.members = {"leader": leader}
 
 
 class Busy(LakemqError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -48,6 +48,7 @@ STATUS: dict[str, int] = {
     "request_too_slow": 408,
     "message_too_large": 413,
     "unsupported_media_type": 415,
+    "not_leader": 421,
     "wrong_host": 421,
     "idempotency_mismatch": 422,
     "flow_control": 429,
@@ -79,8 +80,10 @@ def json_answer(body: bytes) -> Answer:
     return Answer(200, [_JSON], body)
 
 
-def make_problem(code: str, detail: str, extra: Headers | None = None) -> Answer:
-    """The answer for an error's code."""
+def make_problem(
+    code: str, detail: str, extra: Headers | None = None, members: Mapping[str, str] | None = None
+) -> Answer:
+    """The answer for an error's code, with headers and members of the document beside those that all have."""
     status = STATUS[code]
     body = orjson.dumps(
         {
@@ -89,6 +92,7 @@ def make_problem(code: str, detail: str, extra: Headers | None = None) -> Answer
             "status": status,
             "detail": detail[:DETAIL_CHARACTERS_MAX].encode("utf-8", "replace").decode(),
             "code": code,
+            **(members or {}),
         }
     )
     headers = [(b"content-type", MEDIA_TYPE), *(extra or [])]
@@ -115,8 +119,9 @@ def answer_to(error: Exception, count: Callable[[str], None]) -> Answer:
     log. What the machine is short of for a moment, as descriptors when a file of the log is opened, is no fault
     of the gateway's: that is `busy`."""
     if isinstance(error, LakemqError):
-        code, detail = error.code, error.detail
-    elif isinstance(error, OSError) and error.errno in _SHORT_OF:
+        count(error.code)
+        return make_problem(error.code, error.detail, members=error.members)
+    if isinstance(error, OSError) and error.errno in _SHORT_OF:
         logger.warning("a request was refused: %s", error)
         code, detail = "busy", f"the machine is short of something: {os.strerror(error.errno or 0)}"
     else:

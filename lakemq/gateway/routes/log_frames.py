@@ -15,7 +15,7 @@ from lakemq.gateway.routes.log_end import LogEnd, seconds_until
 from lakemq.gateway.routes.subscription import topics_of
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Busy, PositionGone
-from lakemq.storage.read.raw_frames import plan_frames, read_raw, size_of
+from lakemq.storage.read.raw_frames import plan_frames, read_raw, size_of, with_state_alone
 from lakemq.storage.read.reader import PositionPlan
 from lakemq.storage.read.store import Store
 from lakemq.web.asgi import Send, client_of, parse_int
@@ -50,6 +50,8 @@ class LogFrames:
             if begin < self._log.min_position:
                 raise PositionGone(f"the log begins with position {self._log.min_position}; {begin} is gone")
             plan = plan_frames(self._reader, begin, min(confirmed, to), topics, bytes_max)
+            if query.get("state") == "yes":
+                plan = with_state_alone(self._reader, plan, self._log.active)
             size = size_of(plan)
             with self._work.answering.holding(size, client):
                 try:

@@ -16,6 +16,14 @@ def plan_frames(reader: Reader, begin: int, end: int, topics: set[str] | None, b
     return plan._replace(extents=[_with_state(reader, extent, begin) for extent in plan.extents])
 
 
+def with_state_alone(reader: Reader, plan: PositionPlan, newest: Segment) -> PositionPlan:
+    """A plan without frames, with the state that the newest segment begins with where that is what it begins with:
+    for who begins a log of it."""
+    if plan.extents or plan.begin != newest.base_position:
+        return plan
+    return plan._replace(extents=[Extent(newest, [(0, reader.index(newest).frame_bytes(0))])])
+
+
 def _with_state(reader: Reader, extent: Extent, begin: int) -> Extent:
     segment, frames = extent
     if begin > segment.base_position or frames[0][0] == 0:
