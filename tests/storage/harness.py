@@ -42,6 +42,8 @@ class Message(NamedTuple):
 class LogHarness:
     """Opens, crashes and opens again one log; `log` and `reader` are those of the last `open`."""
 
+    kind: type[CommitLog] = CommitLog
+
     def __init__(self, data_dir: Path, **settings: object) -> None:
         values: dict[str, object] = {
             "data_dir": data_dir,
@@ -66,7 +68,7 @@ class LogHarness:
     def open(self) -> LogHarness:
         """Open the log; raises what `CommitLog.open` raises."""
         loop = self._loop = asyncio.new_event_loop()
-        self.log = CommitLog(self.settings, self.files, self.clock)
+        self.log = self.kind(self.settings, self.files, self.clock)
 
         async def opening() -> None:
             self.log.open()

@@ -55,6 +55,9 @@ class CommitLog:
     """The log in `settings.data_dir / "commitlog"`. `open` before anything else; not thread-safe:
     everything but reading segments happens on the loop that called `open`."""
 
+    _frames_vouch = True
+    """Whether it was this log's disk that frames say something of."""
+
     def __init__(self, settings: Storage, files: Files, clock: Clock) -> None:
         self.settings = settings
         self.files = files
@@ -83,17 +86,14 @@ class CommitLog:
         self._loop = asyncio.get_running_loop()
         self.files.make_dirs(self.directory)
         verify_ms, memory_survives = self.settings.verify_ms, self.settings.memory_survives
-        found = recover(self.files, self.directory, verify_ms, memory_survives, mend, put_off)
+        found = recover(self.files, self.directory, verify_ms, memory_survives, mend, put_off, self._frames_vouch)
         self._store.segments, self.state, self.torn_bytes, mark = found
         if not self.segments:
-            self.files.sync_above(self.directory)
-            self.identity.begin(LogEpoch(new_log_id(), FIRST_EPOCH), 0)
-            self._positions.open(self.identity.now, 0)
-            self._store.begin(0, self.state, self.now_ms())
+            self._begin()
         else:
             self._store_time_ms = self.active.last_store_time_ms
             bring_to_disk(self.files, self.active, mark)
-            pass_over_lost_tail(self.files, self._store, self.state, memory_survives, self.now_ms())
+            self._pass_over_lost_tail()
             self._positions.open(self.identity.now, self.next_position)
             self._store.set_min_offsets(self.topics)
         self.retention.open(self._store_time_ms or None)
@@ -102,6 +102,15 @@ class CommitLog:
         self.flusher = Flusher(self._prepare_flush, self.settings, self.next_position)
         self._pace.begin(self.active.size)
         self._rolling = Rolling(self._store, self.state, self._writer, self.flushed, self.now_ms, self._rolled)
+
+    def _begin(self) -> None:
+        self.files.sync_above(self.directory)
+        self.identity.begin(LogEpoch(new_log_id(), FIRST_EPOCH), 0)
+        self._positions.open(self.identity.now, 0)
+        self._store.begin(0, self.state, self.now_ms())
+
+    def _pass_over_lost_tail(self) -> None:
+        pass_over_lost_tail(self.files, self._store, self.state, self.settings.memory_survives, self.now_ms())
 
     async def close(self) -> None:
         """Write what is pending, bring it to disk and leave a snapshot."""

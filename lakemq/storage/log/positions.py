@@ -203,3 +203,20 @@ class Positions:
             self._closed = True
             self._pool.shutdown(wait=True)
             self._files.close(self._mark)
+
+
+class NoPositions(Positions):
+    """Those of a log that gives none, as it follows another. There are no marks: a primary that is begun with its
+    folder knows nothing of what was given, and passes over far more than that."""
+
+    def open(self, log: LogEpoch, end: int) -> None:
+        """Nothing is reserved, and what an earlier primary reserved says nothing any more. Raises `OSError`."""
+        for name in (RESERVED, WRITTEN):
+            self._files.remove(self._directory / name)
+        self._files.sync_dir(self._directory)
+
+    def gave(self, end: int) -> None:
+        """It was another one who gave them."""
+
+    def settle(self, end: int) -> None:
+        """Nothing was reserved."""

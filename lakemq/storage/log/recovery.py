@@ -78,16 +78,17 @@ def recover(
     memory_survives: bool = True,
     mend: Mend = refuse_to_mend,
     put_off: PutOff = refuse_to_put_off,
+    frames_vouch: bool = True,
 ) -> Recovered:
     """Open the log in `directory`; raises `LogDamaged`.
 
     What was written since the last snapshot is verified in full. Of the rest, as much as
     `verify_ms` allows, newest first; reads verify what they read. `memory_survives`: what was written is
-    lost in no other way than by the machine's end.
+    lost in no other way than by the machine's end. `frames_vouch`: what frames say was on disk was on this one.
     """
     segments = list_segments(files, directory)
     try:
-        return _recover(files, directory, segments, verify_ms, memory_survives, (mend, put_off))
+        return _recover(files, directory, segments, verify_ms, memory_survives, (mend, put_off), frames_vouch)
     except BaseException:
         for segment in segments:
             segment.close()
@@ -101,6 +102,7 @@ def _recover(
     verify_ms: int,
     memory_survives: bool,
     seams: tuple[Mend, PutOff],
+    frames_vouch: bool,
 ) -> Recovered:
     if interrupted(files, directory):
         raise LogDamaged("lakemq log repair did not come to its end: run it once more")
@@ -111,7 +113,7 @@ def _recover(
     state = LogState()
     if segments:
         is_same_run = memory_survives and mark.boot == files.boot_id()
-        torn += _open_last(files, segments[-1], state, flushed, is_same_run)
+        torn += _open_last(files, segments[-1], state, flushed, is_same_run, frames_vouch)
         _verify_newest(segments, verify_ms, damaged, lambda why, end: seams[1](why, end, state))
         _mend_all(files, segments, damaged, state, seams[0])
     return Recovered(segments, state, torn, mark)
@@ -240,7 +242,9 @@ def _flushed_bytes(directory: Path, segments: list[Segment], mark: Mark) -> int:
     return mark.size if mark.base_position == last else 0
 
 
-def _open_last(files: Files, segment: Segment, state: LogState, flushed: int, is_same_run: bool) -> int:
+def _open_last(
+    files: Files, segment: Segment, state: LogState, flushed: int, is_same_run: bool, frames_vouch: bool
+) -> int:
     """Make the last segment, of which `flushed` bytes were on disk, ready to go on with; returns
     how many torn bytes were cut."""
     size = files.size(segment.open())
@@ -256,7 +260,8 @@ def _open_last(files: Files, segment: Segment, state: LogState, flushed: int, is
         later = flushed_by_later_frames(segment, broken, size, index.end_position)
         # Nothing but a power cut makes a sound frame follow a bad one, and leaves no bad one among what was flushed.
         is_damage = broken.newer or (is_same_run and later is not None)
-        if is_damage or broken.offset < max(flushed, later or 0, 1):
+        vouched = later or 0 if frames_vouch else 0
+        if is_damage or broken.offset < max(flushed, vouched, 1):
             raise segment.damaged(broken.offset, broken.reason) from None
         torn = size - broken.offset
         cut_tail(files, segment, broken, size, keep=later is not None)

@@ -68,7 +68,6 @@ class Rolling:
             asyncio.get_running_loop().call_soon(self._copy, steps)
 
     def _made(self) -> None:
-        old = self._store.active
         try:
             begun: Begun = self._writer.result()
         except OSError as error:
@@ -77,13 +76,7 @@ class Rolling:
         except BaseException:
             self.running = False
             raise
-        index = old.index
-        assert index is not None
-        old.end_position, old.last_store_time_ms = index.end_position, index.last_store_time_ms
-        old.sealing = True
-        self._store.enter(begun)
-        # What is written no more needs no copy.
-        asyncio.get_running_loop().run_in_executor(None, self._store.seal, old, partial(index.dump, begun.state))
+        asyncio.get_running_loop().run_in_executor(None, self._store.go_on_with(begun))
         self._end(None)
 
     def _end(self, error: OSError | None) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,14 +100,21 @@ class SegmentStore:
         meta_part, nothing = encode(log, KIND_HOLE, position, store_time_ms, count, 0, [], b"", b"")
         return self._write(meta_part, nothing), decode_meta(meta_part)
 
-    def _write(self, meta_part: bytes, payload: Payload) -> int:
+    def write_frames(self, frames: Sequence[Payload]) -> int:
+        """Append whole frames, one after the other, as they are; otherwise like `write_messages`. Returns the first
+        one's offset."""
+        offset = self._write(*frames)
+        self.frames_written += len(frames) - 1
+        return offset
+
+    def _write(self, *parts: Payload) -> int:
         segment = self.active
         descriptor, offset = segment.open(), segment.size
-        wanted = len(meta_part) + len(payload)
+        wanted = sum(map(len, parts))
         try:
-            written = self._files.append(descriptor, (meta_part, payload))
+            written = self._files.append(descriptor, parts)
             if written < wanted:
-                self._write_rest(descriptor, memoryview(meta_part + bytes(payload))[written:])
+                self._write_rest(descriptor, memoryview(b"".join(parts))[written:])
         except OSError as error:
             self._cut_back(segment, offset, error)
             raise
@@ -141,28 +149,45 @@ class SegmentStore:
         self.segments.append(begun.segment)
         self.on_begin()
 
+    def go_on_with(self, begun: Begun) -> Callable[[], None]:
+        """`enter`; what is returned seals the segment before, in any thread."""
+        old = self.active
+        index = old.index
+        assert index is not None
+        old.end_position, old.last_store_time_ms = index.end_position, index.last_store_time_ms
+        old.sealing = True
+        self.enter(begun)
+        # What is written no more needs no copy.
+        return partial(self.seal, old, partial(index.dump, begun.state))
+
     def make(self, base_position: int, log: LogEpoch, dump: Callable[[], dict[str, Any]], store_time_ms: int) -> Begun:
         """Make the next segment, on disk: its first frame is the state of everything that the log made, as `dump`
         says it. Any thread may call it. Raises `OSError`, and then it isn't there."""
         state = dump()
+        meta_part, payload = encode_state(log, state, base_position, store_time_ms)
+        sizes = len(meta_part), len(meta_part) + len(payload)
+        meta = Meta(KIND_STATE, base_position, store_time_ms, 0, 0, (), b"", 0, *sizes, log)
+        return self.make_with(meta, state, (meta_part, payload))
+
+    def make_with(self, meta: Meta, state: dict[str, Any], frame: Sequence[Payload]) -> Begun:
+        """`make` with a state frame that there is already: its meta, what it says, and its bytes in pieces."""
+        base_position = meta.first_position
         segment = self._making = Segment(self._files, segment_path(self._directory, base_position), base_position)
         index = segment.index = SegmentIndex(base_position)
         index.start(next_offsets(state["topics"]))
-        meta_part, payload = encode_state(log, state, base_position, store_time_ms)
-        size = len(meta_part) + len(payload)
         try:
             descriptor = segment.open()
-            written = self._files.append(descriptor, (meta_part, payload))
-            if written < size:
-                self._write_rest(descriptor, memoryview(meta_part + bytes(payload))[written:])
+            written = self._files.append(descriptor, frame)
+            if written < meta.frame_bytes:
+                self._write_rest(descriptor, memoryview(b"".join(frame))[written:])
             self._files.sync(descriptor)
             self._files.sync_dir(self._directory)
         except OSError:
             segment.close()
             self._files.remove(segment.path)
             raise
-        segment.size = segment.flushed_bytes = size
-        index.add(0, Meta(KIND_STATE, base_position, store_time_ms, 0, 0, (), b"", 0, len(meta_part), size, log))
+        segment.size = segment.flushed_bytes = meta.frame_bytes
+        index.add(0, meta)
         return Begun(segment, state)
 
     def freeze_index(self, state: LogState) -> Dump:

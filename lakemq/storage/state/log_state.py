@@ -63,13 +63,20 @@ class LogState:
 
     def restore(self, dumped: dict[str, Any]) -> None:
         """Become what `dump` said; a dump from before there was routing, or groups, or sinks, lacks them."""
+        self._restore(dumped, self.topics.restore)
+
+    def renew(self, dumped: dict[str, Any]) -> None:
+        """`restore` of a state in use: queues that go on are the same ones, and who waits for them goes on waiting."""
+        self._restore(dumped, self.topics.renew)
+
+    def _restore(self, dumped: dict[str, Any], restore_topics: Callable[[dict[str, Any]], None]) -> None:
         self.identity.restore(dumped["log"])
         if isinstance(dumped["topics"], list):
             raise LogVersion(
                 "the log's state is as a lakemq of before wrote it, with a record of each deleted topic: let that one"
                 " bring it to the lake, then begin a new log by moving the folder away"
             )
-        self.topics.restore(dumped["topics"])
+        restore_topics(dumped["topics"])
         self.routing.restore(dumped.get("routing", {}))
         self.groups.restore(dumped.get("groups", {}))
         self.sinks.restore(dumped.get("sinks", {}))

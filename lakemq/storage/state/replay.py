@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from lakemq.storage.segment.content import Content, decode_content
@@ -25,13 +26,18 @@ def replay(state: LogState, meta: Meta, payload: memoryview) -> None:
     """Bring `state` from before the frame to after it."""
     if meta.kind == KIND_STATE:
         state.restore(json.loads(bytes(payload)))
+    move_on(state, meta, lambda: decode_content(meta, payload))
+
+
+def move_on(state: LogState, meta: Meta, content: Callable[[], Content]) -> None:
+    """`replay` of a frame that isn't a state; `content` gives its rows, which most frames aren't asked for."""
     if begins_epoch(state.identity.now, meta):
         state.topics.pass_over(meta.count)
     state.identity.apply(meta)
     # First the runs: a deleted topic hides what came in the frame of its deletion too.
     advance(state.topics, meta)
     if meta.kind == KIND_MESSAGES and _says_something(meta):
-        apply(state, meta, decode_content(meta, payload))
+        apply(state, meta, content())
 
 
 def begins_epoch(log: LogEpoch, meta: Meta) -> bool:

@@ -81,6 +81,13 @@ class Queue:
         self.floor = self.min_offset = self.next_offset
         self.wake()
 
+    def become(self, other: Queue) -> None:
+        """Be as far as `other`, another state of the same queue."""
+        if self.next_offset < other.next_offset:
+            self.wake()
+        self.next_offset, self.floor, self.gaps = other.next_offset, other.floor, other.gaps
+        self.min_offset = max(self.min_offset, self.floor)
+
     def pass_over(self, count: int) -> None:
         """Go on `count` offsets later: those between are given to no message."""
         begin, end = self.next_offset, self.next_offset + count
@@ -287,6 +294,25 @@ class TopicTable:
                 queue.gaps = [(begin, end) for begin, end in entry.get("gaps", {}).get(str(queue_id), [])]
                 topic.queues.append(queue)
         self.queue_count = sum(len(topic.queues) for topic in self)
+
+    def renew(self, dumped: dict[str, Any]) -> None:
+        """`restore`, but topics and queues that are there already are kept, with where they begin and who waits."""
+        before = dict(self._topics)
+        self.restore(dumped)
+        for new in list(self):
+            topic = before.get(new.name)
+            if topic is not None and len(topic.queues) <= len(new.queues):
+                del before[new.name]
+                for queue, said in zip(topic.queues, new.queues, strict=False):
+                    queue.become(said)
+                topic.queues += new.queues[len(topic.queues) :]
+                topic.permission = new.permission
+                self._topics[new.name] = topic
+        for topic in before.values():
+            topic.deleted = True
+            for queue in topic.queues:
+                self.deleted.add(queue)
+                queue.wake()
 
 
 def next_offsets(dumped: dict[str, Any]) -> dict[tuple[str, int], int]:
