@@ -32,7 +32,8 @@ _ANY = ("0.0.0.0", "::", "")  # noqa: S104  (what is refused)
 
 
 class Broker(Section):
-    """Who this broker is: `name` is the group's, `replica` says which of it, `cluster` is what clients see it in.
+    """Who this broker is: `name` is the group's, `replica` says which of it (0: the primary, others follow it),
+    `cluster` is what clients see it in.
 
     `permission`: what clients may do here at all; `r` drains it: nothing new is taken, what there is is consumed.
     """
@@ -41,6 +42,16 @@ class Broker(Section):
     replica: int = Field(default=0, ge=0, le=255)
     cluster: str = "default"
     permission: Literal["rw", "r"] = "rw"
+
+    @property
+    def follows(self) -> bool:
+        """Whether it is a follower: replica 0 is the primary."""
+        return self.replica > 0
+
+    @property
+    def role(self) -> Literal["primary", "follower"]:
+        """What it is to clients."""
+        return "follower" if self.follows else "primary"
 
     @field_validator("name")
     @classmethod
@@ -316,6 +327,15 @@ class Settings(Section):
     maintenance: Maintenance = Field(default_factory=Maintenance)
     spark: Spark = Field(default_factory=Spark)
     sql: Sql = Field(default_factory=Sql)
+
+    @model_validator(mode="after")
+    def _follows_somebody(self) -> Settings:
+        if self.broker.follows and not self.fleet.primary and not self.fleet.nameservers:
+            raise ValueError(
+                f"broker.replica is {self.broker.replica}, a follower: fleet.primary says whom it follows, "
+                "or fleet.nameservers who knows"
+            )
+        return self
 
     @model_validator(mode="after")
     def _limits_fit(self) -> Settings:

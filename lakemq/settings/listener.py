@@ -117,9 +117,27 @@ class NameServer(Listener):
 
 class Fleet(Section):
     """The other processes that make a fleet with this one. `nameservers`: addresses such as http://10.0.0.1:9876,
-    with commas between; the broker registers with all of them."""
+    with commas between; the broker registers with all of them.
+
+    `leader`: how it is known who leads; `static`: by `broker.replica`, for good. `primary`: the address of a follower's
+    primary; empty: the name servers know it.
+    """
 
     nameservers: tuple[str, ...] = ()
+    leader: str = "static"
+    primary: str = ""
+
+    @field_validator("leader")
+    @classmethod
+    def _leader(cls, value: str) -> str:
+        if value != "static":
+            raise ValueError("it is static, for now: replica 0 leads, and no other takes its place")
+        return value
+
+    @field_validator("primary")
+    @classmethod
+    def _primary(cls, value: str) -> str:
+        return check_url(value) if value else value
 
     @field_validator("nameservers", mode="before")
     @classmethod

@@ -21,7 +21,7 @@ def heartbeat(broker: Broker, address: str, identity: LogIdentity, topics: Itera
     return {
         "cluster": broker.cluster,
         "address": address,
-        "role": "primary",
+        "role": broker.role,
         "epoch": identity.now.epoch,
         "log_id": identity.log_id,
         "permission": broker.permission,

@@ -41,10 +41,14 @@ class Members:
     def _state(self) -> GroupState:
         return self._records.state
 
+    def watch(self) -> None:
+        """Tell who waits when a group moves, whoever moves it."""
+        self._state.on_move = self._moved
+
     def start(self) -> None:
         """Take up the members that the log has: all of them count as heard of now."""
+        self.watch()
         self._state.on_member = self._member
-        self._state.on_move = self._moved
         for group in self._state:
             for client_id in group.members:
                 self.renewals.renew((group.name, client_id))

@@ -43,9 +43,10 @@ from lakemq.gateway.routes.log_end import LogEnd
 from lakemq.gateway.routes.log_frames import LogFrames
 from lakemq.gateway.sinks.stager import Stager
 from lakemq.model.errors import LakemqError
+from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.web.front import Front
 from lakemq.web.problems import Answer, answer_to, make_problem
-from lakemq.web.request import Handler
+from lakemq.web.request import Handler, HttpRequest
 
 _HTTP_CODES = {413: "message_too_large"}
 
@@ -74,8 +75,18 @@ def make_app(broker: Broker) -> App:
         app.include_router(router)
     _check_all_served([each for router in routers for each in router.routes], handlers)
     _add_error_handlers(app, broker.work.counters.problem)
+    served = handlers | _refusals(broker.log) if isinstance(broker.log, FollowedLog) else handlers
     problem = broker.work.counters.problem
-    return App(Front(GRAMMAR, handlers, app, broker.work.limits.message_bytes_max, problem), producer)
+    return App(Front(GRAMMAR, served, app, broker.work.limits.message_bytes_max, problem), producer)
+
+
+def _refusals(log: FollowedLog) -> dict[Route, Handler]:
+    """Of a follower: whatever writes is refused."""
+
+    async def refuse(_: HttpRequest) -> None:
+        raise log.not_leader()
+
+    return {route: refuse for route in routes.ALL if route.writes}
 
 
 def make_producer(broker: Broker) -> Producer:
@@ -108,7 +119,7 @@ def _handlers(broker: Broker, producer: Producer, ends: LogEnd) -> dict[Route, H
         routes.PRODUCE: producer.serve,
         routes.BEGIN: producer.serve_halves,
         routes.RESOLVE: Transactor(store.log, broker.router.transactions.resolve).serve,
-        routes.PULL: Puller(store, broker.cold, broker.gaps, work).serve,
+        routes.PULL: Puller(store, broker.cold, broker.gaps, work, behind=broker.follower is not None).serve,
         routes.RECEIVE: receives.serve_receive,
         routes.ACKS: receives.serve_acks,
         routes.INVISIBILITY: receives.serve_invisibility,

@@ -10,6 +10,7 @@ from typing import Any
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.decode import Limits
+from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.registrar import Registrar
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.redrive import Redriver
@@ -26,6 +27,7 @@ from lakemq.storage.disk.clock import Clock, SystemClock, TrustedClock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.lock import DirectoryLock
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.storage.mend.erasure import Eraser, remove_scratch
 from lakemq.storage.mend.replacing import Replacing
@@ -49,7 +51,8 @@ class Broker:
         self.name = settings.broker.name
         self.clock = TrustedClock(clock or SystemClock(), settings.routing.clock_confirm_ms)
         self.work = Work(settings.gateway)
-        self.log = CommitLog(settings.storage, files or Files(), self.clock)
+        kind = FollowedLog if settings.broker.follows else CommitLog
+        self.log = kind(settings.storage, files or Files(), self.clock)
         self.reader = RowReader(self.log)
         self.ids = MessageIds(self.name)
         self.secret_ids = SecretIds(self.ids)
@@ -72,6 +75,10 @@ class Broker:
         limits = Limits.of(settings.gateway)
         self.sinks = Sinks(settings, self.log, self.log.files, limits, system, self.topics.writable)
         self.registrar = Registrar(settings, self.log)
+        self.follower: Follower | None = None
+        if isinstance(self.log, FollowedLog):
+            self.follower = Follower(settings, self.log, self.tell_compacted)
+            self.log.on_epoch = lambda: self.ids.open(self.log.identity)
         self._lock: DirectoryLock | None = None
         self._housekeeper: asyncio.Task[None] | None = None
 
@@ -82,6 +89,8 @@ class Broker:
         refuse_half_restored(self.log.files, directory)
         self.log.files.tighten(directory, self.log.directory, self.sinks.staging.directory)
         self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
+        if self.follower is not None:
+            self.follower.begin()
         self.log.open(self.quarantine.mend, self.quarantine.put_off)
         self.ids.open(self.log.identity)
         self.secret_ids.open(self.log.identity)
@@ -95,7 +104,11 @@ class Broker:
         self._housekeeper = loop.create_task(self._keep_house())
 
     async def start(self) -> None:
-        """Go on with what waits to be routed, and with the groups. Raises `LogDamaged`."""
+        """Go on with what waits to be routed, and with the groups; a follower only follows. Raises `LogDamaged`."""
+        if self.follower is not None:
+            self.groups.members.watch()
+            self.follower.start()
+            return
         self.groups.start()
         await self.router.start()
         self.redriver.start()
@@ -110,6 +123,8 @@ class Broker:
         """Bring everything to disk and let the directory go."""
         self.leave()
         await self.registrar.close()
+        if self.follower is not None:
+            await self.follower.close()
         if self._housekeeper is not None:
             self._housekeeper.cancel()
         await self.groups.close()
@@ -128,17 +143,15 @@ class Broker:
             lock.release()
 
     async def _keep_house(self) -> None:
+        look_after = partial(self.quarantine.look_after, self.replacing, self.cold.run)
+        steps = [self.log_cleanup.clean_up, self.router.make_room, self.dropping.drop, look_after, self._forget_old]
+        if self.follower is not None:  # nothing moves on and nothing is dropped but by the primary
+            steps = [self.log_cleanup.clean_up, look_after, self._forget_old]
         while True:
             await asyncio.sleep(HOUSEKEEPING_FULL_S)
             if not self.log.full:
                 await self.log_cleanup.news(HOUSEKEEPING_S)
-            for step in (
-                self.log_cleanup.clean_up,
-                self.router.make_room,
-                self.dropping.drop,
-                partial(self.quarantine.look_after, self.replacing, self.cold.run),
-                self._forget_old,
-            ):
+            for step in steps:
                 try:
                     await step()
                 except (OSError, LakemqError) as error:
@@ -156,9 +169,11 @@ class Broker:
     def degraded(self) -> list[str]:
         """What is wrong while the broker takes and gives messages all the same, a line each."""
         found = [f"the job {name} is not heard of any more" for name in self.router.jobs.dead()]
-        overdue = self.router.overdue.count()
         for part in (self.registrar, self.quarantine, self.log_cleanup, self.dropping):
             found += part.degraded()
+        if self.follower is not None:
+            return found + self.follower.degraded()
+        overdue = self.router.overdue.count()
         found += [f"overdue: {count} of kind {kind}" for kind, count in overdue.items() if count]
         return found
 
@@ -174,5 +189,7 @@ class Broker:
         identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch}
         overdue = self.router.overdue.count()
         waits = {"jobs": self.router.jobs.describe(), "overdue": sum(overdue.values()), "overdue_by_kind": overdue}
-        described = {"name": self.name, "role": "primary", **identity, "positions": positions, **positions, **waits}
+        who = {"name": self.name, "role": self.settings.broker.role, "replica": self.settings.broker.replica}
+        follows = {} if self.follower is None else self.follower.describe()
+        described = {**who, **follows, **identity, "positions": positions, **positions, **waits}
         return {**described, "lake": self.log_cleanup.describe(), "steady_ms": log.retention.steady_ms}

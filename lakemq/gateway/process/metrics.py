@@ -39,6 +39,7 @@ class BrokerCollector(Collector):
             positions.add_metric([kind.removesuffix("_position")], position)
         yield positions
         yield from self._room()
+        yield from self._following()
         yield CounterMetricFamily("lakemq_connections_cut", "Closed on clients that were too slow.", counters.cut)
         unsent = counters.unsent_bytes()
         yield GaugeMetricFamily("lakemq_unsent_bytes", "Bytes of large answers that clients haven't taken.", unsent)
@@ -59,6 +60,15 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("lakemq_locks", "Queues that are locked.", len(broker.groups.locks.renewals))
         yield GaugeMetricFamily("lakemq_dirty_bytes", "Bytes written but not on disk yet.", log.flusher.dirty_bytes)
         yield GaugeMetricFamily("lakemq_writable", "1 when the log takes writes.", int(log.unwritable is None))
+
+    def _following(self) -> Iterator[Metric]:
+        """Of a follower, how it does."""
+        follower = self._broker.follower
+        if follower is not None:
+            follows = int(follower.fault is None and follower.problem is None)
+            yield GaugeMetricFamily("lakemq_following", "1 while the primary's log is followed.", follows)
+        if follower is not None and follower.lag is not None:
+            yield GaugeMetricFamily("lakemq_follower_lag", "Positions that the primary is ahead.", follower.lag)
 
     def _room(self) -> Iterator[Metric]:
         """Whether the log can let go of what is old, and what is to come if not."""

@@ -36,7 +36,9 @@ GARBAGE = (10_000, 10, 10)
 
 def _config(settings: Settings, broker: Broker, port: int) -> uvicorn.Config:
     app = make_app(broker)
-    quick = Quick(broker.store, app.producer, broker.router.transactions, broker.work.counters)
+    quick = None
+    if broker.follower is None:  # all that is quick writes
+        quick = Quick(broker.store, app.producer, broker.router.transactions, broker.work.counters)
     guard = Guard("gateway", settings.gateway, port)
     rules = ConnectionRules(settings.gateway, broker.work.counters)
     return make_config(app.front, make_connection_class(rules, guard, quick), settings.gateway.stop_grace_ms)

@@ -78,7 +78,9 @@ class Pulled(NamedTuple):
 class Puller:
     """Serves pulls of what is stored. What groups pass over goes to `gaps`."""
 
-    def __init__(self, store: Store, cold: ColdReader, gaps: Gaps, work: Work) -> None:
+    def __init__(self, store: Store, cold: ColdReader, gaps: Gaps, work: Work, *, behind: bool = False) -> None:
+        """`behind`: another one has more of the log, so what is beyond its end here isn't out of range."""
+        self._behind = behind
         self._log = store.log
         self._reader = store.reader
         self._ids = store.ids
@@ -126,7 +128,7 @@ class Puller:
     async def _pull(self, queue: Queue, pull: Pull, scope: Scope) -> Pulled:
         offset = pull.offset
         begin = queue.min_offset if offset >= queue.min_offset else await self._cold.min_offset(queue)
-        if not begin <= offset <= queue.next_offset:
+        if not begin <= offset <= queue.next_offset and not (self._behind and offset > queue.next_offset):
             self._tell(queue, pull, begin)
             return Pulled("offset_out_of_range", min(max(offset, begin), queue.next_offset), [])
         loop = asyncio.get_running_loop()

@@ -14,7 +14,9 @@ import pytest
 from lakemq.model.errors import SettingsError
 from lakemq.settings import load
 from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
-from tests.gateway.http_client import WAIT_S, connect, is_problem, produce, put_topic
+from tests.gateway.fleet.following import degraded, wait_for
+from tests.gateway.http_client import WAIT_S, connect, is_problem, produce, pull_all, put_topic
+from tests.gateway.routing.asking import wait_until
 from tests.nameserver import asking
 
 NOBODY = "http://127.0.0.1:1"
@@ -48,6 +50,16 @@ def until(clients: list[httpx.Client], is_so: Callable[[dict[str, Any]], bool], 
 def brokers_in(found: dict[str, Any]) -> dict[str, str]:
     """Their addresses."""
     return {each["broker"]: each["replicas"][0]["address"] for each in found["brokers"]}
+
+
+def replicas_in(found: dict[str, Any], broker: str) -> list[tuple[int, str, str]]:
+    """A broker's replicas, each with its address and what it is."""
+    return [
+        (each["replica"], each["address"], each["role"])
+        for one in found["brokers"]
+        if one["broker"] == broker
+        for each in one["replicas"]
+    ]
 
 
 def permission_of(broker: str, topic: str) -> Callable[[dict[str, Any]], set[str]]:
@@ -117,18 +129,44 @@ def test_the_advertised_address_is_registered_and_is_a_name_of_the_gateways(
     nameservers: list[NameServerProcess], asked: list[httpx.Client], tmp_path: Path
 ) -> None:
     address = "http://mq.example:8443"
-    options = {"broker__name": "named", "broker__replica": 2, "fleet__nameservers": urls(nameservers)}
+    options = {"broker__name": "named", "fleet__nameservers": urls(nameservers)}
     with start_gateway(tmp_path / "data", gateway__advertise=address, **options) as gateway, connect(gateway) as http:
         until(asked, lambda found: brokers_in(found).get("named") == address)
-        found = asking.routes(asked[0])["brokers"]
-        assert [each["replicas"][0]["replica"] for each in found if each["broker"] == "named"] == [2]
         assert http.get("/healthz", headers={"Host": "mq.example:8443"}).status_code == 200
         assert http.get("/healthz", headers={"Host": "mq.example:1"}).status_code == 421
+
+
+def test_a_follower_finds_its_primary_by_the_name_servers_and_is_registered_as_what_it_is(
+    nameservers: list[NameServerProcess], asked: list[httpx.Client], tmp_path: Path
+) -> None:
+    options = {"broker__name": "pair", "fleet__nameservers": urls(nameservers)}
+    with start_gateway(tmp_path / "primary", **options) as primary, connect(primary) as http:
+        produce(http, "orders", "x")
+        with (
+            start_gateway(tmp_path / "follower", broker__replica=3, **options) as follower,
+            connect(follower) as follows,
+        ):
+            replicas = [(0, primary.url, "primary"), (3, follower.url, "follower")]
+            until(asked, lambda found: replicas_in(found, "pair") == replicas)
+            assert [each["queues"] for each in asking.routes(asked[0], topic="orders")["topics"]] == [4]
+            wait_for(follows, http)
+            assert [each["body"] for each in pull_all(follows, "orders")] == ["x"]
+            primary.stop()
+            until(asked, lambda found: replicas_in(found, "pair") == replicas[1:])
+            wait_until(lambda: "can't be followed now" in degraded(follows))
+            assert follows.post("/v1/topics/orders/messages", content=b"x").json()["leader"] == primary.url
+            with start_gateway(tmp_path / "primary", **options) as again, connect(again) as http:  # elsewhere
+                produce(http, "orders", "y")
+                wait_for(follows, http)
+                assert follows.post("/v1/topics/orders/messages", content=b"x").json()["leader"] == again.url
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({"broker": {"replica": 1}}, "a follower: fleet.primary says whom it follows"),
+        ({"fleet": {"leader": "etcd"}}, "it is static, for now"),
+        ({"fleet": {"primary": "10.0.0.1:8080"}}, "fleet.primary"),
         ({"fleet": {"nameservers": "nowhere"}}, "nameservers"),
         ({"gateway": {"advertise": "10.0.0.1"}}, "advertise"),
         ({"broker": {"cluster": "a b"}}, "cluster"),

@@ -1,0 +1,208 @@
+"""Follows the primary's log: asks for what comes next, and keeps it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from lakemq.gateway.fleet.primary import Answered, Primary, begin_log, check_end, check_log
+from lakemq.model.errors import LakemqError
+from lakemq.settings import Settings
+from lakemq.storage.log.followed_log import FollowedLog
+from lakemq.storage.log.next_frames import Diverged
+from lakemq.storage.log.recovery import list_segments
+from lakemq.wire.connections import NoAnswer
+
+logger = logging.getLogger(__name__)
+
+BEGIN_S_MAX = 60.0
+"""So long an empty follower waits for its primary as it starts."""
+GREET_S = 10.0
+"""So often it asks the primary what it is."""
+WAIT_MS = 15_000
+BYTES_MAX = 4 * 1024 * 1024
+PACE_S = 0.02
+"""Small answers don't come faster: each has the primary bring its log to disk."""
+AGAIN_S, AGAIN_S_MAX = 0.1, 5.0
+
+T = TypeVar("T")
+
+
+class Follower:
+    """That of one broker. Lives on the event loop; what waits for the primary are threads."""
+
+    def __init__(self, settings: Settings, log: FollowedLog, tell_compacted: Callable[[int], None]) -> None:
+        """`tell_compacted` hears which position the primary was told to be compacted."""
+        self._log = log
+        self._primary = Primary(settings)
+        log.leader = self._primary.address
+        self._tell_compacted = tell_compacted
+        self._confirmed: int | None = None
+        self._compacted = self._told = 0
+        self._task: asyncio.Task[None] | None = None
+        self.fault: str | None = None
+        """Why it follows no more."""
+        self.problem: str | None = None
+        """Why it can't follow just now."""
+
+    def begin(self) -> None:
+        """See that there is a log, before it is opened: an empty one begins as the primary's does. Raises `OSError`,
+        and `LakemqError` where the primary can't be reached."""
+        files, directory = self._log.files, self._log.directory
+        files.make_dirs(directory)
+        if list_segments(files, directory):
+            return
+        end_s = time.monotonic() + BEGIN_S_MAX
+        while True:
+            try:
+                begin_log(self._primary, files, directory)
+            except (NoAnswer, LakemqError) as error:
+                if time.monotonic() > end_s:
+                    raise LakemqError(
+                        f"this follower has nothing yet, and its primary can't be asked: {error}"
+                    ) from None
+                self._note(str(error))
+                time.sleep(AGAIN_S)
+            else:
+                self._note(None)
+                return
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """Follow no more. What has come is written; what is on its way is not."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    # Following -------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        pause_s = AGAIN_S
+        while True:
+            try:
+                await self._follow()
+                pause_s = AGAIN_S
+                continue
+            except Diverged as error:
+                self._stop(str(error))
+                return
+            except (NoAnswer, LakemqError) as error:
+                self._note(str(error))
+            except Exception as error:
+                # What was written may not be applied: a start does both again, or says what is wrong.
+                logger.exception("a frame could not be applied")
+                self._stop(f"a frame could not be applied: {error!r}")
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, AGAIN_S_MAX)
+
+    async def _follow(self) -> None:
+        """Follow for a while."""
+        loop, log = asyncio.get_running_loop(), self._log
+        try:
+            found = await _in_thread(self._primary.greet)
+        finally:
+            log.leader = self._primary.address
+        check_log(log.identity.log_id, found.log_id)
+        check_end(log.next_position, found.max_position)
+        self._compacted = found.compacted_position
+        self._tell()
+        until_s = loop.time() + GREET_S
+        while loop.time() < until_s:
+            begun_s = loop.time()
+            answered = await self._ask()
+            if answered.page.fault is not None:
+                raise LakemqError(answered.page.fault)
+            self._note(None)
+            if answered.size < BYTES_MAX // 2:
+                await asyncio.sleep(begun_s + PACE_S - loop.time())
+
+    async def _ask(self) -> Answered:
+        """One answer, of which what is sound is kept."""
+        log = self._log
+        position, identity = log.next_position, log.identity
+        ask = partial(self._primary.frames, position, identity.now, identity.log_id, WAIT_MS, BYTES_MAX)
+        answered = await _in_thread(ask)
+        self._confirmed = answered.confirmed_position
+        taking = asyncio.ensure_future(log.take(answered.page.frames))
+        try:
+            await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            await asyncio.wait([taking])  # a segment that was half begun would be nobody's
+            raise
+        self._tell()
+        return answered
+
+    def _tell(self) -> None:
+        """What of this log is compacted, as far as the primary knows."""
+        told = min(self._compacted, self._log.next_position)
+        if told > self._told:
+            self._told = told
+            self._tell_compacted(told)
+
+    def _stop(self, why: str) -> None:
+        self.fault = why
+        logger.error("the primary %s is followed no more: %s", self._primary.address, why)
+
+    def _note(self, problem: str | None) -> None:
+        if problem is not None and problem != self.problem:
+            logger.warning("the primary can't be followed now: %s", problem)
+        elif problem is None and self.problem is not None:
+            logger.info("the primary %s is followed again", self._primary.address)
+        self.problem = problem
+
+    # What is said ----------------------------------------------------------------------------
+
+    @property
+    def lag(self) -> int | None:
+        """How many positions the primary had beyond this log's end when it was last heard; None: it never was."""
+        return None if self._confirmed is None else max(self._confirmed - self._log.next_position, 0)
+
+    def degraded(self) -> list[str]:
+        """Why it isn't followed, in a line."""
+        if self.fault is not None:
+            return [f"this follower follows no more, and serves what it has: {self.fault}"]
+        return [] if self.problem is None else [f"the primary can't be followed now: {self.problem}"]
+
+    def describe(self) -> dict[str, Any]:
+        """What `GET /v1/broker` says of it."""
+        return {
+            "primary": self._primary.address or None,
+            "follower_lag": self.lag,
+            "follower_fault": self.fault or self.problem,
+        }
+
+
+def _in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
+    """What it returns. In a thread for which the process's end doesn't wait: it may wait for an answer."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def tell(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)  # pyright: ignore[reportArgumentType]  it is one, as there is no error
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = function()
+        except BaseException as raised:  # noqa: BLE001  whoever waits is told
+            error = raised
+        with suppress(RuntimeError):  # the loop has been closed meanwhile
+            loop.call_soon_threadsafe(tell, result, error)
+
+    threading.Thread(target=run, name="follower", daemon=True).start()
+    return future

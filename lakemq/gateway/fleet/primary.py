@@ -1,0 +1,144 @@
+"""The primary of a follower: where it is, what it says of itself, and its log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lakemq.contract import routes
+from lakemq.contract.errors import error_of_answer
+from lakemq.contract.route import Target
+from lakemq.model.errors import LakemqError, PositionGone
+from lakemq.settings import Settings
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.next_frames import Diverged, Page, next_frames
+from lakemq.storage.segment.frame import KIND_STATE, FrameError, LogEpoch, decode_meta, open_payload
+from lakemq.storage.segment.segment import segment_path
+from lakemq.wire.connections import Answer, Connections, NoAnswer, Params
+from lakemq.wire.name_servers import NameServers
+
+ANSWER_S = 10.0
+_HTTP_ERROR = 400
+
+
+class Greeting(NamedTuple):
+    """What the primary says of itself."""
+
+    log_id: str
+    min_position: int
+    max_position: int
+    compacted_position: int
+
+
+class Answered(NamedTuple):
+    """Frames that go on where they were asked for, and how far the primary has the log on disk."""
+
+    page: Page
+    size: int
+    confirmed_position: int
+
+
+class Primary:
+    """That of one follower. For one thread at a time. All that asks it raises `NoAnswer` where it can't be reached, or
+    nobody knows where it is, and `LakemqError` where it refuses, or isn't the primary."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._name = settings.broker.name
+        self._given = settings.fleet.primary
+        self._servers = NameServers(settings.fleet.nameservers)
+        self._connections: Connections | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it was last; empty: not known yet."""
+        return self._given if self._connections is None else self._connections.address
+
+    def greet(self) -> Greeting:
+        """Find it, and have it say what it is."""
+        address = self._given or self._servers.primaries().get(self._name, "")
+        if not address:
+            raise NoAnswer(f"the name servers know no primary of {self._name}", sent=False)
+        if self._connections is None or self._connections.address != address:
+            self._leave()
+            self._connections = Connections(address)
+        said = self._ask(routes.BROKER.at()).body
+        try:
+            found = json.loads(said)
+            name, role = found["name"], found["role"]
+            numbers = [int(found[each]) for each in ("min_position", "max_position", "compacted_position")]
+            greeting = Greeting(str(found["log_id"]), *numbers)
+        except (ValueError, KeyError, TypeError) as error:
+            raise NoAnswer(f"{address} is no broker: {error!r}", sent=True) from None
+        if (name, role) != (self._name, "primary"):
+            raise LakemqError(f"{address} is a {role} of broker {name}, and not the primary of {self._name}")
+        return greeting
+
+    def frames(self, begin: int, log: LogEpoch, log_id: str, wait_ms: int, bytes_max: int) -> Answered:
+        """Frames of its log from `begin` on, after `wait_ms` at most. Raises `Diverged` where they can't be such as
+        follow there."""
+        params = {"from": begin, "wait_ms": wait_ms, "bytes_max": bytes_max}
+        try:
+            answer = self._ask(routes.LOG_FRAMES.at(), params, ANSWER_S + wait_ms / 1000)
+        except PositionGone as error:
+            raise Diverged(f"{error.detail}, and this log ends there") from None
+        confirmed = _number(answer, "Lakemq-Confirmed-Position")
+        check_end(begin, confirmed)
+        check_log(log_id, answer.headers.get("Lakemq-Log-Id", ""))
+        return Answered(next_frames(answer.body, begin, log), len(answer.body), confirmed)
+
+    def first_state(self) -> tuple[int, bytes]:
+        """The position with which its log begins, and the state frame that stands there."""
+        begin = self.greet().min_position
+        params = {"from": begin, "bytes_max": 1, "state": "yes"}
+        answer = self._ask(routes.LOG_FRAMES.at(), params)
+        try:
+            meta = decode_meta(answer.body)
+            frame = answer.body[: meta.frame_bytes]
+            open_payload(meta, frame[meta.meta_bytes :])
+        except FrameError as error:
+            raise LakemqError(f"the state that its log begins with is not sound: {error}") from None
+        if (meta.kind, meta.first_position) != (KIND_STATE, begin):
+            raise LakemqError(f"its log doesn't begin with a state at position {begin}")
+        return begin, frame
+
+    def _ask(self, target: Target, params: Params | None = None, timeout_s: float = ANSWER_S) -> Answer:
+        assert self._connections is not None
+        try:
+            answer = self._connections.ask(target, params, timeout_s=timeout_s)
+        except NoAnswer as error:
+            raise NoAnswer(f"{self.address}: {error}", error.sent) from None
+        if answer.status >= _HTTP_ERROR:
+            raise error_of_answer(answer.status, answer.body, self.address)
+        return answer
+
+    def _leave(self) -> None:
+        if self._connections is not None:
+            self._connections.close()
+
+
+def check_log(own: str, its: str) -> None:
+    """Raise `Diverged` unless both are the same log."""
+    if own != its:
+        raise Diverged(f"the primary's log is another one now: {its}, and this is {own}")
+
+
+def check_end(end: int, confirmed_position: int) -> None:
+    """Raise `Diverged` where this log goes on beyond what the primary has on disk: it was never sent that."""
+    if end > confirmed_position:
+        raise Diverged(f"this log ends with position {end}, and the primary's with {confirmed_position}")
+
+
+def begin_log(primary: Primary, files: Files, directory: Path) -> None:
+    """Have the directory hold the primary's log as far as its first state. On disk on return; raises `OSError` and as
+    `Primary` does."""
+    position, frame = primary.first_state()
+    files.replace(segment_path(directory, position), [frame])
+    files.sync_above(directory)
+
+
+def _number(answer: Answer, name: str) -> int:
+    text: Any = answer.headers.get(name, "")
+    if not text.isdigit():
+        raise NoAnswer(f"the answer lacks {name}", sent=True)
+    return int(text)

@@ -1,0 +1,53 @@
+"""What the tests of followers have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.gateway.routing.asking import wait_until
+
+SMALL = {"storage__segment_bytes": 1024 * 1024, "storage__compression": "none"}
+"""Segments are as small as they may be."""
+
+
+def start_follower(data_dir: Path, primary: str, **options: Any) -> GatewayProcess:
+    """Start a follower of the primary at that address."""
+    return start_gateway(data_dir, broker__replica=1, fleet__primary=primary, **SMALL, **options)
+
+
+def broker_of(http: httpx.Client) -> dict[str, Any]:
+    """What a broker says of itself."""
+    response = http.get("/v1/broker")
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def degraded(http: httpx.Client) -> str:
+    """What is wrong with it."""
+    response = http.get("/readyz")
+    assert response.status_code == 200, response.text
+    return "\n".join(response.json()["degraded"])
+
+
+def wait_for(follower: httpx.Client, primary: httpx.Client) -> int:
+    """Wait until the follower has all that the primary has now; returns the primary's end."""
+    end = broker_of(primary)["max_position"]
+    wait_until(lambda: broker_of(follower)["max_position"] >= end)
+    return end
+
+
+def frames_of(http: httpx.Client) -> bytes:
+    """All frames of its log, byte for byte."""
+    begin, pages = broker_of(http)["min_position"], list[bytes]()
+    while True:
+        answer = http.get("/v1/log/frames", params={"from": begin})
+        assert answer.status_code == 200, answer.text
+        pages.append(answer.content)
+        following = int(answer.headers["lakemq-next-position"])
+        if following == begin:
+            return b"".join(pages)
+        begin = following

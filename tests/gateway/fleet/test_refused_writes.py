@@ -1,0 +1,92 @@
+"""Whatever writes is refused at a follower, by one rule: what the contract says of the route."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from lakemq.contract.route import Reads, Route
+from lakemq.contract.routes import ALL, CHECKS
+from lakemq.testing import start_gateway
+from tests.gateway.fleet.following import SMALL, broker_of, start_follower, wait_for
+from tests.gateway.http_client import Connection, connect, is_problem, put_topic
+
+WRITES = [route for route in ALL if route.writes]
+READS = [route for route in ALL if not route.writes]
+
+
+class Follower(httpx.Client):
+    """A client of a follower that has what its primary has."""
+
+    address = ""
+    """The primary's."""
+    connection: Connection
+
+
+@pytest.fixture(scope="module")
+def follower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
+    directory = tmp_path_factory.mktemp("refused")
+    with (
+        start_gateway(directory / "primary", **SMALL) as primary,
+        start_follower(directory / "follower", primary.url) as process,
+        connect(primary) as leads,
+        Follower(base_url=process.url, trust_env=False, timeout=60) as http,
+        Connection(process) as connection,
+    ):
+        put_topic(leads, "name")
+        wait_for(http, leads)
+        http.address, http.connection = primary.url, connection
+        yield http
+
+
+def ask(http: httpx.Client, route: Route) -> httpx.Response:
+    """A request of that route, with all that it has to have."""
+    segments = ["name" if each.startswith("{") else each for each in route.path.split("/")]
+    query = {field.name: field.choices[0] if field.choices else "1" for field in route.query if field.required}
+    headers = {"Content-Type": "application/json"} if route.reads is not Reads.NOTHING else {}
+    content = b'{"messages": [{"body": "x"}]}' if route.method in ("POST", "PUT") else None
+    return http.request(route.method, "/".join(segments), params=query, headers=headers, content=content)
+
+
+@pytest.mark.parametrize("route", WRITES, ids=lambda route: f"{route.method} {route.path}")
+def test_a_route_that_writes_is_refused_and_says_who_leads(follower: Follower, route: Route) -> None:
+    before = broker_of(follower)["max_position"]
+    answer = ask(follower, route)
+    assert is_problem(answer, 421, "not_leader")
+    assert answer.json()["leader"] == follower.address
+    assert follower.address in answer.json()["detail"]
+    assert broker_of(follower)["max_position"] == before
+
+
+@pytest.mark.parametrize("route", READS, ids=lambda route: f"{route.method} {route.path}")
+def test_a_route_that_reads_is_served(follower: Follower, route: Route) -> None:
+    assert ask(follower, route).status_code not in (421, 500)
+
+
+def test_all_but_what_is_got_writes_and_so_does_what_hands_out() -> None:
+    assert {route.method for route in READS} == {"GET", "HEAD"}
+    assert [route for route in WRITES if route.method == "GET"] == [CHECKS]
+    assert len(WRITES) > 25
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/topics/name/messages", b"x"),
+        ("/v1/topics/name/messages?ack=sync", b"x"),
+        ("/v1/topics/new/messages", b"x"),
+        ("/v1/topics/name/transactions?producer_group=g", b"x"),
+        ("/v1/topics/name/messages", b"x" * 3_000_000),
+    ],
+)
+def test_what_a_primary_serves_quickly_is_refused_too_and_the_connection_goes_on(
+    follower: Follower, path: str, body: bytes
+) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: {follower.base_url.netloc.decode()}\r\nContent-Length: {len(body)}\r\n\r\n"
+    for _ in range(2):
+        follower.connection.send(head.encode() + body)
+        answer = follower.connection.answer()
+        assert answer is not None
+        assert answer.status == 421
