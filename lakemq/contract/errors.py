@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import LakemqError, NotLeader
 
 
 def error_of_answer(status: int, content: bytes, whose: str = "") -> LakemqError:
@@ -19,6 +19,8 @@ def error_of_answer(status: int, content: bytes, whose: str = "") -> LakemqError
     detail = problem.get("detail") or problem.get("title")
     answered = f"{whose or 'the gateway'} answered {status}"
     text = f"{answered}: {detail}" if whose and detail else str(detail or answered)
+    if problem.get("code") == NotLeader.code:
+        return NotLeader(text, str(problem.get("leader") or ""))
     return error_of_code(problem.get("code"), text)
 
 

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from lakemq.contract.errors import error_of_answer
-from lakemq.model.errors import LakemqError, TopicNotFound
+from lakemq.model.errors import LakemqError, NotLeader, TopicNotFound
+from lakemq.web.problems import make_problem
 
 
 def test_a_known_code_gives_its_class() -> None:
@@ -21,6 +22,15 @@ def test_an_unknown_code_is_kept() -> None:
     error = error_of_answer(418, json.dumps({"code": "teapot", "title": "short and stout"}).encode())
     assert (error.code, error.detail) == ("teapot", "short and stout")
     assert LakemqError("other").code == "internal"
+
+
+@pytest.mark.parametrize("leader", ["http://leads:1", ""])
+def test_who_leads_is_said_where_it_is_known(leader: str) -> None:
+    answer = make_problem("not_leader", "it follows", members=NotLeader("it follows", leader).members)
+    assert ("leader" in json.loads(bytes(answer.body))) == bool(leader)
+    error = error_of_answer(answer.status, bytes(answer.body))
+    assert isinstance(error, NotLeader)
+    assert (error.detail, error.leader) == ("it follows", leader)
 
 
 @pytest.mark.parametrize("content", [b"<html>", b"[]", b"", b'{"code": 7}', b"\xff\xfe"])

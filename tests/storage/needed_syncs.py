@@ -14,7 +14,8 @@ from pyroaring import BitMap64
 
 from lakemq.model.errors import LakemqError
 from lakemq.settings import HOUR_MS
-from lakemq.storage.log.positions import RESERVED
+from lakemq.storage.log.followed_log import FollowedLog
+from lakemq.storage.log.positions import RESERVED, UNKNOWN_BLOCK
 from lakemq.storage.mend.erasure import Eraser
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.segment.frame import HEADER_BYTES
@@ -181,6 +182,20 @@ def _gives_none_again(harness: LogHarness) -> None:
     assert harness.append("a", 0, b"another").placed[0].position > 2
 
 
+def _follow_with_a_primarys_folder(harness: LogHarness, files: SceneFiles) -> None:
+    harness.open()
+    harness.put_topic("a", 1)
+    harness.flush()
+    harness.crash()
+    files.settle()
+    harness.kind = FollowedLog
+    harness.open()
+
+
+def _knows_nothing_of_what_was_given(harness: LogHarness) -> None:
+    assert harness.log.next_position == 1 + UNKNOWN_BLOCK
+
+
 def _let_the_clock_jump(harness: LogHarness, files: SceneFiles) -> None:
     _fill(harness)
     harness.log.retention.certain_position = harness.log.next_position
@@ -227,6 +242,9 @@ SCENES = {
     ),
     "storage.log.positions.write_reserved: replace.sync_dir": Scene(
         _tell_positions_after_a_clean_stop, _gives_none_again, {}
+    ),
+    "storage.log.positions.NoPositions.open: sync_dir": Scene(
+        _follow_with_a_primarys_folder, _knows_nothing_of_what_was_given, {}
     ),
     "storage.log.retention.Retention._remember_jump: replace.sync": Scene(
         _let_the_clock_jump, _deletes_nothing, _CONFIRM

@@ -25,7 +25,7 @@ BEGIN_S_MAX = 60.0
 """So long an empty follower waits for its primary as it starts."""
 GREET_S = 10.0
 """So often it asks the primary what it is."""
-WAIT_MS = 15_000
+WAIT_MS_MAX = 15_000
 BYTES_MAX = 4 * 1024 * 1024
 PACE_S = 0.02
 """Small answers don't come faster: each has the primary bring its log to disk."""
@@ -43,6 +43,8 @@ class Follower:
         self._primary = Primary(settings)
         log.leader = self._primary.address
         self._tell_compacted = tell_compacted
+        # The primary's own bound is taken to be the same.
+        self._wait_ms = min(WAIT_MS_MAX, settings.gateway.wait_ms_max)
         self._confirmed: int | None = None
         self._compacted = self._told = 0
         self._task: asyncio.Task[None] | None = None
@@ -121,7 +123,9 @@ class Follower:
             begun_s = loop.time()
             answered = await self._ask()
             if answered.page.fault is not None:
-                raise LakemqError(answered.page.fault)
+                self._note(answered.page.fault)
+                await _in_thread(partial(self._primary.look_at, log.next_position))
+                raise LakemqError(answered.page.fault)  # it was on its way, or it is mended
             self._note(None)
             if answered.size < BYTES_MAX // 2:
                 await asyncio.sleep(begun_s + PACE_S - loop.time())
@@ -130,7 +134,7 @@ class Follower:
         """One answer, of which what is sound is kept."""
         log = self._log
         position, identity = log.next_position, log.identity
-        ask = partial(self._primary.frames, position, identity.now, identity.log_id, WAIT_MS, BYTES_MAX)
+        ask = partial(self._primary.frames, position, identity.now, identity.log_id, self._wait_ms, BYTES_MAX)
         answered = await _in_thread(ask)
         self._confirmed = answered.confirmed_position
         taking = asyncio.ensure_future(log.take(answered.page.frames))

@@ -87,6 +87,11 @@ class Primary:
         check_log(log_id, answer.headers.get("Lakemq-Log-Id", ""))
         return Answered(next_frames(answer.body, begin, log), len(answer.body), confirmed)
 
+    def look_at(self, position: int) -> None:
+        """Have it look at its own frame there: what is damaged in its files it mends, where it can. Raises
+        `LakemqError` where that is so."""
+        self._ask(routes.LOG_MESSAGES.at(), {"from": position, "to": position + 1})
+
     def first_state(self) -> tuple[int, bytes]:
         """The position with which its log begins, and the state frame that stands there."""
         begin = self.greet().min_position
@@ -130,10 +135,9 @@ def check_end(end: int, confirmed_position: int) -> None:
 
 
 def begin_log(primary: Primary, files: Files, directory: Path) -> None:
-    """Have the directory hold the primary's log as far as its first state. On disk on return; raises `OSError` and as
-    `Primary` does."""
+    """Have the directory hold the primary's log as far as its first state. Raises `OSError` and as `Primary` does."""
     position, frame = primary.first_state()
-    files.replace(segment_path(directory, position), [frame])
+    files.replace(segment_path(directory, position), [frame], durable=False)  # as the log is opened it is synced
     files.sync_above(directory)
 
 

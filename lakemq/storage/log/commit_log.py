@@ -89,6 +89,7 @@ class CommitLog:
         found = recover(self.files, self.directory, verify_ms, memory_survives, mend, put_off, self._frames_vouch)
         self._store.segments, self.state, self.torn_bytes, mark = found
         if not self.segments:
+            self.files.sync_above(self.directory)
             self._begin()
         else:
             self._store_time_ms = self.active.last_store_time_ms
@@ -104,7 +105,6 @@ class CommitLog:
         self._rolling = Rolling(self._store, self.state, self._writer, self.flushed, self.now_ms, self._rolled)
 
     def _begin(self) -> None:
-        self.files.sync_above(self.directory)
         self.identity.begin(LogEpoch(new_log_id(), FIRST_EPOCH), 0)
         self._positions.open(self.identity.now, 0)
         self._store.begin(0, self.state, self.now_ms())

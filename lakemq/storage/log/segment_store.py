@@ -103,18 +103,18 @@ class SegmentStore:
     def write_frames(self, frames: Sequence[Payload]) -> int:
         """Append whole frames, one after the other, as they are; otherwise like `write_messages`. Returns the first
         one's offset."""
-        offset = self._write(*frames)
+        offset = self._write(b"", frames[0] if len(frames) == 1 else b"".join(frames))
         self.frames_written += len(frames) - 1
         return offset
 
-    def _write(self, *parts: Payload) -> int:
+    def _write(self, meta_part: bytes, payload: Payload) -> int:
         segment = self.active
         descriptor, offset = segment.open(), segment.size
-        wanted = sum(map(len, parts))
+        wanted = len(meta_part) + len(payload)
         try:
-            written = self._files.append(descriptor, parts)
+            written = self._files.append(descriptor, (meta_part, payload))
             if written < wanted:
-                self._write_rest(descriptor, memoryview(b"".join(parts))[written:])
+                self._write_rest(descriptor, memoryview(meta_part + bytes(payload))[written:])
         except OSError as error:
             self._cut_back(segment, offset, error)
             raise

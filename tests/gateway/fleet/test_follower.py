@@ -211,6 +211,26 @@ def test_a_follower_keeps_what_it_does_not_know_to_be_compacted(tmp_path: Path) 
             assert broker_of(leads)["min_position"] == 0
 
 
+def test_a_damaged_frame_is_not_taken_and_the_primary_hears_of_it(tmp_path: Path) -> None:
+    options: dict[str, Any] = {**SMALL, "storage__cache_bytes": 200_000}
+    with start_gateway(tmp_path / "primary", **options) as primary, connect(primary) as leads:
+        put_topic(leads, "t")
+        for number in range(4):
+            produce(leads, "t", f"{number}" + "x" * 400_000)
+        segment = min((tmp_path / "primary/commitlog").glob("*.log"))
+        sound = segment.read_bytes()
+        middle = len(sound) // 2
+        segment.write_bytes(sound[:middle] + bytes([sound[middle] ^ 1]) + sound[middle + 1 :])
+        with start_follower(tmp_path / "follower", primary.url) as follower, connect(follower) as follows:
+            wait_until(lambda: "damaged" in degraded(follows) or "not sound" in degraded(follows))
+            wait_until(lambda: segment.name in degraded(leads))
+            assert sound.startswith(frames_of(follows))
+            segment.write_bytes(sound)
+            wait_for(follows, leads)
+            assert frames_of(follows) == frames_of(leads)
+            wait_until(lambda: not degraded(follows))
+
+
 def test_another_log_at_the_primarys_address_is_not_followed(tmp_path: Path) -> None:
     with start_gateway(tmp_path / "primary", **SMALL) as primary, connect(primary) as leads:
         port = int(primary.url.rpartition(":")[2])
