@@ -31,7 +31,7 @@ from lakemq.cli.supervisor import (
     start_child,
     stop_requests,
 )
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import LakemqError, SettingsError
 
 if TYPE_CHECKING:
     from lakemq.settings import Settings
@@ -74,6 +74,11 @@ def up(
         broker__name=broker_name,
         storage__flush=flush,
     )
+    if settings.broker.follows:
+        raise SettingsError(
+            f"broker.replica is {settings.broker.replica}, a follower, and the jobs are its primary's: "
+            "lakemq gateway starts it"
+        )
     check_java()  # without one the jobs would be started again and again
     stop = stop_requests()
     config = global_options(context).config

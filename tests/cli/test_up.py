@@ -23,6 +23,7 @@ from lakemq.model.errors import LakemqError
 from lakemq.model.message import Draft
 from lakemq.settings import Broker, Gateway, Lake, Settings, Storage
 from lakemq.testing import start_gateway
+from tests.cli.shell import Run
 from tests.cli.site import a_java_that_never_gets_up
 
 WAIT_S_MAX = 60.0
@@ -109,6 +110,14 @@ def test_a_gateway_that_can_not_start_ends_all_with_its_reason(tmp_path: Path) -
         assert up.process.wait(WAIT_S_MAX) == 1
     assert "data is in use" in up.said
     assert "the gateway ended (exit code 1); all is stopped" in up.said
+
+
+def test_a_follower_has_no_jobs_of_its_own(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEMQ_BROKER__REPLICA", "1")
+    monkeypatch.setenv("LAKEMQ_FLEET__PRIMARY", "http://127.0.0.1:1")
+    done = run("up")
+    assert done.code == 1
+    assert "a follower, and the jobs are its primary's: lakemq gateway starts it" in done.stderr
 
 
 def test_its_gateway_is_told_all_that_up_was_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -177,6 +178,39 @@ def test_whoever_is_killed_goes_on_and_both_end_up_the_same(tmp_path: Path, whom
                 assert len(pull_all(follows, "t")) == 60
             for process in running.values():
                 process.stop()
+
+
+def test_a_follower_that_is_started_first_waits_for_its_primary(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(start_follower, tmp_path / "follower", f"http://127.0.0.1:{port}")
+        with (
+            start_gateway(tmp_path / "primary", gateway__port=port, **SMALL) as primary,
+            starting.result() as follower,
+            connect(primary) as leads,
+            connect(follower) as follows,
+        ):
+            assert frames_of(follows) == b""
+            produce(leads, "t", "x")
+            wait_for(follows, leads)
+            assert frames_of(follows) == frames_of(leads) != b""
+
+
+def test_a_followers_folder_begins_as_a_primary_beyond_all_that_was_given(tmp_path: Path) -> None:
+    with start_gateway(tmp_path / "primary", **SMALL) as primary, connect(primary) as leads:
+        (old,) = produce(leads, "t", "both")
+        with start_follower(tmp_path / "follower", primary.url) as follower, connect(follower) as follows:
+            end = wait_for(follows, leads)
+        (lost,) = produce(leads, "t", "the old primary alone")
+    with start_gateway(tmp_path / "follower", **SMALL) as gateway, connect(gateway) as http:
+        (new,) = produce(http, "t", "new")
+        assert new["position"] > end + 1
+        assert [each["body"] for each in pull_all(http, "t")] == ["both", "new"]
+        assert http.get(f"/v1/messages/{old['message_id']}").status_code == 200
+        assert is_problem(http.get(f"/v1/messages/{lost['message_id']}"), 404, "message_not_found")
+        assert broker_of(http)["epoch"] > 1
 
 
 def test_a_follower_that_comes_late_begins_where_the_primarys_log_begins(tmp_path: Path) -> None:

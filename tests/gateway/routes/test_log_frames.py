@@ -152,6 +152,20 @@ def test_the_end_of_the_log_is_an_empty_answer(log: tuple[GatewayProcess, httpx.
         assert (frames, following, int(headers["lakemq-confirmed-position"])) == (b"", begin, end)
 
 
+def test_a_log_without_messages_has_the_state_that_it_begins_with(tmp_path: Path) -> None:
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        assert ask(http, 0)[0] == b""
+        alone, following, _ = ask(http, 0, state="yes")
+        assert (alone, following) == (files(tmp_path)[0].read_bytes(), 0)
+        assert [meta.kind for meta in parse(alone)] == [KIND_STATE]
+        assert ask(http, 1, state="yes")[0] == b""
+        put_topic(http, "t")
+        frames, following, _ = ask(http, 0, state="yes")
+        assert (frames, following) == (files(tmp_path)[0].read_bytes(), 1)
+        assert ask(http, 1, state="yes")[0] == b""
+        assert is_problem(http.get("/v1/log/frames?from=0&state=maybe"), 400, "invalid_request")
+
+
 @pytest.mark.parametrize(
     "query",
     ["", "from=x", "from=-1", "from=0&bytes_max=0", "from=0&bytes_max=99999999999", "from=0&wait_ms=-1", "to=3"],
