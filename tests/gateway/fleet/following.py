@@ -27,10 +27,10 @@ def broker_of(http: httpx.Client) -> dict[str, Any]:
 
 
 def degraded(http: httpx.Client) -> str:
-    """What is wrong with it."""
+    """What is wrong with it; but for its clock, which after a slow start is far ahead of the last message."""
     response = http.get("/readyz")
     assert response.status_code == 200, response.text
-    return "\n".join(response.json()["degraded"])
+    return "\n".join(each for each in response.json()["degraded"] if not each.startswith("the clock has jumped"))
 
 
 def wait_for(follower: httpx.Client, primary: httpx.Client) -> int:
