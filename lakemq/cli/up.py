@@ -12,6 +12,7 @@ import typer
 
 from lakemq.cli.lifeline import end_with_parent
 from lakemq.cli.options import (
+    Advertise,
     BrokerName,
     DataDir,
     Flush,
@@ -19,6 +20,7 @@ from lakemq.cli.options import (
     LakeDir,
     Parent,
     Port,
+    RegisterWith,
     global_options,
     settings_of,
     url_of,
@@ -50,6 +52,8 @@ def up(
     port: Port = None,
     broker_name: BrokerName = None,
     flush: Flush = None,
+    nameservers: RegisterWith = None,
+    advertise: Advertise = None,
     parent_pid: Parent = None,
 ) -> None:
     """Run the gateway and all jobs here, until Ctrl-C.
@@ -61,6 +65,7 @@ def up(
     lakemq up
     lakemq up --data-dir /var/lib/lakemq --lake /srv/lake --port 9000
     lakemq up --host 127.0.0.1 --broker-name broker-b --flush sync
+    lakemq up --nameservers http://127.0.0.1:9876 --advertise http://127.0.0.1:8080
     """
     from lakemq.jobs.session.java import check_java
 
@@ -73,6 +78,8 @@ def up(
         gateway__port=port,
         broker__name=broker_name,
         storage__flush=flush,
+        fleet__nameservers=nameservers,
+        gateway__advertise=advertise,
     )
     if settings.broker.follows:
         raise SettingsError(
@@ -133,6 +140,7 @@ class _Readiness:
 
 def gateway_arguments(settings: Settings, port: int) -> list[str]:
     """How `up` starts its gateway: with all that it was itself told."""
+    nameservers, advertise = ",".join(settings.fleet.nameservers), settings.gateway.advertise
     return [
         "gateway",
         *("--data-dir", str(settings.storage.data_dir)),
@@ -141,6 +149,8 @@ def gateway_arguments(settings: Settings, port: int) -> list[str]:
         *("--port", str(port)),
         *("--broker-name", settings.broker.name),
         *("--flush", settings.storage.flush),
+        *(("--nameservers", nameservers) if nameservers else ()),
+        *(("--advertise", advertise) if advertise else ()),
     ]
 
 

@@ -21,7 +21,7 @@ from lakemq.cli.up import gateway_arguments, take_port
 from lakemq.client.http import HttpClient
 from lakemq.model.errors import LakemqError
 from lakemq.model.message import Draft
-from lakemq.settings import Broker, Gateway, Lake, Settings, Storage
+from lakemq.settings import Broker, Fleet, Gateway, Lake, Settings, Storage
 from lakemq.testing import start_gateway
 from tests.cli.shell import Run
 from tests.cli.site import a_java_that_never_gets_up
@@ -124,7 +124,8 @@ def test_its_gateway_is_told_all_that_up_was_told(tmp_path: Path) -> None:
     """Of each option of `up` its gateway hears, in whatever way it was set."""
     settings = Settings(
         broker=Broker(name="b"),
-        gateway=Gateway(host="::1"),
+        gateway=Gateway(host="::1", advertise="http://mq.example"),
+        fleet=Fleet(nameservers=("http://a:9876", "http://b:9876")),
         storage=Storage(data_dir=tmp_path / "log", flush="sync"),
         lake=Lake(dir=tmp_path / "history"),
     )
@@ -137,6 +138,8 @@ def test_its_gateway_is_told_all_that_up_was_told(tmp_path: Path) -> None:
         "--port": "9000",
         "--broker-name": "b",
         "--flush": "sync",
+        "--nameservers": "http://a:9876,http://b:9876",
+        "--advertise": "http://mq.example",
     }
     commands = cast("Any", typer.main.get_command(app)).commands
     options = {name: {each.opts[0] for each in commands[name].params if not each.hidden} for name in ("up", "gateway")}
