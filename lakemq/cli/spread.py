@@ -50,37 +50,42 @@ def spread(
             note(f"topic {topic} is on all brokers that are known")
             return
         queues = max(len(content["queues"]) for content in found.values())
+        permission = max((content["permission"] for content in found.values()), key=len)
         if drain:
-            _spread_drained(topic, queues, having, lacking, found, wait)
+            _Drained(topic, queues, permission).spread(having, lacking, found, wait)
         else:
-            _make(topic, queues, lacking)
+            for each in lacking:
+                _make(topic, queues, each, permission)
             note("keys have other queues now: what is sent may overtake what was sent before (--drain avoids that)")
 
 
-def _spread_drained(
-    topic: str, queues: int, having: list[Named], lacking: list[Named], found: dict[str, Any], wait_s: float
-) -> None:
-    """Made everywhere before it is opened anywhere, and then at all brokers together: until the last one is open keys
-    have the queues of the others."""
-    counts = {name: len(content["queues"]) for name, content in found.items()}
-    opened = {name: content["permission"] for name, content in found.items()}
-    made = having
-    try:
-        _permit(topic, having, counts, dict.fromkeys(counts, "r"))
-        _wait_until_consumed(topic, having, wait_s)
-        _make(topic, queues, lacking, "r")
-        counts |= {name: queues for name, _ in lacking}
-        opened |= {name: "rw" for name, _ in lacking}
-        made = [*having, *lacking]
-    finally:  # also when it is interrupted, or takes too long: where it was it is as it was
-        _permit(topic, made, counts, opened)
-    note(f"topic {topic} takes messages again")
+class _Drained:
+    """A topic that is made everywhere before it is opened anywhere, and then opened at all brokers together: until the
+    last one is open keys have the queues of the others."""
+
+    def __init__(self, topic: str, queues: int, permission: str) -> None:
+        self._topic, self._queues, self._permission = topic, queues, permission
+
+    def spread(self, having: list[Named], lacking: list[Named], found: dict[str, Any], wait_s: float) -> None:
+        """Drain it where it is, and open it, as it was there, wherever it has been made."""
+        counts = {name: len(content["queues"]) for name, content in found.items()}
+        opened = {name: content["permission"] for name, content in found.items()}
+        made = list(having)
+        try:
+            _permit(self._topic, having, counts, dict.fromkeys(counts, "r"))
+            _wait_until_consumed(self._topic, having, wait_s)
+            for each in lacking:
+                _make(self._topic, self._queues, each, "r")
+                counts[each.name], opened[each.name] = self._queues, self._permission
+                made.append(each)
+        finally:  # also when it is interrupted, takes too long, or one can't make it: nowhere does it stay closed
+            _permit(self._topic, made, counts, opened)
+        note(f"topic {self._topic} takes messages again")
 
 
-def _make(topic: str, queues: int, brokers: list[Named], permission: str = "rw") -> None:
-    for name, client in brokers:
-        client.create_topic(topic, queues, permission)
-        note(f"made topic {topic} at {name}")
+def _make(topic: str, queues: int, broker: Named, permission: str) -> None:
+    broker.client.create_topic(topic, queues, permission)
+    note(f"made topic {topic} at {broker.name}")
 
 
 def _permit(topic: str, brokers: list[Named], counts: dict[str, int], permissions: dict[str, str]) -> None:

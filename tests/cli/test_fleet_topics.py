@@ -128,3 +128,20 @@ def test_a_topic_is_drained_before_it_is_spread(run: Run, fleet: Fleet, topic: s
 def _names(fleet: Fleet, name: str) -> list[str]:
     with HttpClient(fleet.urls[name]) as http:
         return [each["topic"] for each in http.topics()]
+
+
+def test_a_topic_that_is_read_only_is_so_where_it_is_made_too(run: Run, fleet: Fleet, topic: str) -> None:
+    with HttpClient(fleet.urls["a"]) as http:
+        http.create_topic(topic, 1, "r")
+    assert run("topic", "spread", topic, "--nameservers", fleet.nameserver).code == 0
+    assert fleet.topic("b", topic)["permission"] == "r"
+
+
+def test_where_one_broker_can_not_make_it_the_others_are_open_all_the_same(run: Run, fleet: Fleet, topic: str) -> None:
+    with MemoryBroker(broker__name="c", topics__queues_max=2, topics__default_queues=2) as small:
+        every = ",".join([*fleet.urls.values(), small.url])
+        with HttpClient(fleet.urls["a"]) as http:
+            http.create_topic(topic, 3)
+        failed = run("topic", "spread", topic, "--drain", "--wait", "60", "--broker", every)
+        assert (failed.code, failed.stderr.count("made topic")) == (1, 1)
+    assert [fleet.topic(name, topic)["permission"] for name in "ab"] == ["rw", "rw"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
 from typing import Any, Protocol
@@ -85,7 +85,7 @@ class BrokerWatch:
         silent = False
         while not self._stop.is_set():
             try:
-                self._learn(set(names.primaries().values()))
+                self._learn(names.primaries())
                 silent = False
             except NoAnswer as error:
                 if not silent:
@@ -94,15 +94,16 @@ class BrokerWatch:
             self._stop.wait(NAMES_S if self._brokers else NAMES_S / 4)
         names.close()
 
-    def _learn(self, addresses: set[str]) -> None:
-        """Who is not named any more has left if it doesn't answer either: a name server that has just begun knows
-        nobody yet."""
-        now = time.monotonic()
+    def _learn(self, named: Mapping[str, str]) -> None:
+        """`named`: the address of each broker, by name. Who is not named any more has left if it doesn't answer either,
+        as a name server that has just begun knows nobody yet; and if its name is another's now, whether it answers or
+        not: it has a new address, or another replica leads."""
+        now, addresses = time.monotonic(), set(named.values())
         with self._lock:
             self._is_known = True
             joined = [_Broker(address) for address in addresses if address not in self._brokers]
             unnamed = [broker for address, broker in self._brokers.items() if address not in addresses]
-            left = [broker for broker in unnamed if _is_dead(broker, now)]
+            left = [broker for broker in unnamed if broker.name in named or _is_dead(broker, now)]
             for broker in joined:
                 self._brokers[broker.address] = broker
             for broker in left:

@@ -76,9 +76,12 @@ def test_who_answers_has_not_left_whatever_a_name_server_says_that_has_just_begu
             with httpx.Client(base_url=nameserver.url, trust_env=False) as http:
                 http.delete("/v1/brokers/stays/replicas/0").raise_for_status()
                 assert find_brokers([nameserver.url], 0) == {}
-            watch._learn(set())  # pyright: ignore[reportPrivateUsage]  as the thread does, at some time
+            watch._learn({})  # pyright: ignore[reportPrivateUsage]  as the thread does, at some time
             assert watch.addresses() == gateway.url
             assert not watch.has_changed((gateway.url,))
+            # Its name is another's now: two that answer by one name would be no broker to go on with.
+            watch._learn({"stays": NOBODY})  # pyright: ignore[reportPrivateUsage]
+            assert watch.addresses() == NOBODY
         finally:
             stop.set()
 
