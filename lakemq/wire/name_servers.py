@@ -45,21 +45,26 @@ class NameServers:
         return {each.broker: each.address for each in found}
 
     def replicas(self) -> list[Replica]:
-        """All replicas of all brokers, by their names. Raises `NoAnswer` when none of them answers so."""
-        problem = "there are no name servers"
+        """All replicas of all brokers, by their names, as the first says that knows any: one that has just begun knows
+        nobody yet. Raises `NoAnswer` when none of them answers so."""
+        problem, empty = "there are no name servers", False
         for each in list(self._connections):
             try:
                 answer = each.ask(nameserver_routes.CLUSTER.at(), timeout_s=_ANSWER_S)
                 if answer.status == _OK:
-                    found = _read(json.loads(answer.body))
-                    self._connections.remove(each)
-                    self._connections.insert(0, each)
-                    return found
+                    if found := _read(json.loads(answer.body)):
+                        self._connections.remove(each)
+                        self._connections.insert(0, each)
+                        return found
+                    empty = True
+                    continue
                 problem = f"{each.address} answered {answer.status}"
             except NoAnswer as error:
                 problem = f"{each.address}: {error}"
             except (ValueError, KeyError, TypeError, AttributeError, InvalidRequest) as error:
                 problem = f"{each.address} is no name server: {error!r}"
+        if empty:
+            return []
         raise NoAnswer(f"no name server answers: {problem}", sent=False)
 
     def close(self) -> None:
