@@ -86,7 +86,7 @@ class NameServers:
 
     async def brokers(self) -> Sequence[BrokerAddress]:
         """All brokers that were named within two minutes; the last ones known while no name server
-        answers. Raises `Unreachable` when none ever did."""
+        answers. Raises `Unreachable` when none ever did, and when there is no broker."""
         try:
             named = read_cluster(await self._ask(CLUSTER.at(), {}, ASK_TIMEOUT_S))
         except LakemqError:
@@ -95,6 +95,8 @@ class NameServers:
         else:
             self._name(named, whole=True)
             self._brokers_s = _now_s()
+        if not self._brokers:
+            raise Unreachable("the name servers know no broker", sent=False)
         return [each.broker for each in self._brokers.values()]
 
     async def route(self, topic: str) -> TopicRoute:

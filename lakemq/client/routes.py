@@ -69,7 +69,7 @@ class Cluster:
         return AddressList(found.brokers, self._connect)
 
     async def brokers(self, fresh: bool = False) -> list[BrokerAddress]:
-        """All brokers. Raises `Unreachable` when none ever answered."""
+        """All brokers, one at least. Raises `Unreachable` when none ever answered."""
         if fresh or self._brokers_s == float("-inf"):
             return list(await asyncio.shield(self._ask_brokers()))
         if _now_s() - self._brokers_s > REFRESH_S:
@@ -158,9 +158,15 @@ class Cluster:
     def _ask_brokers(self) -> asyncio.Task[Sequence[BrokerAddress]]:
         asking = self._asking_brokers
         if asking is None:
-            asking = self._asking_brokers = asyncio.ensure_future(self._source.brokers())
+            asking = self._asking_brokers = asyncio.ensure_future(self._find_brokers())
             asking.add_done_callback(self._learn_brokers)
         return asking
+
+    async def _find_brokers(self) -> Sequence[BrokerAddress]:
+        found = await self._source.brokers()
+        if not found:  # a program's own source may say so: it is asked again with the next question
+            raise Unreachable("no broker is known", sent=False)
+        return found
 
     def _learn_brokers(self, asked: asyncio.Task[Sequence[BrokerAddress]]) -> None:
         self._asking_brokers = None

@@ -152,6 +152,21 @@ def test_where_no_name_server_ever_answered_it_is_an_error() -> None:
     assert not raised.value.sent
 
 
+def test_a_broker_that_comes_late_is_waited_for(brokers: dict[str, str], topic: str) -> None:
+    make_topic(brokers["a"], topic, 1)
+    with NameServer() as server:
+        with SimpleConsumer("receives", nameservers=server.url) as consumer, pytest.raises(Unreachable) as raised:
+            consumer.receive(topic)
+        assert "know no broker" in raised.value.detail
+        assert not raised.value.sent
+        with Producer(nameservers=server.url, timeout_s=WAIT_S_MAX) as producer:
+            early = producer.send_async(topic, "early")
+            with pytest.raises(TimeoutError):
+                early.exception(0.3)
+            server.put("a", brokers["a"], topics={topic: (1, "rw")})
+            assert early.result(WAIT_S_MAX).broker == "a"
+
+
 def test_a_name_server_that_knows_nothing_yet_moves_nothing(brokers: dict[str, str], topic: str) -> None:
     make(brokers, topic)
     port = free_port()

@@ -127,6 +127,29 @@ def test_a_topic_that_is_gone_is_forgotten() -> None:
     run(test())
 
 
+def test_a_source_that_names_no_broker_is_asked_again() -> None:
+    class Empty(Source):
+        def __init__(self) -> None:
+            super().__init__()
+            self.named: list[BrokerAddress] = []
+
+        async def brokers(self) -> list[BrokerAddress]:
+            return self.named
+
+    async def test() -> None:
+        source = Empty()
+        cluster = Cluster(source=source)
+        for fresh in (False, True):
+            with pytest.raises(Unreachable, match="no broker is known") as raised:
+                await cluster.brokers(fresh)
+            assert not raised.value.sent
+        source.named = [BrokerAddress("b", DEAD)]
+        assert await cluster.brokers() == source.named
+        await cluster.close()
+
+    run(test())
+
+
 def test_a_producer_goes_where_its_source_says(gateway: GatewayProcess, topic: str) -> None:
     class Here(Source):
         async def brokers(self) -> list[BrokerAddress]:

@@ -140,6 +140,8 @@ class Membership:
                 await self.beat()
             except LakemqError as error:
                 logger.warning("the heartbeat of %s failed: %s", self._api.client_id, error)
+            except Exception:  # without heartbeats the group would lose this member for good
+                logger.exception("the heartbeat of %s failed", self._api.client_id)
 
     async def _watch(self, broker: str) -> None:
         while True:
