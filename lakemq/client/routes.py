@@ -86,13 +86,22 @@ class Cluster:
     async def route(self, topic: str, fresh: bool = False) -> TopicRoute:
         """Where the topic's queues lie; raises as `queues`."""
         known = self._routes.get(topic)
-        now_s = self._used_s[topic] = _now_s()
+        now_s = self._note_use(topic)
         age_s = float("inf") if known is None else now_s - known.time_s
         if known is None or fresh or age_s > FORGET_S:
             return await asyncio.shield(self._ask(topic))
         if age_s > REFRESH_S:
             self._ask(topic)
         return known.route
+
+    def _note_use(self, topic: str) -> float:
+        """The topic is used now, found or not; what was used longest ago makes room."""
+        now_s = _now_s()
+        self._used_s.pop(topic, None)
+        self._used_s[topic] = now_s
+        while len(self._used_s) > TOPICS_MAX:
+            del self._used_s[next(iter(self._used_s))]
+        return now_s
 
     def known_writers(self, topic: str) -> list[str]:
         """The brokers that are known to take messages of the topic, without asking."""
@@ -132,9 +141,8 @@ class Cluster:
     def _enter(self, route: TopicRoute) -> None:
         self._routes.pop(route.topic, None)
         self._routes[route.topic] = _Known(route, _now_s())
-        for old in (self._routes, self._used_s):
-            while len(old) > TOPICS_MAX:
-                del old[next(iter(old))]
+        while len(self._routes) > TOPICS_MAX:
+            del self._routes[next(iter(self._routes))]
         for broker in route.brokers:
             self._brokers[broker.name] = broker
 
@@ -189,7 +197,7 @@ class Cluster:
 
     def _go_on_following(self, topic: str) -> None:
         """Who reads assigned queues never asks where they are, and is to know all the same when that changes."""
-        now_s = self._used_s[topic] = _now_s()
+        now_s = self._note_use(topic)
         known = self._routes.get(topic)
         if known is None or now_s - known.time_s > REFRESH_S:
             self._ask(topic)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakemq.client import BrokerAddress, Closed, MessageQueue, Unreachable, aio
+from lakemq.client import BrokerAddress, Closed, MessageQueue, Unreachable, aio, routes
 from lakemq.client.address_list import AddressList
 from lakemq.client.addresses import find_addresses, parse_addresses
 from lakemq.client.http import HttpClient
@@ -123,6 +123,25 @@ def test_a_topic_that_is_gone_is_forgotten() -> None:
         await cluster.close()
         with pytest.raises(Closed):
             await (await cluster.transport("b")).get(BROKER.at())
+
+    run(test())
+
+
+def test_topics_that_are_not_there_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "TOPICS_MAX", 5)
+
+    async def test() -> None:
+        source = Source()
+        source.queues = None
+        cluster = Cluster(source=source)
+        for number in range(20):
+            for topic in ("again", f"nobody-has-{number}"):
+                with pytest.raises(TopicNotFound):
+                    await cluster.queues(topic)
+        used = cluster._used_s  # pyright: ignore[reportPrivateUsage]
+        assert len(used) == 5
+        assert "again" in used, "what goes on being used stays"
+        await cluster.close()
 
     run(test())
 
