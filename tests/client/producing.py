@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 
-from lakemq.client import MessageView, Producer
+from lakemq.client import MessageView, Producer, Unreachable
 from lakemq.client.http import HttpClient
 
 DEAD = "http://127.0.0.1:9"
@@ -30,14 +32,25 @@ def bodies(url: str, topic: str) -> list[bytes]:
 
 
 def reaches(producer: Producer, topic: str, *brokers: str) -> bool:
-    """Whether messages go to just these brokers, all of them: one that was slow once is passed over for a while."""
-    deadline_s = time.monotonic() + 120
+    """Whether messages go to just these brokers, all of them. On a busy machine one may be slow, and so avoided
+    for longer than any test waits: that is forgiven, and so is a send that has no answer in time."""
+    deadline_s = time.monotonic() + 60
     found: set[str] = set()
     while found != set(brokers) and time.monotonic() < deadline_s:
-        found.add(producer.send(topic, b"known").broker)
+        with suppress(Unreachable):
+            found.add(producer.send(topic, b"known").broker)
+        _forgive(producer, brokers)
         if not found <= set(brokers):
             return False
+        time.sleep(0.02)
     return found == set(brokers)
+
+
+def _forgive(producer: Producer, brokers: Iterable[str]) -> None:
+    loop = producer._loop.loop  # pyright: ignore[reportPrivateUsage]
+    latency = producer._core.deliverer._latency  # pyright: ignore[reportPrivateUsage]
+    for broker in brokers:
+        loop.call_soon_threadsafe(latency.forgive, broker)
 
 
 def free_port() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -20,7 +21,7 @@ from lakemq.model.message_queue import MessageQueue
 from lakemq.testing import MemoryBroker
 from tests.client.consuming import Seen, make_topic, numbered, put
 from tests.client.name_server import NameServer
-from tests.client.producing import DEAD, bodies, free_port
+from tests.client.producing import DEAD, bodies, free_port, reaches
 from tests.client.test_routes import pass_s, run
 from tests.nameserver.asking import NOWHERE
 
@@ -55,18 +56,21 @@ def test_producers_and_consumers_go_where_the_name_server_says(brokers: dict[str
         for name, url in brokers.items():
             server.put(name, url, topics={topic: (2, "rw")})
         with Producer(nameservers=server.url) as producer:
-            assert {producer.send(topic, text).broker for text in ("one", "two", "three", "four")} == {"a", "b"}
+            assert reaches(producer, topic, "a", "b")
+        for name, url in brokers.items():
+            put(url, topic, [f"one at {name}", f"two at {name}"])
+        expected = sorted(body.decode() for url in brokers.values() for body in bodies(url, topic))
         found: list[str] = []
         with PullConsumer("pulls", nameservers=[server.url], consume_from="first") as consumer:
             consumer.assign(consumer.queues_of(topic))
             consumer.seek_to_begin()
-            while len(found) < 4:
+            while len(found) < len(expected):
                 found += [message.text() for message in consumer.poll()]
         with SimpleConsumer("receives", nameservers=server.url) as consumer:
             received: list[str] = []
-            while len(received) < 4:
+            while len(received) < len(expected):
                 received += [message.text() for message in consumer.receive(topic, wait_s=1)]
-        assert sorted(found) == sorted(received) == ["four", "one", "three", "two"]
+        assert sorted(found) == sorted(received) == expected
 
 
 def test_nothing_is_asked_before_the_first_use_and_nothing_after_the_last(brokers: dict[str, str], topic: str) -> None:
@@ -221,10 +225,11 @@ def test_without_a_primary_followers_are_pulled_from_and_nothing_is_written(
     with NameServer() as server:
         server.put("a", brokers["a"], topics={topic: (1, "rw")})
         with (
+            Producer(nameservers=server.url, timeout_s=WAIT_S_MAX) as patient,
             Producer(nameservers=server.url, timeout_s=0.3, attempt_timeout_s=0.3) as producer,
             PullConsumer("reads", nameservers=server.url, consume_from="first") as consumer,
         ):
-            producer.send(topic, "before")
+            patient.send(topic, "before")
             consumer.assign(consumer.queues_of(topic))
             assert [message.text() for message in consumer.poll(wait_s=WAIT_S_MAX)] == ["before"]
             server.put("a", brokers["a"], role="follower", topics={topic: (1, "rw")})
@@ -237,10 +242,11 @@ def test_without_a_primary_followers_are_pulled_from_and_nothing_is_written(
 
 def _until_unreachable(producer: Producer, topic: str) -> None:
     error = None
-    while error is None:  # the change is under way
+    deadline_s = time.monotonic() + WAIT_S_MAX
+    while error is None or "has no primary now" not in error.detail:  # the change is under way
+        assert time.monotonic() < deadline_s, error
         error = producer.send_async(topic, "while there is one").exception()
     assert isinstance(error, Unreachable)
-    assert "has no primary now" in error.detail
     assert not error.sent
 
 
