@@ -8,7 +8,8 @@ Whoever registers names an address, and a name server that connected to any such
 ever connects to **the address that the heartbeat itself came from**, at the port that was registered, and only when the
 registered host is that address, or a name of it. So nobody learns anything but of his own machine, where he can look
 himself; and a broker behind a proxy or a service's address is left alone, rather than asked at a port that isn't its.
-Nothing is sent. All probes together are at most `PROBES_A_SECOND`, however many there are to be made.
+Nothing is sent. All probes together are at most `PROBES_A_SECOND`, however many there are to be made. Where a name has
+to be looked up first, which takes as long as it takes, the others don't wait for that.
 """
 
 from __future__ import annotations
@@ -17,15 +18,21 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from lakemq.model.errors import Busy
 from lakemq.nameserver.registry import Key, Registry, Source
+from lakemq.web.gate import Gate
 
 PROBES_A_SECOND = 50
 AT_ONCE_MAX = 16
 TIMEOUT_S = 1.0
 PAUSE_S = 0.5
+LOOK_UPS_AT_ONCE_MAX = 2
+LOOK_UPS_WAITING_MAX = 2 * int(PROBES_A_SECOND * PAUSE_S)
+"""So many wait for these, and half of them for heartbeats of one source; others have their turn in the next round."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -90,22 +97,46 @@ class Prober:
         self._round = Round(interval_ms / 1000)
         self._on_refused = on_refused
         self._places = asyncio.Semaphore(AT_ONCE_MAX)
+        self._look_ups = Gate(LOOK_UPS_AT_ONCE_MAX, LOOK_UPS_WAITING_MAX, 0.5)
+        self._named: dict[Key, asyncio.Task[None]] = {}
+        """Those whose names are looked up."""
 
     async def run(self) -> None:
         """Until it is cancelled."""
         loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(PAUSE_S)
-            keys = self._round.next(self._registry, loop.time(), int(PROBES_A_SECOND * PAUSE_S))
-            if keys:
-                await asyncio.gather(*(self._probe(key) for key in keys))
+        try:
+            while True:
+                await asyncio.sleep(PAUSE_S)
+                keys = self._round.next(self._registry, loop.time(), int(PROBES_A_SECOND * PAUSE_S))
+                await asyncio.gather(*[self._probe(*each) for each in self._begin(keys)])
+        finally:
+            for task in self._named.values():
+                task.cancel()
 
-    async def _probe(self, key: Key) -> None:
-        heard = self._registry.heard(key)
-        target = target_of(heard.told.address, heard.source) if heard is not None else None
-        if heard is None or target is None:
-            return
-        heard_s = heard.heard_s
+    def _begin(self, keys: list[Key]) -> list[tuple[Key, Target, float]]:
+        """Those that can be probed at once; the names of the others are looked up before."""
+        found: list[tuple[Key, Target, float]] = []
+        for key in keys:
+            heard = self._registry.heard(key)
+            target = target_of(heard.told.address, heard.source) if heard is not None else None
+            if heard is None or target is None or key in self._named:
+                continue
+            if _number(target.host) is not None:
+                found.append((key, target, heard.heard_s))
+                continue
+            task = asyncio.ensure_future(self._probe_named(key, target, heard.heard_s))
+            self._named[key] = task
+            task.add_done_callback(lambda _, key=key: self._named.pop(key))
+        return found
+
+    async def _probe_named(self, key: Key, target: Target, heard_s: float) -> None:
+        with suppress(Busy):
+            async with self._look_ups.place(target.source):
+                ours = await is_name_of(target)
+            if ours:
+                await self._probe(key, target, heard_s)
+
+    async def _probe(self, key: Key, target: Target, heard_s: float) -> None:
         async with self._places:
             if await refuses(target):
                 self._on_refused(key, heard_s)
@@ -114,19 +145,21 @@ class Prober:
 async def refuses(target: Target) -> bool:
     """Whether a connection there is refused, for certain and within `TIMEOUT_S`."""
     try:
-        if _number(target.host) is None and not await _is_name_of(target):
-            return False
         async with asyncio.timeout(TIMEOUT_S):
             _, writer = await asyncio.open_connection(target.source, target.port)
     except ConnectionRefusedError:
         return True
-    except (OSError, UnicodeError):  # TimeoutError is one too
+    except OSError:  # TimeoutError is one too
         return False
     writer.transport.abort()
     return False
 
 
-async def _is_name_of(target: Target) -> bool:
-    """Looks the name up for as long as that takes: what was given up would go on all the same, and pile up."""
-    found = await asyncio.get_running_loop().getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+async def is_name_of(target: Target) -> bool:
+    """Whether `host` is a name of `source`. Looks it up for as long as that takes: what was given up would go on all
+    the same, and pile up."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False
     return is_source([str(each[4][0]) for each in found], target.source)

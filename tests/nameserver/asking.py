@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -13,6 +15,14 @@ from tests.gateway.http_client import TLS, WAIT_S
 
 NOWHERE = "http://192.0.2.1:8080"
 """An address that no machine has, and that no heartbeat comes from: nobody probes it."""
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    """Look until it is so."""
+    end = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.005)
 
 
 def connect(server: NameServerProcess) -> httpx.Client:
@@ -65,6 +75,5 @@ def hold(http: httpx.Client, pool: ThreadPoolExecutor, **query: Any) -> Future[d
     before = metric(http, "watchers")
     version = routes(http, **query)["version"]
     future = pool.submit(routes, http, version=version, wait_ms=60_000, **query)
-    while metric(http, "watchers") <= before and not future.done():
-        pass
+    wait_until(lambda: metric(http, "watchers") > before or future.done())
     return future

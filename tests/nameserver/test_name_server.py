@@ -12,13 +12,13 @@ import httpx
 import orjson
 import pytest
 
-from lakemq.nameserver import name_server
+from lakemq.nameserver import intake, name_server
 from lakemq.nameserver.name_server import NameServer
 from lakemq.nameserver.registry import Key
 from lakemq.settings import NameServer as Limits
 from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
 from tests.gateway.http_client import JSON, is_problem
-from tests.nameserver.asking import NOWHERE, body_of, connect, hear, hold, metric, path_of, routes, told
+from tests.nameserver.asking import NOWHERE, body_of, connect, hear, hold, metric, path_of, routes, told, wait_until
 
 REPLICA = {"replica": 0, "address": NOWHERE, "role": "primary", "epoch": 1}
 
@@ -90,10 +90,8 @@ def test_who_goes_away_waits_no_more(nameserver: NameServerProcess, http: httpx.
     with socket.create_connection((host, int(port))) as client:
         path = f"/v1/routes?topic=nobody-has-it&version={version}&wait_ms=60000"
         client.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        while metric(http, "watchers") == before:
-            pass
-    while metric(http, "watchers") > before:
-        pass
+        wait_until(lambda: metric(http, "watchers") > before)
+    wait_until(lambda: metric(http, "watchers") <= before)
 
 
 def test_two_that_are_told_the_same_have_the_same_versions() -> None:
@@ -162,7 +160,7 @@ def test_nobody_expires_while_the_name_server_stands_still(monkeypatch: pytest.M
     asyncio.run(scene())
 
 
-def test_what_waits_for_its_turn_is_nothing_once_its_sender_has_gone() -> None:
+def test_what_waits_for_its_turn_is_nothing_once_its_sender_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         server, gone = NameServer(Limits()), asyncio.get_running_loop().create_future()
         bodies = [orjson.dumps(body_of(told(*(f"t{number}" for number in range(count))))) for count in (15_000, 1)]
@@ -174,6 +172,7 @@ def test_what_waits_for_its_turn_is_nothing_once_its_sender_has_gone() -> None:
         await asyncio.gather(first, second)
         assert list(server.registry.shown) == ["a"]
 
+    monkeypatch.setattr(intake, "WORK_S", 0.0)  # however fast it is read, it rests
     asyncio.run(scene())
 
 
@@ -191,26 +190,24 @@ def test_whose_machine_refuses_connections_is_gone_at_once() -> None:
                 listener.close()
                 assert [each["broker"] for each in wait.result()["brokers"]] == ["far-away"]
         assert metric(http, "unreachable_total") == 1
-        while not any(f"refuse connections, the first is a/0 at {address}" in line for line in server.log):
-            pass
+        said = f"refuse connections, the first is a/0 at {address}"
+        wait_until(lambda: any(said in line for line in server.log))
 
 
 def test_a_gateway_that_was_killed_is_gone_and_is_back_as_it_starts_again(tmp_path: Path) -> None:
     with start_nameserver(nameserver__probe_ms=100) as server, connect(server) as http:
         options = {"broker__name": "killed", "fleet__nameservers": server.url}
         gateway = start_gateway(tmp_path, **options)
-        while not routes(http)["brokers"]:
-            pass
+        wait_until(lambda: routes(http)["brokers"])
         with ThreadPoolExecutor() as pool:
             wait = hold(http, pool)
             gateway.kill()
             assert wait.result()["brokers"] == []
         port = gateway.url.rpartition(":")[2]
         with start_gateway(tmp_path, gateway__port=port, **options):
-            while not routes(http)["brokers"]:
-                pass
+            wait_until(lambda: routes(http)["brokers"])
+            assert metric(http, "unreachable_total") == 1  # a probe that comes as it stops may count one more
         assert routes(http)["brokers"] == []
-        assert metric(http, "unreachable_total") == 1
 
 
 def test_a_flood_takes_no_room_from_who_is_known() -> None:
@@ -241,7 +238,7 @@ def test_a_stop_answers_who_waits_and_exits_with_0() -> None:
         wait = hold(http, pool, topic="t")
         assert server.stop() == 0
         assert wait.result() == now
-        assert server.log == [f"nameserver: listening on {server.url}\n"]
+        assert server.log[0] == f"nameserver: listening on {server.url}\n"
 
 
 @pytest.mark.parametrize(
