@@ -279,16 +279,20 @@ class CommitLog:
         try:
             write()
         except OSError as error:
-            if isinstance(error, FrameLeftTorn):
-                self.flusher.fail(str(error))
-            self.full = f"the log can't be written: {error}"
-            logger.error("%s", self.full)  # noqa: TRY400  a full disk needs no traceback
-            refuse(asked, StoreUnwritable(self.full))
+            refuse(asked, self._unwritten(error))
         except StoreUnwritable as error:
             refuse(asked, error)
         except Exception as error:
             logger.exception("a frame could not be made")
             refuse(asked, error)
+
+    def _unwritten(self, error: OSError) -> StoreUnwritable:
+        """A frame could not be written: take no more until there is a look at whether it can be again."""
+        if isinstance(error, FrameLeftTorn):
+            self.flusher.fail(str(error))
+        self.full = f"the log can't be written: {error}"
+        logger.error("%s", self.full)
+        return StoreUnwritable(self.full)
 
     def _write(self, asked: Sequence[Asked], lay_out: LayOut) -> None:
         """Write one frame and make it readable. All of a large one that takes long happens in a thread, and what else

@@ -19,7 +19,6 @@ from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.next_frames import NextFrame
 from lakemq.storage.log.positions import NoPositions
 from lakemq.storage.log.receiver import Receiver, tell_failed
-from lakemq.storage.log.segment_store import FrameLeftTorn
 from lakemq.storage.segment.frame import KIND_MESSAGES
 from lakemq.storage.segment.segment import Frame
 from lakemq.storage.segment.segment_index import notes_of
@@ -67,7 +66,8 @@ class FollowedLog(CommitLog):
     async def take(self, frames: Sequence[NextFrame]) -> None:
         """Write the frames, which follow the log's end, and apply them. Only one at a time may be under way.
 
-        Raises `StoreUnwritable`: then those before the one that failed are written, and the others aren't.
+        Raises `StoreUnwritable`: then those before the one that failed are written, and the others aren't; and nothing
+        more is, until `retain` finds that there is room.
         """
         for piece in _pieces(frames):
             if self.unwritable is not None:
@@ -75,9 +75,7 @@ class FollowedLog(CommitLog):
             try:
                 await self._take(piece)
             except OSError as error:
-                if isinstance(error, FrameLeftTorn):
-                    self.flusher.fail(str(error))
-                raise StoreUnwritable(f"the log can't be written: {error}") from None
+                raise self._unwritten(error) from None
             await asyncio.sleep(0)
         await self.keep_promise()
 
