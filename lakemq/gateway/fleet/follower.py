@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from lakemq.gateway.fleet.primary import Answered, Primary, begin_log, check_end, check_log
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import LakemqError, StoreUnwritable
 from lakemq.settings import Settings
 from lakemq.storage.log.followed_log import FollowedLog
-from lakemq.storage.log.next_frames import Diverged
+from lakemq.storage.log.next_frames import Diverged, Page
 from lakemq.storage.log.recovery import list_segments
 from lakemq.wire.connections import NoAnswer
 
@@ -32,6 +32,10 @@ PACE_S = 0.02
 AGAIN_S, AGAIN_S_MAX = 0.1, 5.0
 
 T = TypeVar("T")
+
+
+class _NotApplied(Exception):
+    """What was written may not be applied: a start does both again, or says what is wrong."""
 
 
 class Follower:
@@ -84,6 +88,7 @@ class Follower:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        self._primary.close()
 
     # Following -------------------------------------------------------------------------------
 
@@ -99,11 +104,14 @@ class Follower:
                 return
             except (NoAnswer, LakemqError) as error:
                 self._note(str(error))
-            except Exception as error:
-                # What was written may not be applied: a start does both again, or says what is wrong.
+            except _NotApplied as error:
                 logger.exception("a frame could not be applied")
-                self._stop(f"a frame could not be applied: {error!r}")
+                self._stop(f"a frame could not be applied: {error.__cause__!r}")
                 return
+            except Exception as error:  # such as no thread, or no memory: nothing was taken
+                if repr(error) != self.problem:
+                    logger.exception("the primary could not be asked")
+                self._note(repr(error))
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, AGAIN_S_MAX)
 
@@ -137,7 +145,7 @@ class Follower:
         ask = partial(self._primary.frames, position, identity.now, identity.log_id, self._wait_ms, BYTES_MAX)
         answered = await _in_thread(ask)
         self._confirmed = answered.confirmed_position
-        taking = asyncio.ensure_future(log.take(answered.page.frames))
+        taking = asyncio.ensure_future(self._take(answered.page))
         try:
             await asyncio.shield(taking)
         except asyncio.CancelledError:
@@ -145,6 +153,14 @@ class Follower:
             raise
         self._tell()
         return answered
+
+    async def _take(self, page: Page) -> None:
+        try:
+            await self._log.take(page.frames)
+        except StoreUnwritable:
+            raise
+        except Exception as error:
+            raise _NotApplied from error
 
     def _tell(self) -> None:
         """What of this log is compacted, as far as the primary knows."""

@@ -60,7 +60,7 @@ class Primary:
         if not address:
             raise NoAnswer(f"the name servers know no primary of {self._name}", sent=False)
         if self._connections is None or self._connections.address != address:
-            self._leave()
+            self.close()
             self._connections = Connections(address)
         said = self._ask(routes.BROKER.at()).body
         try:
@@ -117,7 +117,9 @@ class Primary:
             raise error_of_answer(answer.status, answer.body, self.address)
         return answer
 
-    def _leave(self) -> None:
+    def close(self) -> None:
+        """Close the connections that nothing is asked by."""
+        self._servers.close()
         if self._connections is not None:
             self._connections.close()
 
@@ -137,7 +139,7 @@ def check_end(end: int, confirmed_position: int) -> None:
 def begin_log(primary: Primary, files: Files, directory: Path) -> None:
     """Have the directory hold the primary's log as far as its first state. Raises `OSError` and as `Primary` does."""
     position, frame = primary.first_state()
-    files.replace(segment_path(directory, position), [frame], durable=False)  # as the log is opened it is synced
+    files.replace(segment_path(directory, position), [frame])  # an empty file would be taken for no segment at all
     files.sync_above(directory)
 
 

@@ -67,7 +67,7 @@ class FollowedLog(CommitLog):
         """Write the frames, which follow the log's end, and apply them. Only one at a time may be under way.
 
         Raises `StoreUnwritable`: then those before the one that failed are written, and the others aren't; and nothing
-        more is, until `retain` finds that there is room.
+        more is, until `retain` finds that there is room. After any other error none is until the log is opened again.
         """
         for piece in _pieces(frames):
             if self.unwritable is not None:
@@ -76,6 +76,12 @@ class FollowedLog(CommitLog):
                 await self._take(piece)
             except OSError as error:
                 raise self._unwritten(error) from None
+            except StoreUnwritable:
+                raise
+            except Exception as error:
+                # What was written may not be applied: no snapshot may say that it is. A start does both again.
+                self.flusher.fail(f"a frame could not be applied: {error!r}; restart the gateway")
+                raise
             await asyncio.sleep(0)
         await self.keep_promise()
 

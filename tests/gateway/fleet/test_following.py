@@ -1,0 +1,115 @@
+"""What a follower does when its own machine fails: in this process, beside a real primary."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakemq.gateway.fleet.follower import Follower
+from lakemq.gateway.fleet.primary import Primary, begin_log
+from lakemq.settings import Settings, load
+from lakemq.storage.disk.clock import SystemClock
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log import followed_log
+from lakemq.storage.log.followed_log import FollowedLog
+from lakemq.storage.log.recovery import list_segments
+from lakemq.testing import GatewayProcess, LossyFiles, start_gateway
+from tests.gateway.fleet.following import broker_of
+from tests.gateway.http_client import WAIT_S, connect, produce
+
+
+@pytest.fixture(scope="module")
+def primary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    with start_gateway(tmp_path_factory.mktemp("primary")) as gateway, connect(gateway) as http:
+        produce(http, "t", *map(str, range(10)))
+        yield gateway
+
+
+def settings_of(data_dir: Path, primary: GatewayProcess) -> Settings:
+    options: dict[str, dict[str, Any]] = {
+        "storage": {"data_dir": str(data_dir)},
+        "broker": {"replica": 1},
+        "fleet": {"primary": primary.url},
+        "gateway": {"wait_ms_max": 100},
+    }
+    return load(environment={}, options=options)
+
+
+def test_the_first_segment_is_there_after_a_power_cut(primary: GatewayProcess, tmp_path: Path) -> None:
+    asked = Primary(settings_of(tmp_path, primary))
+    for seed in range(8):
+        root = tmp_path / str(seed)
+        root.mkdir()
+        files, directory = LossyFiles(root, seed), root / "commitlog"
+        files.make_dirs(directory)
+        begin_log(asked, files, directory)
+        (begun,) = [each.path.read_bytes() for each in list_segments(files, directory)]
+        files.cut_power()
+        assert [each.path.read_bytes() for each in list_segments(files, directory)] == [begun] != [b""], seed
+    asked.close()
+
+
+def follow(settings: Settings, is_so: Callable[[Follower, FollowedLog], bool]) -> str | None:
+    """Follow until it is so; returns why it follows no more."""
+
+    async def scene() -> str | None:
+        log = FollowedLog(settings.storage, Files(), SystemClock())
+        follower = Follower(settings, log, lambda position: None)
+        await asyncio.to_thread(follower.begin)
+        log.open()
+        follower.start()
+        async with asyncio.timeout(WAIT_S):
+            while not is_so(follower, log):  # noqa: ASYNC110  nobody tells
+                await asyncio.sleep(0.01)
+        await follower.close()
+        for thread in threading.enumerate():
+            if thread.name == "follower":
+                await asyncio.to_thread(thread.join)  # the question under way is answered
+        await follower.close()  # and its connection left
+        await log.close()
+        return follower.fault
+
+    return asyncio.run(scene())
+
+
+def test_no_thread_or_no_memory_for_a_question_is_no_reason_to_stop(
+    primary: GatewayProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[BaseException] = [RuntimeError("can't start new thread"), MemoryError()]
+    start = threading.Thread.start
+
+    def starts_later(thread: threading.Thread) -> None:
+        if thread.name == "follower" and errors:
+            raise errors.pop(0)
+        start(thread)
+
+    with connect(primary) as http:
+        end = broker_of(http)["max_position"]
+
+    def has_all(follower: Follower, log: FollowedLog) -> bool:
+        return log.next_position >= end and follower.problem is None
+
+    monkeypatch.setattr(threading.Thread, "start", starts_later)
+    assert follow(settings_of(tmp_path, primary), has_all) is None
+    assert not errors
+
+
+def test_what_is_written_and_could_not_be_applied_stops_it_until_a_start(
+    primary: GatewayProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*_: Any) -> None:
+        raise MemoryError
+
+    settings = settings_of(tmp_path, primary)
+    with monkeypatch.context() as patched:
+        patched.setattr(followed_log, "move_on", no_memory)
+        fault = follow(settings, lambda follower, log: follower.fault is not None)
+    assert fault == "a frame could not be applied: MemoryError()"
+    with connect(primary) as http:
+        end = broker_of(http)["max_position"]
+    assert follow(settings, lambda follower, log: log.next_position >= end) is None
