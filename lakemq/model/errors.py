@@ -201,8 +201,7 @@ class NotLeader(LakemqError):
     def __init__(self, detail: str, leader: str = "") -> None:
         super().__init__(detail)
         self.leader = leader
-        if leader:
-            self.members = {"leader": leader}
+        self.members = {"leader": leader} if leader else {}
 
 
 class Busy(LakemqError):

@@ -53,6 +53,8 @@ class Site:
             "LAKEMQ_BROKER": self.url,
             "LAKEMQ_LAKE__DIR": "lake",
             "LAKEMQ_GATEWAY__PORT": "0",
+            # A gateway that an example starts, and ends, mustn't take this broker's place at the name server.
+            "LAKEMQ_BROKER__NAME": "of-an-example",
             "LAKEMQ_STORAGE__DATA_DIR": "own",
         }
 
