@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from lakemq.model.errors import TopicNotFound
+from lakemq.model.errors import NotLeader, TopicNotFound
 
 SOURCE = Path(__file__).parents[2] / "lakemq"
 
@@ -13,6 +13,13 @@ SOURCE = Path(__file__).parents[2] / "lakemq"
 def test_an_error_has_its_detail_for_people_and_its_code_for_programs() -> None:
     error = TopicNotFound("no topic 'x'")
     assert (error.detail, str(error), error.code) == ("no topic 'x'", "no topic 'x'", "topic_not_found")
+
+
+def test_a_follower_says_who_leads_where_it_knows() -> None:
+    error = NotLeader("this is a follower", "http://10.0.0.5:8080")
+    assert (error.detail, error.leader) == ("this is a follower", "http://10.0.0.5:8080")
+    assert error.members == {"leader": "http://10.0.0.5:8080"}
+    assert (NotLeader("this is a follower").leader, NotLeader("this is a follower").members) == ("", {})
 
 
 def codes() -> dict[str, list[str]]:

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemq.model.errors import MessageNotFound
-from lakemq.model.ids import broker_of_id, format_message_id, is_broker_name, parse_message_id
+from lakemq.model.ids import (
+    broker_of_id,
+    format_message_id,
+    is_broker_name,
+    parse_message_id,
+    split_nonce,
+    with_nonce,
+)
 
 BROKERS = st.from_regex(r"[A-Za-z0-9_-]{1,63}", fullmatch=True)
 LIFE = "0123456789ab-1"
@@ -32,8 +39,32 @@ def test_an_id_is_read_as_it_was_written_and_needs_no_quoting(broker: str, log: 
      "broker-a.0123456789ab-0.1", "broker-a.0123456789AB-1.1", "broker-a.-1.1"],
 )  # fmt: skip
 def test_what_was_never_an_id_is_no_message(text: str) -> None:
-    with pytest.raises(MessageNotFound):
+    with pytest.raises(MessageNotFound) as refused:
         parse_message_id(text)
+    assert refused.value.detail == f"{text!r} is no message id"
+
+
+def test_of_a_long_text_that_is_no_id_the_beginning_is_said() -> None:
+    with pytest.raises(MessageNotFound) as refused:
+        parse_message_id("x" * 201)
+    assert refused.value.detail == f"'{'x' * 200}' is no message id"
+
+
+NONCES = st.from_regex(r"[0-9a-f]{16}", fullmatch=True)
+
+
+@given(BROKERS, POSITIONS, NONCES)
+def test_a_receipt_is_an_id_and_a_nonce(broker: str, position: int, nonce: str) -> None:
+    message_id = format_message_id(broker, "0123456789ab", 3, position)
+    receipt = with_nonce(message_id, nonce)
+    assert receipt == f"{message_id}-{nonce}"
+    assert split_nonce(receipt) == (message_id, nonce)
+    assert split_nonce(message_id) == (message_id, ""), "an id alone, and its broker may have a dash"
+
+
+@pytest.mark.parametrize("text", ["", "-", "a-0123456789abcde", "a-0123456789abcdef0", "a-0123456789ABCDEF", "a"])
+def test_what_ends_with_no_nonce_has_none(text: str) -> None:
+    assert split_nonce(text) == (text, "")
 
 
 @given(st.text(max_size=80))

@@ -20,9 +20,7 @@ def test_what_follows_a_gap_goes() -> None:
 
 
 def test_what_a_failed_sync_concerned_goes_however_it_looks() -> None:
-    undo = what_to_undo(4, SOUND, distrusted=5)
-    assert undo is not None
-    assert undo.version == 5
+    assert what_to_undo(4, SOUND, distrusted=5) == Undo(5, "it could not be brought to disk")
     assert what_to_undo(4, SOUND, distrusted=7) is None
 
 
@@ -36,3 +34,5 @@ def test_what_neither_holds_or_nobody_can_be_asked_about_is_lost() -> None:
     assert lost_by_undoing({"a": 9}, ["a"], {"a": 10}) == ["a"]
     assert lost_by_undoing({"a": 9}, [], {"a": 10}) == ["a"]  # the entry is torn: nobody knows how far it went
     assert lost_by_undoing({"a": 9}, ["b"], {}) == ["b"]
+    assert lost_by_undoing({}, ["a"], {"a": 1}) == ["a"]
+    assert lost_by_undoing({"a": 0}, ["a"], {"a": 1}) == ["a"]

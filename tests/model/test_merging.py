@@ -113,3 +113,22 @@ def test_a_day_at_five_seconds_is_a_handful_of_files() -> None:
             table.carry_out(merge)
     assert most <= 60
     assert max(table.rewritten.values()) <= 4
+
+
+def test_what_is_merged_is_in_its_order_whatever_its_path_and_of_a_tier_above_all_of_it() -> None:
+    limits = Limits(2, 100)
+    files = [TableFile("b", 20, 0, "1"), TableFile("a", 20, 2, "2"), TableFile("c", 20, 1, "0")]
+    assert [([file.path for file in each.files], each.tier) for each in merge_all(files, limits)] == [
+        (["c", "b", "a"], 3)
+    ]
+    of_a_tier = [file._replace(tier=0) for file in files]
+    merge = next_merge(of_a_tier, limits)
+    assert merge is not None
+    assert ([file.path for file in merge.files], merge.tier) == (["c", "b", "a"], 1)
+
+
+def test_one_file_may_have_all_the_bytes_that_there_are() -> None:
+    files = [TableFile(name, 25, 0, name) for name in "abcde"]
+    merges = merge_all(files, Limits(2, 100))
+    assert [[file.path for file in each.files] for each in merges] == [["a", "b", "c", "d"]]
+    assert [len(each.files) for each in merge_all(files, Limits(2, 99))] == [3, 2]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from lakemq.model.errors import InvalidRequest, InvalidTopic, ReadOnlyTopic
+from lakemq.model.errors import InvalidRequest, InvalidTopic, LakemqError, ReadOnlyTopic
 from lakemq.model.names import (
     check_address,
     check_group,
@@ -30,16 +32,34 @@ def test_a_clients_topic_is_read_and_written(topic: str) -> None:
 def test_a_topic_of_the_system_is_read_and_never_written(topic: str) -> None:
     assert is_system(topic)
     assert check_readable(topic) == topic
-    with pytest.raises(ReadOnlyTopic):
+    with pytest.raises(ReadOnlyTopic) as refused:
         check_writable(topic)
+    assert refused.value.detail == f"topic {topic!r} is the system's; clients can't write it"
 
 
+@pytest.mark.parametrize("check", [check_readable, check_writable])
 @pytest.mark.parametrize("topic", MALFORMED)
-def test_a_malformed_name_is_neither_read_nor_written(topic: str) -> None:
-    with pytest.raises(InvalidTopic):
-        check_readable(topic)
-    with pytest.raises(InvalidTopic):
-        check_writable(topic)
+def test_a_malformed_name_is_neither_read_nor_written(topic: str, check: Callable[[str], str]) -> None:
+    with pytest.raises(InvalidTopic) as refused:
+        check(topic)
+    assert refused.value.detail == f"topic {topic!r} does not match [A-Za-z0-9_-]{{1,127}}"
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "error"),
+    [
+        (check_readable, " ", InvalidTopic),
+        (check_writable, " ", InvalidTopic),
+        (check_writable, "%", ReadOnlyTopic),
+        (check_group, " ", InvalidRequest),
+        (check_address, " ", InvalidRequest),
+    ],
+)
+def test_of_a_long_name_the_beginning_is_said(check: Callable[[str], str], name: str, error: type[LakemqError]) -> None:
+    with pytest.raises(error) as refused:
+        check(name * 201)
+    assert repr(name * 200) in refused.value.detail
+    assert name * 201 not in refused.value.detail
 
 
 @pytest.mark.parametrize("topic", ["%", "%RETRY%", "%DLQ%a b", "%OTHER%group", "%RETRY%" + "x" * 128])
@@ -52,8 +72,9 @@ def test_a_percent_sign_alone_opens_no_door(topic: str) -> None:
 
 @pytest.mark.parametrize("group", ["", "a b", "%RETRY%g", "é", "g" * 128])
 def test_a_group_that_cannot_be_is_refused(group: str) -> None:
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(InvalidRequest) as refused:
         check_group(group)
+    assert refused.value.detail == f"group {group!r} does not match [A-Za-z0-9_-]{{1,127}}"
 
 
 def test_a_group_has_a_topic_for_retries_and_one_for_dead_letters() -> None:
@@ -77,16 +98,20 @@ def test_an_address_is_where_a_gateway_can_be_asked(address: str) -> None:
         "http://",
         "http://[::1",
         "http://a:99999",
+        "http://a:0",
         "http://a:x",
         "http://a?b",
         "http://a#b",
         "http://a b",
         "http://a\n",
         "http://a\x00",
+        "http://a\x7f",
+        "http://a/ b",
         "http://a..b",
         f"http://{'x' * 64}.de",
     ],
 )
 def test_what_nobody_can_be_asked_at_is_no_address(address: str) -> None:
-    with pytest.raises(InvalidRequest, match="is no address like"):
+    with pytest.raises(InvalidRequest) as refused:
         check_address(address)
+    assert refused.value.detail == f"{address!r} is no address like http://127.0.0.1:8080"
