@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
+from lakemq.gateway.fleet.asking_thread import AskingThread
 from lakemq.gateway.fleet.primary import Answered, Primary, begin_log, check_end, check_log
 from lakemq.model.errors import LakemqError, StoreUnwritable
 from lakemq.settings import Settings
@@ -31,20 +30,19 @@ PACE_S = 0.02
 """Small answers don't come faster: each has the primary bring its log to disk."""
 AGAIN_S, AGAIN_S_MAX = 0.1, 5.0
 
-T = TypeVar("T")
-
 
 class _NotApplied(Exception):
     """What was written may not be applied: a start does both again, or says what is wrong."""
 
 
 class Follower:
-    """That of one broker. Lives on the event loop; what waits for the primary are threads."""
+    """That of one broker. Lives on the event loop; what waits for the primary is a thread."""
 
     def __init__(self, settings: Settings, log: FollowedLog, tell_compacted: Callable[[int], None]) -> None:
         """`tell_compacted` hears which position the primary was told to be compacted."""
         self._log = log
         self._primary = Primary(settings)
+        self._thread = AskingThread("follower")
         log.leader = self._primary.address
         self._tell_compacted = tell_compacted
         # The primary's own bound is taken to be the same.
@@ -88,6 +86,7 @@ class Follower:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        self._thread.close()
         self._primary.close()
 
     # Following -------------------------------------------------------------------------------
@@ -119,7 +118,7 @@ class Follower:
         """Follow for a while."""
         loop, log = asyncio.get_running_loop(), self._log
         try:
-            found = await _in_thread(self._primary.greet)
+            found = await self._thread.ask(self._primary.greet)
         finally:
             log.leader = self._primary.address
         check_log(log.identity.log_id, found.log_id)
@@ -132,7 +131,7 @@ class Follower:
             answered = await self._ask()
             if answered.page.fault is not None:
                 self._note(answered.page.fault)
-                await _in_thread(partial(self._primary.look_at, log.next_position))
+                await self._thread.ask(partial(self._primary.look_at, log.next_position))
                 raise LakemqError(answered.page.fault)  # it was on its way, or it is mended
             self._note(None)
             if answered.size < BYTES_MAX // 2:
@@ -143,7 +142,7 @@ class Follower:
         log = self._log
         position, identity = log.next_position, log.identity
         ask = partial(self._primary.frames, position, identity.now, identity.log_id, self._wait_ms, BYTES_MAX)
-        answered = await _in_thread(ask)
+        answered = await self._thread.ask(ask)
         self._confirmed = answered.confirmed_position
         taking = asyncio.ensure_future(self._take(answered.page))
         try:
@@ -200,29 +199,3 @@ class Follower:
             "follower_lag": self.lag,
             "follower_fault": self.fault or self.problem,
         }
-
-
-def _in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
-    """What it returns. In a thread for which the process's end doesn't wait: it may wait for an answer."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def tell(result: T | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(result)  # pyright: ignore[reportArgumentType]  it is one, as there is no error
-        else:
-            future.set_exception(error)
-
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = function()
-        except BaseException as raised:  # noqa: BLE001  whoever waits is told
-            error = raised
-        with suppress(RuntimeError):  # the loop has been closed meanwhile
-            loop.call_soon_threadsafe(tell, result, error)
-
-    threading.Thread(target=run, name="follower", daemon=True).start()
-    return future

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from lakemq.contract import nameserver_routes
 from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
+from lakemq.gateway.fleet.asking_thread import AskingThread
 from lakemq.gateway.fleet.registration import heartbeat
 from lakemq.gateway.http import in_slices
 from lakemq.model.errors import LakemqError
@@ -123,7 +124,7 @@ class _NameServer:
         self.address = address
         self.problem = ""
         self._connections = Connections(address)
-        self._thread = ThreadPoolExecutor(1, "registrar")
+        self._thread = AskingThread("registrar")
 
     def has_ended(self) -> bool:
         """Whether it has closed the connection. One that was started again knows nobody: it is told at once."""
@@ -131,7 +132,7 @@ class _NameServer:
 
     async def ask(self, target: Target, body: bytes | None, timeout_s: float) -> str:
         """What came in the way; empty: nothing did."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._ask, target, body, timeout_s)
+        return await self._thread.ask(partial(self._ask, target, body, timeout_s))
 
     def _ask(self, target: Target, body: bytes | None, timeout_s: float) -> str:
         headers = {} if body is None else {"Content-Type": JSON}
@@ -145,5 +146,5 @@ class _NameServer:
 
     def close(self) -> None:
         """Let it go, without waiting for an answer that is under way."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread.close()
         self._connections.close()
