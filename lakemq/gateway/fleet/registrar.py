@@ -132,7 +132,10 @@ class _NameServer:
 
     async def ask(self, target: Target, body: bytes | None, timeout_s: float) -> str:
         """What came in the way; empty: nothing did."""
-        return await self._thread.ask(partial(self._ask, target, body, timeout_s))
+        try:
+            return await self._thread.ask(partial(self._ask, target, body, timeout_s))
+        except (RuntimeError, MemoryError) as error:  # there is no thread for it, now
+            return repr(error)
 
     def _ask(self, target: Target, body: bytes | None, timeout_s: float) -> str:
         headers = {} if body is None else {"Content-Type": JSON}

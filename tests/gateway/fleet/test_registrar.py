@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,8 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
+from lakemq.gateway.fleet.registrar import Registrar
 from lakemq.model.errors import SettingsError
 from lakemq.settings import load
+from lakemq.storage.disk.clock import SystemClock
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.commit_log import CommitLog
 from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
 from tests.gateway.fleet.following import degraded, wait_for
 from tests.gateway.http_client import WAIT_S, connect, is_problem, produce, pull_all, put_topic
@@ -158,6 +164,40 @@ def test_a_follower_finds_its_primary_by_the_name_servers_and_is_registered_as_w
                 produce(http, "orders", "y")
                 wait_for(follows, http)
                 assert follows.post("/v1/topics/orders/messages", content=b"x").json()["leader"] == again.url
+
+
+def test_no_thread_for_a_heartbeat_is_no_reason_to_say_nothing_ever_after(
+    nameservers: list[NameServerProcess],
+    asked: list[httpx.Client],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options: dict[str, dict[str, Any]] = {
+        "storage": {"data_dir": str(tmp_path)},
+        "broker": {"name": "threadless"},
+        "fleet": {"nameservers": nameservers[0].url},
+    }
+    errors: list[BaseException] = [RuntimeError("can't start new thread"), MemoryError()]
+    start = threading.Thread.start
+
+    def starts_later(thread: threading.Thread) -> None:
+        if thread.name == "registrar" and errors:
+            raise errors.pop(0)
+        start(thread)
+
+    async def scene() -> None:
+        log = CommitLog((settings := load(environment={}, options=options)).storage, Files(), SystemClock())
+        log.files.make_dirs(log.directory)
+        log.open()
+        registrar = Registrar(settings, log)
+        registrar.start(asking.NOWHERE)
+        await asyncio.to_thread(until, asked[:1], lambda found: "threadless" in brokers_in(found))
+        await registrar.close()
+        await log.close()
+
+    monkeypatch.setattr(threading.Thread, "start", starts_later)
+    asyncio.run(scene())
+    assert not errors
 
 
 @pytest.mark.parametrize(
