@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from lakemq.client.route_source import READ_WRITE, BrokerAddress
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.names import check_address
+from lakemq.model.primary import Claim, primary_of
 
 QUEUES_MAX = 65_536
 """Of one topic at one broker: an answer that names more is none of a name server's."""
@@ -54,11 +55,9 @@ def read_cluster(answer: Any) -> list[BrokerAddress]:
 
 
 def _read_broker(entry: Mapping[str, Any]) -> BrokerAddress:
-    """Of several that call themselves primary the one of the highest epoch is it. Addresses that are none
-    are left out."""
+    """Addresses that are none are left out."""
     reachable = [each for each in entry["replicas"] if _is_address(each["address"])]
-    primaries = [each for each in reachable if each["role"] == "primary"]
-    primary = max(primaries, key=lambda each: int(each["epoch"]), default=None)
+    primary = primary_of(reachable, _claim_of)
     followers = tuple(str(each["address"]).rstrip("/") for each in reachable if each is not primary)
     name = entry["broker"]
     if not isinstance(name, str):
@@ -68,6 +67,10 @@ def _read_broker(entry: Mapping[str, Any]) -> BrokerAddress:
     permission = primary.get("permission")  # which routes don't say
     address = str(primary["address"]).rstrip("/")
     return BrokerAddress(name, address, followers, permission if permission in PERMISSIONS else READ_WRITE)
+
+
+def _claim_of(replica: Mapping[str, Any]) -> Claim:
+    return Claim(int(replica["replica"]), replica["role"], int(replica["epoch"]))
 
 
 def _read_version(version: object) -> str:

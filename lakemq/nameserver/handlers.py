@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -18,7 +17,8 @@ from lakemq.model.names import check_readable
 from lakemq.nameserver.heartbeat import parse_key
 from lakemq.nameserver.metrics import NameServerCollector
 from lakemq.nameserver.name_server import NameServer
-from lakemq.nameserver.registry import EVERYTHING, Heard
+from lakemq.nameserver.registration import ShownReplica
+from lakemq.nameserver.registry import EVERYTHING, Heard, Key
 from lakemq.web.asgi import client_of, parse_int, read_body, send_answer
 from lakemq.web.gone import client_gone
 from lakemq.web.problems import Answer, json_answer
@@ -88,16 +88,16 @@ class _Asking:
 
     async def cluster(self, request: HttpRequest) -> None:
         registry, now_s = self._name_server.registry, asyncio.get_running_loop().time()
-        replicas: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-        for number, (key, heard) in enumerate(sorted(registry.last_heard()), 1):
-            replicas[key.broker].append(_describe(key.replica, heard, now_s))
-            if number % DESCRIBED_AT_ONCE == 0:
+        heard, of_brokers = dict(registry.last_heard()), sorted(registry.shown.items())  # both of this moment
+        brokers: list[dict[str, Any]] = []
+        described = 0
+        for name, shown in of_brokers:
+            replicas = [_describe(each, heard[Key(name, each.replica)], now_s) for each in shown.replicas]
+            brokers.append({"broker": name, "cluster": shown.cluster, "replicas": replicas})
+            described += len(replicas)
+            if described >= DESCRIBED_AT_ONCE:
+                described = 0
                 await asyncio.sleep(0)
-        brokers = [
-            {"broker": name, "cluster": shown.cluster, "replicas": replicas[name]}
-            for name, shown in sorted(registry.shown.items())
-            if name in replicas
-        ]
         await send_answer(request.send, json_answer(orjson.dumps({"brokers": brokers})))
 
     async def metrics(self, request: HttpRequest) -> None:
@@ -105,13 +105,10 @@ class _Asking:
         await send_answer(request.send, Answer(200, headers, generate_latest(self._metrics)))
 
 
-def _describe(replica: int, heard: Heard, now_s: float) -> dict[str, Any]:
+def _describe(shown: ShownReplica, heard: Heard, now_s: float) -> dict[str, Any]:
     told = heard.told
     return {
-        "replica": replica,
-        "address": told.address,
-        "role": told.role,
-        "epoch": told.epoch,
+        **shown._asdict(),
         "log_id": told.log_id,
         "permission": told.permission,
         "seen_ms_ago": max(round((now_s - heard.heard_s) * 1000), 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-PRIMARY, FOLLOWER = "primary", "follower"
+from lakemq.model.primary import FOLLOWER, PRIMARY, Claim, foremost_of, primary_of
 
 
 class Share(NamedTuple):
@@ -44,26 +44,24 @@ class Shown(NamedTuple):
     topics: Mapping[str, Share]
 
 
-def primary_of(replicas: Mapping[int, Registration]) -> int | None:
-    """Which replica is the primary: of those that say they are the one with the highest epoch. Two of one epoch can't
-    be; if they are told all the same, it is the lower one, at each name server."""
-    found = [(-told.epoch, number) for number, told in replicas.items() if told.role == PRIMARY]
-    return min(found)[1] if found else None
-
-
 def show(replicas: Mapping[int, Registration]) -> Shown:
     """What clients are shown of a broker with these replicas, of which there is one at least.
 
-    For the broker speaks its primary, and without one who has the highest epoch: what there is to read is there.
+    For the broker speaks its primary, and without one the foremost: what there is to read is there.
     """
-    primary = primary_of(replicas)
-    speaker = min((-told.epoch, number) for number, told in replicas.items())[1] if primary is None else primary
+    primary = primary_of(replicas.items(), _claim_of)
+    speaker = primary or foremost_of(replicas.items(), _claim_of)
+    assert speaker is not None
     shown = tuple(
-        ShownReplica(number, told.address, PRIMARY if number == primary else FOLLOWER, told.epoch)
+        ShownReplica(number, told.address, PRIMARY if primary and number == primary[0] else FOLLOWER, told.epoch)
         for number, told in sorted(replicas.items())
     )
-    told = replicas[speaker]
+    told = speaker[1]
     return Shown(told.cluster, shown, narrowed(told.topics, told.permission))
+
+
+def _claim_of(item: tuple[int, Registration]) -> Claim:
+    return Claim(item[0], item[1].role, item[1].epoch)
 
 
 def narrowed(topics: Mapping[str, Share], permission: str) -> Mapping[str, Share]:

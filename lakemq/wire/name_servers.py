@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from lakemq.contract import nameserver_routes
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_address
+from lakemq.model.primary import Claim, primary_of
 from lakemq.wire.connections import Connections, NoAnswer
 
 _ANSWER_S = 3.0
@@ -38,11 +39,12 @@ class NameServers:
         self._connections = [Connections(address) for address in addresses]
 
     def primaries(self) -> dict[str, str]:
-        """Address by name of each broker that has a primary: of those who say they are, one may not know yet that it
-        was replaced, and the highest epoch counts. Raises `NoAnswer` when none of them answers so."""
-        found = [each for each in self.replicas() if each.role == "primary"]
-        found.sort(key=lambda each: (each.epoch, -each.replica))
-        return {each.broker: each.address for each in found}
+        """Address by name of each broker that has a primary. Raises `NoAnswer` when none of them answers so."""
+        of_brokers: dict[str, list[Replica]] = {}
+        for each in self.replicas():
+            of_brokers.setdefault(each.broker, []).append(each)
+        found = {broker: primary_of(replicas, _claim_of) for broker, replicas in of_brokers.items()}
+        return {broker: primary.address for broker, primary in found.items() if primary is not None}
 
     def replicas(self) -> list[Replica]:
         """All replicas of all brokers, by their names, as the first says that knows any: one that has just begun knows
@@ -85,6 +87,10 @@ def _read(answer: Any) -> list[Replica]:
         for broker in answer["brokers"]
         for replica in broker["replicas"]
     ]
+
+
+def _claim_of(replica: Replica) -> Claim:
+    return Claim(replica.replica, replica.role, replica.epoch)
 
 
 def _checked(address: str) -> str:

@@ -29,8 +29,8 @@ LIKE_AN_ANSWER = st.recursive(
 )
 
 
-def replica(address: str, role: str = "primary", epoch: int = 0, **more: str) -> dict[str, Any]:
-    return {"replica": "0", "address": address, "role": role, "epoch": epoch, **more}
+def replica(address: str, role: str = "primary", epoch: int = 0, replica: int = 0, **more: str) -> dict[str, Any]:
+    return {"replica": replica, "address": address, "role": role, "epoch": epoch, **more}
 
 
 def answer(*brokers: dict[str, Any], topics: list[dict[str, Any]] | None = None) -> dict[str, Any]:
@@ -52,6 +52,14 @@ def test_whatever_is_answered_is_read_or_refused(content: object) -> None:
 def test_of_two_that_call_themselves_primary_the_higher_epoch_is_it() -> None:
     old, new = replica("http://a:1/", epoch=3), replica("http://a:2/", epoch=4)
     assert read_cluster({"brokers": [broker("a", old, new)]}) == [BrokerAddress("a", "http://a:2", ("http://a:1",))]
+
+
+def test_of_two_of_one_epoch_the_lower_number_is_it_as_everywhere() -> None:
+    """Regression: it was the one that was named first."""
+    second, first = replica("http://a:2", replica=10), replica("http://a:1", replica=9)
+    assert read_cluster({"brokers": [broker("a", second, first)]}) == [
+        BrokerAddress("a", "http://a:1", ("http://a:2",))
+    ]
 
 
 def test_a_broker_without_a_primary_has_its_followers_only() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakemq.nameserver.registration import Share, primary_of, show
+from lakemq.nameserver.registration import Share, show
 from tests.nameserver.asking import told
 
 
@@ -20,7 +20,6 @@ def test_of_two_primaries_of_one_epoch_it_is_the_same_one_everywhere() -> None:
 
 
 def test_there_may_be_no_primary() -> None:
-    assert primary_of({0: told(role="follower")}) is None
     assert roles(("follower", 1), ("follower", 1)) == ["follower", "follower"]
 
 
