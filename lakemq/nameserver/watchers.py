@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from lakemq.model.errors import Busy
+from lakemq.web.gone import finish
 
 PAUSE_S = 0.1
 PAUSE_S_A_WATCHER = 0.000_05
@@ -58,8 +59,8 @@ class Watchers:
             raise Busy(f"{self._count} requests are waiting already (nameserver.waiters_max)")
         loop = asyncio.get_running_loop()
         future: _Future = loop.create_future()
-        timer = loop.call_later(seconds, finish, future)
         wake = partial(finish, future)
+        timer = loop.call_later(seconds, wake)
         gone.add_done_callback(wake)
         self._add(topic, version, future)
         try:
@@ -134,9 +135,3 @@ class Watchers:
                 self._woken.extend(futures)
         for future in self._woken:
             finish(future)
-
-
-def finish(future: _Future, _: object = None) -> None:
-    """Wake who waits for the future, unless that happened."""
-    if not future.done():
-        future.set_result(None)

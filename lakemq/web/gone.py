@@ -31,8 +31,8 @@ class Gone:
     def happen(self) -> None:
         """The client has gone."""
         self.happened = True
-        if self._told is not None and not self._told.done():
-            self._told.set_result(None)
+        if self._told is not None:
+            finish(self._told)
 
     def future(self) -> asyncio.Future[None]:
         """Done when it has happened. Who has gone is noticed by reading, so what comes is taken in from now on."""
@@ -54,3 +54,9 @@ def client_gone(scope: Scope) -> asyncio.Future[None]:
     """Done when the client of the request has gone."""
     gone: Gone = scope[_GONE]
     return gone.future()
+
+
+def finish(future: asyncio.Future[None], _: object = None) -> None:
+    """Wake who waits for the future, unless that happened: by itself, by a timer, or as another future is done."""
+    if not future.done():
+        future.set_result(None)

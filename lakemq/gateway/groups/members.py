@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 import orjson
@@ -14,12 +12,11 @@ from lakemq.gateway.groups.differences import differences
 from lakemq.gateway.groups.notices import Notices
 from lakemq.gateway.groups.records import Records
 from lakemq.gateway.groups.renewals import Renewals
+from lakemq.gateway.work.waiters import Wait
 from lakemq.model.errors import FlowControl, GroupModelDiffers, GroupNotFound
 from lakemq.settings import Groups as Limits
 from lakemq.storage.state.group_state import Group, GroupState, Member, member_fields, size_of
 
-Wait = Callable[[asyncio.Future[None], float], Awaitable[bool]]
-"""Waits for the future, so many seconds at most; False when nobody is to wait any more."""
 ANSWERS_BYTES_MAX = 16 * 1024 * 1024
 """Of all answers that are kept."""
 
@@ -153,13 +150,10 @@ class Members:
                 return
             waiter: asyncio.Future[None] = loop.create_future()
             self._notices.add(name, waiter)
-            wake = partial(_wake, waiter)
-            gone.add_done_callback(wake)
             try:
-                if not await self._wait(waiter, left):
+                if not await self._wait(waiter, left, gone):
                     return
             finally:
-                gone.remove_done_callback(wake)
                 self._notices.discard(name, waiter)
 
     def answer(self, group: Group) -> bytes:
@@ -188,8 +182,3 @@ class Members:
             "differences": found,
             "models_differ": len(models) > 1,
         }
-
-
-def _wake(waiter: asyncio.Future[None], _: asyncio.Future[Any]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)

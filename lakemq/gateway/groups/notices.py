@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from lakemq.web.gone import finish
+
 PAUSE_S_A_WAITER = 0.005
 PAUSE_S_MAX = 2.0
 
@@ -33,8 +35,7 @@ class Notices:
     def _tell(self, group: str) -> None:
         waiters = self._waiters.pop(group, set())
         for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            finish(waiter)
         pause_s = min(PAUSE_S_A_WAITER * len(waiters), PAUSE_S_MAX)
         self._pauses[group] = asyncio.get_running_loop().call_later(pause_s, self._end_pause, group)
 

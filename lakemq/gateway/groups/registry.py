@@ -10,10 +10,11 @@ from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.groups.differences import differences, subscriptions_of
 from lakemq.gateway.groups.lag import Lags, total
 from lakemq.gateway.groups.locks import Locks
-from lakemq.gateway.groups.members import Members, Wait
+from lakemq.gateway.groups.members import Members
 from lakemq.gateway.groups.offsets import Offsets
 from lakemq.gateway.groups.records import EnsureTopic, Records
 from lakemq.gateway.http.in_slices import all_of, in_order
+from lakemq.gateway.work.waiters import Wait
 from lakemq.model.errors import GroupInUse, GroupNotFound
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
 from lakemq.settings import Groups as Limits

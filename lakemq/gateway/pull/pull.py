@@ -24,7 +24,6 @@ from lakemq.gateway.filter.scan import (
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.http.accept import ARROW, JSON, NDJSON, choose_media
 from lakemq.gateway.work.slices import first_of
-from lakemq.gateway.work.waiters import finish
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Forbidden, InvalidRequest, PositionGone
 from lakemq.model.names import check_readable
@@ -180,19 +179,13 @@ class Puller:
         self, queue: Queue, arrival: asyncio.Future[None], seconds: float, gone: asyncio.Future[None]
     ) -> None:
         """Return when something may have arrived or the time is over; raises `Disconnected`."""
-
-        def wake(_: asyncio.Future[None]) -> None:
-            finish(arrival)
-
-        gone.add_done_callback(wake)
         queue.waiters.add(arrival)
         try:
-            await self._work.waiters.wait(arrival, seconds)
+            await self._work.waiters.wait(arrival, seconds, gone)
             if gone.done():
                 raise Disconnected
         finally:
             queue.waiters.discard(arrival)
-            gone.remove_done_callback(wake)
 
     async def _scan(self, queue: Queue, offset: int, pull: Pull, holes: list[Range]) -> Pulled:
         """The next matching messages, maybe none of those looked at, and the offset to go on with. `holes`: those

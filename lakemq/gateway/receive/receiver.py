@@ -96,7 +96,7 @@ class Receiver:
                     given, is_all = await self._attempt(wanted, admit)
                     has_to_hand_on = given is not None  # there may be more
                     if given is None and is_all:
-                        await self._wait(waiter.future, deadline - loop.time(), gone)
+                        await self._work.waiters.wait(waiter.future, max(deadline - loop.time(), 0), gone)
                     elif given is None:
                         await asyncio.sleep(0)  # there is much to look at: others go on
                 finally:
@@ -125,17 +125,6 @@ class Receiver:
         for waiters in watched:
             waiters.add(arrival)
         return watched
-
-    async def _wait(self, arrival: asyncio.Future[None], seconds: float, gone: asyncio.Future[None]) -> None:
-        def wake(_: object) -> None:
-            if not arrival.done():
-                arrival.set_result(None)
-
-        gone.add_done_callback(wake)
-        try:
-            await self._work.waiters.wait(arrival, max(seconds, 0))
-        finally:
-            gone.remove_done_callback(wake)
 
     # Choosing --------------------------------------------------------------------------------
 

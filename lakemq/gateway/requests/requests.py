@@ -12,7 +12,6 @@ import uuid
 from typing import Any
 
 from lakemq.gateway.placement.placement import place_draft, row_of
-from lakemq.gateway.work.waiters import finish
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Busy, InvalidRequest, RequestNotFound, RequestTimeout
 from lakemq.model.message import Draft
@@ -22,6 +21,7 @@ from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.storage.read.store import Store
 from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.topics import Queue
+from lakemq.web.gone import finish
 
 CORRELATION_ID = "correlation_id"
 TTL_MS = "ttl_ms"
@@ -76,9 +76,8 @@ class Requests:
         """The reply's message, as the contract's JSON. Stops waiting when who asked is `gone`; raises
         `RequestTimeout`, and `Busy` when the gateway stops."""
         pending = self._pending[correlation_id]
-        gone.add_done_callback(lambda _: finish(pending.woken))
         try:
-            await self._waiters.wait(pending.woken, timeout_ms / 1000, bounded=False)
+            await self._waiters.wait(pending.woken, timeout_ms / 1000, gone, bounded=False)
             if pending.storing is not None:  # it came in time
                 await asyncio.wait([pending.storing])
         finally:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 from lakemq.gateway.effects.executor import Executor
+from lakemq.gateway.work.waiters import Wait
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.read.row_reader import FrameRows
@@ -15,9 +14,8 @@ from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.open_halves import OpenHalf
 from lakemq.storage.state.secret_ids import SecretIds
+from lakemq.web.gone import finish
 
-Wait = Callable[[asyncio.Future[None], float], Awaitable[bool]]
-"""Waits for the future, so many seconds at most; False when nobody is to wait any more."""
 CHECKS_MAX = 32
 """So many checks are handed out in one answer."""
 
@@ -51,8 +49,7 @@ class Checks:
     def _add(self, half: OpenHalf) -> None:
         self._groups.setdefault(half.group, {})[half.origin] = None
         for waiter in self._waiters.pop(half.group, ()):
-            if not waiter.done():
-                waiter.set_result(None)
+            finish(waiter)
 
     async def poll(self, group: str, wait_ms: int, gone: asyncio.Future[Any]) -> list[dict[str, Any]]:
         """The checks of the group for one client; waits up to `wait_ms` for the first. A client that is
@@ -69,12 +66,9 @@ class Checks:
                 left = min(left, max(next_ms - self._clock.now_ms(), 1) / 1000)
             waiter: asyncio.Future[None] = loop.create_future()
             self._waiters.setdefault(group, set()).add(waiter)
-            wake = partial(_wake, waiter)
-            gone.add_done_callback(wake)
             try:
-                stopping = not await self._wait(waiter, left)
+                stopping = not await self._wait(waiter, left, gone)
             finally:
-                gone.remove_done_callback(wake)
                 waiters = self._waiters.get(group)
                 if waiters is not None:
                     waiters.discard(waiter)
@@ -113,11 +107,6 @@ class Checks:
                 message.pop("deliver_at_ms", None)  # when it is checked again is the broker's matter
                 checks.append({"transaction_id": transaction_id, "check_times": half.check_times, "message": message})
         return checks
-
-
-def _wake(waiter: asyncio.Future[None], _: asyncio.Future[Any]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def _describe(part: FrameRows, number: int, ids: MessageIds) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, EnsureTopic, Executor
 from lakemq.gateway.receipts.acknowledger import Acknowledger
 from lakemq.gateway.receipts.run_out import RunOut
-from lakemq.gateway.routing.checks import Checks, Wait
+from lakemq.gateway.routing.checks import Checks
 from lakemq.gateway.routing.decisions import Decisions
 from lakemq.gateway.routing.deliveries import Deliveries
 from lakemq.gateway.routing.jobs import Jobs
@@ -20,6 +20,7 @@ from lakemq.gateway.routing.overdue import Overdue
 from lakemq.gateway.routing.pending import Pending
 from lakemq.gateway.routing.recalls import Recalls
 from lakemq.gateway.routing.transactions import Transactions
+from lakemq.gateway.work.waiters import Wait
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.log.commit_log import CommitLog

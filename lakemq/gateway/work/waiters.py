@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
 from lakemq.model.errors import Busy
 from lakemq.storage.state.topics import Queue
+from lakemq.web.gone import finish
+
+Wait = Callable[[asyncio.Future[None], float, asyncio.Future[None]], Awaitable[bool]]
+"""`Waiters.wait_within`."""
 
 
 class Waiters:
@@ -20,19 +25,31 @@ class Waiters:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    async def wait(self, future: asyncio.Future[None], seconds: float, bounded: bool = True) -> None:
-        """Return when the future is done, the time is over, or the broker stops. Raises `Busy` when too
-        many wait, unless not `bounded`: for what has another bound, and has changed something already."""
+    async def wait(
+        self,
+        future: asyncio.Future[None],
+        seconds: float,
+        gone: asyncio.Future[None] | None = None,
+        bounded: bool = True,
+    ) -> None:
+        """Return when the future is done, which it is too when who waits is `gone`; when the time is over; or when the
+        broker stops. Raises `Busy` when too many wait, unless not `bounded`: for what has another bound, and has
+        changed something already."""
         if self.stopping:
             return
         if bounded and len(self._waiting) >= self._waiters_max:
             raise Busy(f"{len(self._waiting)} requests are waiting already")
-        timer = asyncio.get_running_loop().call_later(seconds, finish, future)
+        wake = partial(finish, future)
+        timer = asyncio.get_running_loop().call_later(seconds, wake)
+        if gone is not None:
+            gone.add_done_callback(wake)
         self._waiting.add(future)
         try:
             await future
         finally:
             timer.cancel()
+            if gone is not None:
+                gone.remove_done_callback(wake)
             self._waiting.discard(future)
 
     async def wait_for_any(self, queues: Iterable[Queue], seconds: float) -> None:
@@ -47,9 +64,9 @@ class Waiters:
             for queue in watched:
                 queue.waiters.discard(arrival)
 
-    async def wait_within(self, future: asyncio.Future[None], seconds: float) -> bool:
+    async def wait_within(self, future: asyncio.Future[None], seconds: float, gone: asyncio.Future[None]) -> bool:
         """`wait`; whether waiting has still a sense."""
-        await self.wait(future, seconds)
+        await self.wait(future, seconds, gone)
         return not self.stopping
 
     def stop(self) -> None:
@@ -58,9 +75,3 @@ class Waiters:
         waiting, self._waiting = self._waiting, set()
         for future in waiting:
             finish(future)
-
-
-def finish(future: asyncio.Future[None]) -> None:
-    """Wake who waits for the future, unless that happened."""
-    if not future.done():
-        future.set_result(None)
