@@ -67,6 +67,12 @@ def check_address(address: str) -> str:
     return address
 
 
+def to_url(address: str) -> str:
+    """The URL of an address that is one already, or `host:port`, without a slash at its end; raises
+    `InvalidRequest`."""
+    return check_address(address if "://" in address else f"http://{address}").rstrip("/")
+
+
 def retry_topic(group: str) -> str:
     """The topic of the messages that the group failed on and gets again."""
     return RETRY_PREFIX + group

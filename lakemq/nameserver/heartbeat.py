@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lakemq.contract.limits import NUMBER_MAX
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.ids import is_broker_name
-from lakemq.model.names import check_address, check_readable
+from lakemq.model.names import check_readable, to_url
 from lakemq.nameserver.registration import Registration, Share
 from lakemq.nameserver.registry import Key
 
@@ -74,14 +74,8 @@ def parse_registration(body: bytes) -> Registration:
     topics = {sys.intern(check_readable(each.topic)): _share(each.queues, each.permission) for each in told.topics}
     if len(topics) < len(told.topics):
         raise InvalidRequest("topics has a topic twice")
-    address = check_served(told.address)
-    return Registration(told.cluster, address, told.role, told.epoch, told.log_id, told.permission, topics)
-
-
-def check_served(address: str) -> str:
-    """Return `address` if a gateway can be asked there: a URL, or `host:port`; raises `InvalidRequest`."""
-    check_address(address if "://" in address else f"http://{address}")
-    return address
+    to_url(told.address)  # a gateway can be asked there
+    return Registration(told.cluster, told.address, told.role, told.epoch, told.log_id, told.permission, topics)
 
 
 @lru_cache(1024)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 from lakemq import __version__
 from lakemq.contract.route import Target
 from lakemq.model.errors import InvalidRequest
-from lakemq.model.names import check_address
+from lakemq.model.names import to_url
 
 CONNECT_TIMEOUT_S = 5.0
 IDLE_MAX = 16
@@ -44,7 +44,7 @@ class Connections:
 
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
-        parts = urlsplit(check_address(address if "://" in address else f"http://{address}"))
+        parts = urlsplit(to_url(address))
         self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._host, self._port, self._prefix = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self._idle: list[HTTPConnection] = []

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from lakemq.contract import nameserver_routes
 from lakemq.model.errors import InvalidRequest
-from lakemq.model.names import check_address
+from lakemq.model.names import to_url
 from lakemq.model.primary import Claim, primary_of
 from lakemq.wire.connections import Connections, NoAnswer
 
@@ -81,7 +81,7 @@ def _read(answer: Any) -> list[Replica]:
             broker["broker"],
             broker["cluster"],
             replica["replica"],
-            _checked(replica["address"]),
+            to_url(replica["address"]),
             *(replica[name] for name in ("role", "epoch", "permission", "topics", "seen_ms_ago")),
         )
         for broker in answer["brokers"]
@@ -91,7 +91,3 @@ def _read(answer: Any) -> list[Replica]:
 
 def _claim_of(replica: Replica) -> Claim:
     return Claim(replica.replica, replica.role, replica.epoch)
-
-
-def _checked(address: str) -> str:
-    return check_address(address if "://" in address else f"http://{address}").rstrip("/")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakemq.model.errors import InvalidRequest, InvalidTopic, LakemqError, ReadOnlyTopic
 from lakemq.model.names import (
@@ -15,6 +18,7 @@ from lakemq.model.names import (
     dead_letter_topic,
     is_system,
     retry_topic,
+    to_url,
 )
 
 MALFORMED = ["", "a b", "a/b", "a.b", "ä", "a\n", "x" * 128]
@@ -115,3 +119,30 @@ def test_what_nobody_can_be_asked_at_is_no_address(address: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         check_address(address)
     assert refused.value.detail == f"{address!r} is no address like http://127.0.0.1:8080"
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("a:1", "http://a:1"),
+        ("a", "http://a"),
+        ("[::1]:8080/", "http://[::1]:8080"),
+        ("https://b//", "https://b"),
+        ("http://proxy/lakemq/", "http://proxy/lakemq"),
+    ],
+)
+def test_an_address_without_a_scheme_is_a_host_over_http(address: str, url: str) -> None:
+    assert to_url(address) == url
+
+
+@pytest.mark.parametrize("address", ["", "ftp://a", "nowhere at all", "a:x", "://a", "a?b", "http://a:99999"])
+def test_what_is_no_address_is_no_url_either(address: str) -> None:
+    with pytest.raises(InvalidRequest, match="is no address like"):
+        to_url(address)
+
+
+@given(st.text(st.sampled_from("ab:/.[]1 ?#"), max_size=12))
+def test_a_url_is_an_address_and_its_own_url(address: str) -> None:
+    with suppress(InvalidRequest):
+        url = to_url(address)
+        assert check_address(url) == url == to_url(url)
