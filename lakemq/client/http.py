@@ -31,7 +31,6 @@ from lakemq.client.results import (
 )
 from lakemq.client.view import MessageView, Rows
 from lakemq.contract import routes
-from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import ARROW, JSON, NDJSON
 from lakemq.contract.route import Target
 from lakemq.model.errors import InvalidRequest, LakemqError
@@ -47,7 +46,6 @@ Resolution = Literal["commit", "rollback", "unknown"]
 ResetTo = Literal["earliest", "latest", "timestamp"]
 
 _CREATED = 201
-_ERROR = 400
 
 
 class HttpClient:
@@ -288,7 +286,7 @@ class HttpClient:
     def is_ready(self) -> bool:
         """Whether the gateway answers, with its log recovered and writable."""
         try:
-            return self._connections.ask(routes.READY.at(), timeout_s=CONNECT_TIMEOUT_S).status < _ERROR
+            return self._connections.ask(routes.READY.at(), timeout_s=CONNECT_TIMEOUT_S).error() is None
         except NoAnswer:
             return False
 
@@ -334,8 +332,8 @@ class HttpClient:
             answer = self._connections.ask(target, params, content, headers, self._timeout_s + wait_s)
         except NoAnswer as error:
             raise Unreachable(f"no answer from the gateway at {self.url}: {error}", error.sent) from error
-        if answer.status >= _ERROR:
-            raise error_of_answer(answer.status, answer.body)
+        if (error := answer.error()) is not None:
+            raise error
         return answer
 
 

@@ -23,7 +23,6 @@ ANSWER_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
 CONNECTIONS_MAX = 2048
 """To one gateway: a request past it waits for a connection. A long poll holds one."""
-_ERROR_STATUS = 400
 
 Params = Mapping[str, str | int]
 Piece = bytes | memoryview
@@ -102,8 +101,8 @@ class Transport:
             raise self._unreachable(error, sent=False) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error, sent=True) from error
-        if answer.status >= _ERROR_STATUS:
-            raise error_of_answer(answer.status, answer.body)
+        if (error := error_of_answer(answer.status, answer.body)) is not None:
+            raise error
         return answer
 
     async def get(self, target: Target, params: Params | None = None, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:

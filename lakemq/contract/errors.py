@@ -7,14 +7,18 @@ from typing import Any, cast
 
 from lakemq.model.errors import LakemqError, NotLeader
 
+_ERROR_STATUS = 400
 
-def error_of_answer(status: int, content: bytes, whose: str = "") -> LakemqError:
-    """The error that an answer of status ≥ 400 stands for.
+
+def error_of_answer(status: int, content: bytes, whose: str = "") -> LakemqError | None:
+    """The error that an answer of status ≥ 400 stands for; None for any other answer.
 
     A code that this version knows gives that code's class; any other gives `LakemqError` with
     the answer's code. What is no problem document is described by its status. Where there are several gateways
     it says `whose` answer it is.
     """
+    if status < _ERROR_STATUS:
+        return None
     problem = _problem(content)
     detail = problem.get("detail") or problem.get("title")
     answered = f"{whose or 'the gateway'} answered {status}"

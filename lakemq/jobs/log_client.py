@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from lakemq.contract import routes
-from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
 from lakemq.jobs.errors import BrokerUnavailable
@@ -27,7 +26,6 @@ PENDING_PAGE_MAX = 10_000
 _ANSWER_WAIT_S_MAX = 60.0
 _PAUSE_S_FIRST = 0.05
 _PAUSE_S_MAX = 2.0
-_ERROR = 400
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
 
 
@@ -235,11 +233,11 @@ class LogClient:
             except NoAnswer as error:
                 reason = str(error)
             else:
-                if answer.status < _ERROR:
+                refusal = answer.error(self.address)
+                if refusal is None:
                     return answer
-                error = error_of_answer(answer.status, answer.body, self.address)
-                if answer.status not in _TRY_AGAIN or isinstance(error, told_at_once):
-                    raise error
+                if answer.status not in _TRY_AGAIN or isinstance(refusal, told_at_once):
+                    raise refusal
                 reason = f"status {answer.status}"
             if time.monotonic() >= give_up:
                 raise BrokerUnavailable(f"no answer from the broker at {self.address}: {reason}")

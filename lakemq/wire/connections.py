@@ -10,8 +10,9 @@ from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from lakemq import __version__
+from lakemq.contract.errors import error_of_answer
 from lakemq.contract.route import Target
-from lakemq.model.errors import InvalidRequest
+from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.names import to_url
 
 CONNECT_TIMEOUT_S = 5.0
@@ -37,6 +38,10 @@ class Answer(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+    def error(self, whose: str = "") -> LakemqError | None:
+        """What it says went wrong, where its status is 400 or above; with several gateways, `whose` answer it is."""
+        return error_of_answer(self.status, self.body, whose)
 
 
 class Connections:

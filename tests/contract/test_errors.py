@@ -11,15 +11,27 @@ from lakemq.model.errors import LakemqError, NotLeader, TopicNotFound
 from lakemq.web.problems import make_problem
 
 
+def refusal_of(status: int, content: bytes, whose: str = "") -> LakemqError:
+    error = error_of_answer(status, content, whose)
+    assert error is not None
+    return error
+
+
+@pytest.mark.parametrize("status", [200, 204, 304, 399])
+def test_below_400_nothing_went_wrong_whatever_is_said(status: int) -> None:
+    assert error_of_answer(status, b'{"code": "topic_not_found", "detail": "no topic"}') is None
+    assert error_of_answer(400, b"") is not None
+
+
 def test_a_known_code_gives_its_class() -> None:
     problem = {"code": "topic_not_found", "detail": "no topic 'x'", "title": "t", "status": 404}
-    error = error_of_answer(404, json.dumps(problem).encode())
+    error = refusal_of(404, json.dumps(problem).encode())
     assert isinstance(error, TopicNotFound)
     assert error.detail == "no topic 'x'"
 
 
 def test_an_unknown_code_is_kept() -> None:
-    error = error_of_answer(418, json.dumps({"code": "teapot", "title": "short and stout"}).encode())
+    error = refusal_of(418, json.dumps({"code": "teapot", "title": "short and stout"}).encode())
     assert (error.code, error.detail) == ("teapot", "short and stout")
     assert LakemqError("other").code == "internal"
 
@@ -28,18 +40,18 @@ def test_an_unknown_code_is_kept() -> None:
 def test_who_leads_is_said_where_it_is_known(leader: str) -> None:
     answer = make_problem("not_leader", "it follows", members=NotLeader("it follows", leader).members)
     assert ("leader" in json.loads(bytes(answer.body))) == bool(leader)
-    error = error_of_answer(answer.status, bytes(answer.body))
+    error = refusal_of(answer.status, bytes(answer.body))
     assert isinstance(error, NotLeader)
     assert (error.detail, error.leader) == ("it follows", leader)
 
 
 @pytest.mark.parametrize("content", [b"<html>", b"[]", b"", b'{"code": 7}', b"\xff\xfe"])
 def test_what_is_no_problem_document_is_told_by_its_status(content: bytes) -> None:
-    error = error_of_answer(502, content)
+    error = refusal_of(502, content)
     assert (error.code, error.detail) == ("internal", "the gateway answered 502")
 
 
 def test_of_several_gateways_it_says_which() -> None:
-    error = error_of_answer(410, b'{"code": "position_gone", "detail": "gone"}', "http://b:1")
+    error = refusal_of(410, b'{"code": "position_gone", "detail": "gone"}', "http://b:1")
     assert (error.code, error.detail) == ("position_gone", "http://b:1 answered 410: gone")
-    assert error_of_answer(502, b"", "http://b:1").detail == "http://b:1 answered 502"
+    assert refusal_of(502, b"", "http://b:1").detail == "http://b:1 answered 502"

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from lakemq.contract import routes
-from lakemq.model.errors import InvalidRequest
-from lakemq.wire.connections import Connections, NoAnswer
+from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
+from lakemq.wire.connections import Answer, Connections, NoAnswer
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nLakemq-Log-Id: l\r\n\r\n{}"
 Serve = Callable[[socket.socket], object]
@@ -65,6 +65,18 @@ def test_a_connection_serves_what_is_asked_next() -> None:
         assert connections.ask(routes.READY.at()).body == b"{}"
         assert heard[0].startswith(b"GET /readyz?a=b+c HTTP/1.1\r\n")
         connections.close()
+
+
+def test_an_answer_of_400_and_above_is_an_error_and_any_other_is_none() -> None:
+    problem = b'{"code": "topic_not_found", "detail": "no topic t"}'
+    assert Answer(200, {}, problem).error() is None
+    assert Answer(399, {}, b"").error("a") is None
+    refusal = Answer(404, {}, problem).error("http://a:1")
+    assert isinstance(refusal, TopicNotFound)
+    assert refusal.detail == "http://a:1 answered 404: no topic t"
+    refusal = Answer(400, {}, b"<html>").error()
+    assert type(refusal) is LakemqError
+    assert refusal.detail == "the gateway answered 400"
 
 
 def test_one_that_was_closed_meanwhile_is_replaced_before_anything_is_sent() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lakemq.contract import routes
-from lakemq.contract.errors import error_of_answer
 from lakemq.contract.route import Target
 from lakemq.model.errors import LakemqError, PositionGone
 from lakemq.settings import Settings
@@ -19,7 +18,6 @@ from lakemq.wire.connections import Answer, Connections, NoAnswer, Params
 from lakemq.wire.name_servers import NameServers
 
 ANSWER_S = 10.0
-_HTTP_ERROR = 400
 
 
 class Greeting(NamedTuple):
@@ -113,8 +111,8 @@ class Primary:
             answer = self._connections.ask(target, params, timeout_s=timeout_s)
         except NoAnswer as error:
             raise NoAnswer(f"{self.address}: {error}", error.sent) from None
-        if answer.status >= _HTTP_ERROR:
-            raise error_of_answer(answer.status, answer.body, self.address)
+        if (refusal := answer.error(self.address)) is not None:
+            raise refusal
         return answer
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ import logging
 from functools import partial
 
 from lakemq.contract import nameserver_routes
-from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
 from lakemq.gateway.fleet.asking_thread import AskingThread
@@ -29,7 +28,6 @@ SETTLE_S = 0.1
 RETRY_S, RETRY_S_MAX = 0.5, 15.0
 ASK_S = 3.0
 GOODBYE_S = 1.0
-_HTTP_ERROR = 400
 
 
 class Registrar:
@@ -145,7 +143,8 @@ class _NameServer:
             return str(error)
         except LakemqError as error:
             return error.detail
-        return error_of_answer(answer.status, answer.body, "it").detail if answer.status >= _HTTP_ERROR else ""
+        refusal = answer.error("it")
+        return "" if refusal is None else refusal.detail
 
     def close(self) -> None:
         """Let it go, without waiting for an answer that is under way."""
