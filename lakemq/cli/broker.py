@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import typer
 from rich.table import Table
 
+from lakemq.cli.brokers import ask_fleet
 from lakemq.cli.options import AsJson, Broker, Nameservers, broker_url, name_servers
 from lakemq.cli.output import stdout, write_line
-from lakemq.model.errors import LakemqError
-
-if TYPE_CHECKING:
-    from lakemq.wire.name_servers import Replica
 
 app = typer.Typer(no_args_is_help=True, help="Look at the brokers of a fleet.")
 _COLUMNS = ("broker", "replica", "role", "address", "epoch", "permission", "topics", "heard of")
@@ -38,7 +34,10 @@ def list_brokers(
     lakemq broker list --json
     """
     named = name_servers(context, broker, nameservers)
-    replicas = _of_fleet(named) if named else _one_by_one(broker_url(context, broker).split(","))
+    if named:
+        replicas = [each._asdict() for each in ask_fleet(named, lambda asked: asked.replicas())]
+    else:
+        replicas = list(_one_by_one(broker_url(context, broker).split(",")))
     if as_json:
         for each in replicas:
             write_line(orjson.dumps(each).decode())
@@ -50,18 +49,6 @@ def list_brokers(
         said = [each["broker"], each["replica"], each["role"], each["address"], each["epoch"]]
         table.add_row(*map(str, (*said, each.get("permission", ""), each.get("topics", ""))), heard)
     stdout().print(table)
-
-
-def _of_fleet(nameservers: list[str]) -> Iterable[dict[str, Any]]:
-    from lakemq.wire.connections import NoAnswer
-    from lakemq.wire.name_servers import NameServers
-
-    with closing(NameServers(nameservers)) as asked:
-        try:
-            replicas: list[Replica] = asked.replicas()
-        except NoAnswer as error:
-            raise LakemqError(str(error)) from None
-    return [each._asdict() for each in replicas]
 
 
 def _one_by_one(addresses: list[str]) -> Iterable[dict[str, Any]]:

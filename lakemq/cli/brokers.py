@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import typer
@@ -13,6 +13,7 @@ from lakemq.model.errors import LakemqError, TopicNotFound
 
 if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
+    from lakemq.wire.name_servers import NameServers
 
 Answer = TypeVar("Answer")
 
@@ -28,13 +29,16 @@ class Named(NamedTuple):
 def connect_all(context: typer.Context, broker: str | None, nameservers: str | None) -> Generator[list[Named]]:
     """The brokers that name servers know, sorted by name; or those whose addresses are given. Raises `Unreachable`,
     and `SettingsError` for both options."""
+    from lakemq.client.errors import Unreachable
     from lakemq.client.http import HttpClient
 
     with ExitStack() as stack:
         servers = name_servers(context, broker, nameservers)
         if servers:
-            found = sorted(_primaries(servers).items())
-            yield [Named(name, stack.enter_context(HttpClient(url))) for name, url in found]
+            found = ask_fleet(servers, lambda asked: asked.primaries())
+            if not found:
+                raise Unreachable(f"no broker is known to {', '.join(servers)}", sent=False)
+            yield [Named(name, stack.enter_context(HttpClient(url))) for name, url in sorted(found.items())]
             return
         urls = broker_url(context, broker).split(",")
         clients = [stack.enter_context(HttpClient(url)) for url in urls]
@@ -44,21 +48,17 @@ def connect_all(context: typer.Context, broker: str | None, nameservers: str | N
         yield sorted((Named(str(client.broker()["name"]), client) for client in clients), key=lambda each: each.name)
 
 
-def _primaries(servers: list[str]) -> dict[str, str]:
+def ask_fleet(servers: list[str], question: Callable[[NameServers], Answer]) -> Answer:
+    """What the name servers answer. Raises `Unreachable` when none of them does."""
     from lakemq.client.errors import Unreachable
     from lakemq.wire.connections import NoAnswer
     from lakemq.wire.name_servers import NameServers
 
-    asked = NameServers(servers)
-    try:
-        found = asked.primaries()
-    except NoAnswer as error:
-        raise Unreachable(str(error), sent=False) from None
-    finally:
-        asked.close()
-    if not found:
-        raise Unreachable(f"no broker is known to {', '.join(servers)}", sent=False)
-    return found
+    with closing(NameServers(servers)) as asked:
+        try:
+            return question(asked)
+        except NoAnswer as error:
+            raise Unreachable(str(error), sent=False) from None
 
 
 def ask_each(brokers: list[Named], question: Callable[[HttpClient], Answer]) -> dict[str, Answer]:

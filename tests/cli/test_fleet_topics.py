@@ -19,6 +19,7 @@ from tests.client.consuming import put, wait_until
 from tests.client.name_server import NameServer
 
 _numbers = count()
+NOBODY = "http://127.0.0.1:1"
 
 
 class Fleet(NamedTuple):
@@ -65,6 +66,21 @@ def test_a_topic_is_made_shown_and_deleted_at_all_brokers(run: Run, fleet: Fleet
     assert run("topic", "delete", topic, "--yes", *where).stderr.count("deleted") == 2
     gone = run("topic", "show", topic, *where)
     assert (gone.code, gone.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("command", ["broker", "topic"])
+def test_where_no_name_server_answers_each_command_says_so_in_one_line(run: Run, command: str) -> None:
+    refused = run(command, "list", "--nameservers", NOBODY)
+    assert (refused.code, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+    assert f"no name server answers: {NOBODY}: " in refused.stderr
+
+
+def test_where_no_broker_is_known_there_is_nobody_to_ask_and_nothing_to_list(run: Run) -> None:
+    with NameServer() as server:
+        refused = run("topic", "list", "--nameservers", server.url)
+        assert (refused.code, refused.stderr) == (1, f"lakemq: no broker is known to {server.url}\n")
+        listed = run("broker", "list", "--json", "--nameservers", server.url)
+        assert (listed.code, listed.stdout, listed.stderr) == (0, "", "")
 
 
 def test_brokers_that_are_named_are_asked_too(run: Run, fleet: Fleet, topic: str) -> None:
