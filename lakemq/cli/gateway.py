@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lakemq.cli.gateway_options import Given, takes_gateway_options
 from lakemq.cli.lifeline import end_with_parent
-from lakemq.cli.options import (
-    Advertise,
-    BrokerName,
-    DataDir,
-    Flush,
-    Host,
-    LakeDir,
-    Parent,
-    Port,
-    RegisterWith,
-    settings_of,
-)
+from lakemq.cli.options import settings_of
 from lakemq.cli.output import fail
 from lakemq.cli.supervisor import REFUSED
 from lakemq.model.errors import LakemqError
@@ -28,18 +18,8 @@ if TYPE_CHECKING:
     from lakemq.settings import Settings
 
 
-def gateway(
-    context: typer.Context,
-    data_dir: DataDir = None,
-    lake: LakeDir = None,
-    host: Host = None,
-    port: Port = None,
-    broker_name: BrokerName = None,
-    flush: Flush = None,
-    nameservers: RegisterWith = None,
-    advertise: Advertise = None,
-    parent_pid: Parent = None,
-) -> None:
+@takes_gateway_options
+def gateway(context: typer.Context, given: Given, parent_pid: int | None) -> None:
     """Run the gateway alone, until Ctrl-C. It needs neither Java nor Spark.
 
     What has left the log it serves from the lake.
@@ -52,18 +32,7 @@ def gateway(
     """
     end_with_parent(parent_pid)
     try:
-        settings = settings_of(
-            context,
-            storage__data_dir=data_dir,
-            lake__dir=lake,
-            gateway__host=host,
-            gateway__port=port,
-            broker__name=broker_name,
-            storage__flush=flush,
-            fleet__nameservers=nameservers,
-            gateway__advertise=advertise,
-        )
-        _serve(settings)
+        _serve(settings_of(context, **given))
     except LakemqError as error:
         if parent_pid is None or not error.lasting:
             raise

@@ -10,21 +10,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lakemq.cli.gateway_options import Given, gateway_arguments, takes_gateway_options
 from lakemq.cli.lifeline import end_with_parent
-from lakemq.cli.options import (
-    Advertise,
-    BrokerName,
-    DataDir,
-    Flush,
-    Host,
-    LakeDir,
-    Parent,
-    Port,
-    RegisterWith,
-    global_options,
-    settings_of,
-    url_of,
-)
+from lakemq.cli.options import global_options, settings_of, url_of
 from lakemq.cli.output import note
 from lakemq.cli.supervisor import (
     LOOK_S,
@@ -44,18 +32,8 @@ JOBS_GRACE_S = 30.0
 GATEWAY_GRACE_S = 30.0
 
 
-def up(
-    context: typer.Context,
-    data_dir: DataDir = None,
-    lake: LakeDir = None,
-    host: Host = None,
-    port: Port = None,
-    broker_name: BrokerName = None,
-    flush: Flush = None,
-    nameservers: RegisterWith = None,
-    advertise: Advertise = None,
-    parent_pid: Parent = None,
-) -> None:
+@takes_gateway_options
+def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
     """Run the gateway and all jobs here, until Ctrl-C.
 
     What ends of them is started again, after a pause that grows to a minute. When the gateway can't
@@ -70,17 +48,7 @@ def up(
     from lakemq.jobs.session.java import check_java
 
     end_with_parent(parent_pid)
-    settings = settings_of(
-        context,
-        storage__data_dir=data_dir,
-        lake__dir=lake,
-        gateway__host=host,
-        gateway__port=port,
-        broker__name=broker_name,
-        storage__flush=flush,
-        fleet__nameservers=nameservers,
-        gateway__advertise=advertise,
-    )
+    settings = settings_of(context, **given)
     if settings.broker.follows:
         raise SettingsError(
             f"broker.replica is {settings.broker.replica}, a follower, and the jobs are its primary's: "
@@ -136,22 +104,6 @@ class _Readiness:
             if client.is_ready():
                 self._ready = child
                 note(f"lakemq: the gateway is ready again on {self._url}")
-
-
-def gateway_arguments(settings: Settings, port: int) -> list[str]:
-    """How `up` starts its gateway: with all that it was itself told."""
-    nameservers, advertise = ",".join(settings.fleet.nameservers), settings.gateway.advertise
-    return [
-        "gateway",
-        *("--data-dir", str(settings.storage.data_dir)),
-        *("--lake", str(settings.lake.dir)),
-        *("--host", settings.gateway.host),
-        *("--port", str(port)),
-        *("--broker-name", settings.broker.name),
-        *("--flush", settings.storage.flush),
-        *(("--nameservers", nameservers) if nameservers else ()),
-        *(("--advertise", advertise) if advertise else ()),
-    ]
 
 
 def _wait_until_ready(gateway: Restarted, url: str, stop: Event) -> bool:

@@ -16,12 +16,13 @@ import pytest
 import typer.main
 
 from lakemq.cli.app import app
+from lakemq.cli.gateway_options import gateway_arguments
 from lakemq.cli.options import url_of
-from lakemq.cli.up import gateway_arguments, take_port
+from lakemq.cli.up import take_port
 from lakemq.client.http import HttpClient
 from lakemq.model.errors import LakemqError
 from lakemq.model.message import Draft
-from lakemq.settings import Broker, Fleet, Gateway, Lake, Settings, Storage
+from lakemq.settings import Broker, Fleet, Gateway, Lake, Settings, Storage, load
 from lakemq.testing import start_gateway
 from tests.cli.shell import Run
 from tests.cli.site import a_java_that_never_gets_up
@@ -144,6 +145,21 @@ def test_its_gateway_is_told_all_that_up_was_told(tmp_path: Path) -> None:
     commands = cast("Any", typer.main.get_command(app)).commands
     options = {name: {each.opts[0] for each in commands[name].params if not each.hidden} for name in ("up", "gateway")}
     assert options["up"] == options["gateway"] == set(told)
+
+
+def test_its_gateway_hears_too_of_what_up_was_told_is_empty(tmp_path: Path) -> None:
+    """Regression: a gateway took the name servers of the file that `lakemq up --nameservers ""` was to do without."""
+    given = gateway_arguments(Settings(), 9000)
+    told = dict(zip(given[1::2], given[2::2], strict=True))
+    assert (told["--nameservers"], told["--advertise"]) == ("", "")
+    file = tmp_path / "lakemq.toml"
+    file.write_text('[fleet]\nnameservers = ["http://a:9876"]\n[gateway]\nadvertise = "http://b"\n')
+    empty: dict[str, dict[str, object]] = {
+        "fleet": {"nameservers": told["--nameservers"]},
+        "gateway": {"advertise": told["--advertise"]},
+    }
+    settings = load(file, environment={}, options=empty)
+    assert (settings.fleet.nameservers, settings.gateway.advertise) == ((), "")
 
 
 def test_its_children_do_not_outlive_it_when_it_is_killed(up: Up) -> None:
