@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.gateway.http_client import connect
 from tests.gateway.routing.asking import wait_until
 
 SMALL = {"storage__segment_bytes": 1024 * 1024, "storage__compression": "none"}
@@ -17,6 +20,29 @@ SMALL = {"storage__segment_bytes": 1024 * 1024, "storage__compression": "none"}
 def start_follower(data_dir: Path, primary: str, **options: Any) -> GatewayProcess:
     """Start a follower of the primary at that address."""
     return start_gateway(data_dir, broker__replica=1, fleet__primary=primary, **SMALL, **options)
+
+
+class Pair(NamedTuple):
+    """A primary and its follower, both running."""
+
+    primary: httpx.Client
+    follower: httpx.Client
+    address: str
+    """The primary's."""
+    process: GatewayProcess
+    """The follower's."""
+
+
+@contextmanager
+def start_pair(directory: Path) -> Generator[Pair]:
+    """Both, in folders there; nothing is in them yet."""
+    with (
+        start_gateway(directory / "primary", **SMALL) as primary,
+        start_follower(directory / "follower", primary.url) as follower,
+        connect(primary) as leads,
+        connect(follower) as follows,
+    ):
+        yield Pair(leads, follows, primary.url, follower)
 
 
 def broker_of(http: httpx.Client) -> dict[str, Any]:

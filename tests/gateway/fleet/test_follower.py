@@ -6,38 +6,32 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
 
 from lakemq.testing import start_gateway
-from tests.gateway.fleet.following import SMALL, broker_of, degraded, frames_of, start_follower, wait_for
+from tests.gateway.fleet.following import (
+    SMALL,
+    Pair,
+    broker_of,
+    degraded,
+    frames_of,
+    start_follower,
+    start_pair,
+    wait_for,
+)
 from tests.gateway.http_client import connect, is_problem, produce, produce_arrow, pull, pull_all, put_topic
 from tests.gateway.receive.asking import ack, receive
 from tests.gateway.routing.asking import begin, resolve, wait_until
 
 
-class Pair(NamedTuple):
-    """A primary and its follower, both running."""
-
-    primary: httpx.Client
-    follower: httpx.Client
-    address: str
-    """The primary's."""
-
-
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    directory = tmp_path_factory.mktemp("pair")
-    with (
-        start_gateway(directory / "primary", **SMALL) as primary,
-        start_follower(directory / "follower", primary.url) as follower,
-        connect(primary) as leads,
-        connect(follower) as follows,
-    ):
-        yield Pair(leads, follows, primary.url)
+    with start_pair(tmp_path_factory.mktemp("pair")) as running:
+        yield running
 
 
 def all_kinds_of_traffic(http: httpx.Client, name: str) -> None:

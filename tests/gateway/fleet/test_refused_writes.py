@@ -9,36 +9,27 @@ import pytest
 
 from lakemq.contract.route import Reads, Route
 from lakemq.contract.routes import ALL, CHECKS
-from lakemq.testing import start_gateway
-from tests.gateway.fleet.following import SMALL, broker_of, start_follower, wait_for
-from tests.gateway.http_client import Connection, connect, is_problem, put_topic
+from tests.gateway.fleet.following import Pair, broker_of, start_pair, wait_for
+from tests.gateway.http_client import Connection, is_problem, put_topic
 
 WRITES = [route for route in ALL if route.writes]
 READS = [route for route in ALL if not route.writes]
 
 
-class Follower(httpx.Client):
-    """A client of a follower that has what its primary has."""
-
-    address = ""
-    """The primary's."""
-    connection: Connection
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Both have the topic `name`."""
+    with start_pair(tmp_path_factory.mktemp("refused")) as running:
+        put_topic(running.primary, "name")
+        wait_for(running.follower, running.primary)
+        yield running
 
 
 @pytest.fixture(scope="module")
-def follower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
-    directory = tmp_path_factory.mktemp("refused")
-    with (
-        start_gateway(directory / "primary", **SMALL) as primary,
-        start_follower(directory / "follower", primary.url) as process,
-        connect(primary) as leads,
-        Follower(base_url=process.url, trust_env=False, timeout=60) as http,
-        Connection(process) as connection,
-    ):
-        put_topic(leads, "name")
-        wait_for(http, leads)
-        http.address, http.connection = primary.url, connection
-        yield http
+def connection(pair: Pair) -> Iterator[Connection]:
+    """To the follower."""
+    with Connection(pair.process) as opened:
+        yield opened
 
 
 def ask(http: httpx.Client, route: Route) -> httpx.Response:
@@ -51,18 +42,18 @@ def ask(http: httpx.Client, route: Route) -> httpx.Response:
 
 
 @pytest.mark.parametrize("route", WRITES, ids=lambda route: f"{route.method} {route.path}")
-def test_a_route_that_writes_is_refused_and_says_who_leads(follower: Follower, route: Route) -> None:
-    before = broker_of(follower)["max_position"]
-    answer = ask(follower, route)
+def test_a_route_that_writes_is_refused_and_says_who_leads(pair: Pair, route: Route) -> None:
+    before = broker_of(pair.follower)["max_position"]
+    answer = ask(pair.follower, route)
     assert is_problem(answer, 421, "not_leader")
-    assert answer.json()["leader"] == follower.address
-    assert follower.address in answer.json()["detail"]
-    assert broker_of(follower)["max_position"] == before
+    assert answer.json()["leader"] == pair.address
+    assert pair.address in answer.json()["detail"]
+    assert broker_of(pair.follower)["max_position"] == before
 
 
 @pytest.mark.parametrize("route", READS, ids=lambda route: f"{route.method} {route.path}")
-def test_a_route_that_reads_is_served(follower: Follower, route: Route) -> None:
-    assert ask(follower, route).status_code not in (421, 500)
+def test_a_route_that_reads_is_served(pair: Pair, route: Route) -> None:
+    assert ask(pair.follower, route).status_code not in (421, 500)
 
 
 def test_all_but_what_is_got_writes_and_so_does_what_hands_out() -> None:
@@ -82,11 +73,13 @@ def test_all_but_what_is_got_writes_and_so_does_what_hands_out() -> None:
     ],
 )
 def test_what_a_primary_serves_quickly_is_refused_too_and_the_connection_goes_on(
-    follower: Follower, path: str, body: bytes
+    pair: Pair, connection: Connection, path: str, body: bytes
 ) -> None:
-    head = f"POST {path} HTTP/1.1\r\nHost: {follower.base_url.netloc.decode()}\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: {pair.follower.base_url.netloc.decode()}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
     for _ in range(2):
-        follower.connection.send(head.encode() + body)
-        answer = follower.connection.answer()
+        connection.send(head.encode() + body)
+        answer = connection.answer()
         assert answer is not None
         assert answer.status == 421
