@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import threading
@@ -135,6 +136,33 @@ def test_close_does_not_wait_for_a_broker_that_hangs(
         consumer.close()
         os.kill(gateway.pid, signal.SIGCONT)
     assert "in time" in caplog.text
+
+
+def test_a_broker_that_goes_away_is_said_once_whatever_its_queues_and_once_that_it_is_back(
+    tmp_path: Path, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Regression: each queue said so at each try."""
+    caplog.set_level(logging.INFO, "lakemq.client")
+    seen = Seen()
+
+    def said(words: str) -> list[int]:
+        return [record.levelno for record in caplog.records if words in record.getMessage()]
+
+    with start_gateway(tmp_path / "data", broker__name="b-1") as gateway:
+        make_topic(gateway.url, topic, queues=8)
+        with PushConsumer("g", seen.add, brokers=gateway.url, consume_from="first") as consumer:
+            consumer.subscribe(topic)
+            put(gateway.url, topic, numbered(8))
+            seen.wait(numbered(8))
+            gateway.kill()
+            wait_until(lambda: bool(said("broker b-1 is away")))
+            port = int(gateway.url.rpartition(":")[2])
+            with start_gateway(tmp_path / "data", broker__name="b-1", gateway__port=port) as again:
+                put(again.url, topic, numbered(8, "n"))
+                seen.wait(numbered(8, "n"))
+                assert said("broker b-1 is away") == [logging.WARNING]
+                assert said("broker b-1 is back") == [logging.INFO]
+                assert not said("can't be pulled from")
 
 
 def test_a_strategy_that_fails_is_said_and_tried_again(

@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 
+from lakemq.client.consume.away import Away
 from lakemq.client.consume.fetch import FEW, fetch_few, fetch_views
 from lakemq.client.consume.gaps import Gaps
 from lakemq.client.consume.process_queue import Limits, ProcessQueue, Work
@@ -41,6 +42,7 @@ class HeldQueue:
         ready: Callable[[HeldQueue], None],
         doubt: Callable[[], None],
         gaps: Gaps,
+        away: Away,
     ) -> None:
         self.queue = queue
         self.in_order = in_order
@@ -53,6 +55,7 @@ class HeldQueue:
         self._ready = ready
         self._doubt = doubt
         self._gaps = gaps
+        self._away = away
         self._few = False
         self._again: deque[Work[MessageView]] = deque()
         self._suspended: set[Work[MessageView]] = set()
@@ -128,14 +131,18 @@ class HeldQueue:
                     self.process = ProcessQueue(offset, self._limits)
                     self.committed = offset
                 await self._pull(self.process)
+                self._away.answered(self.queue.broker)
                 wait_s = AGAIN_S
+                continue
+            except Unreachable as error:
+                self._away.note(self.queue.broker, error)
             except Exception as error:  # whatever it is, a queue isn't given up
                 expected = isinstance(error, LakemqError)
                 logger.warning("%s can't be pulled from now: %s", self.queue, error, exc_info=not expected)
-                if expected and not isinstance(error, Unreachable):
+                if expected:
                     self._doubt()
-                await asyncio.sleep(wait_s)
-                wait_s = min(wait_s * 2, AGAIN_S_MAX)
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, AGAIN_S_MAX)
 
     async def _pull(self, process: ProcessQueue[MessageView]) -> None:
         while not (room := process.room):

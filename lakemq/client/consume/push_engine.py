@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from lakemq.client.consume.away import Away
 from lakemq.client.consume.group_api import NackedMessage
 from lakemq.client.consume.held_queue import HeldQueue
 from lakemq.client.consume.listener import Failed, Outcome, Span, Terms
@@ -65,6 +66,7 @@ class PushEngine:
             self._locks = Locks(self._api, self._lock_lost)
         self._workers = Workers(processing.concurrency, self._process, processing.take_max)
         self._held: dict[MessageQueue, HeldQueue] = {}
+        self._away = Away()
         self._leaving: dict[MessageQueue, asyncio.Task[None]] = {}
         self._committing: dict[str, asyncio.Lock] = {}
         self._commits: asyncio.Task[None] | None = None
@@ -177,6 +179,7 @@ class PushEngine:
             self._workers.ready,
             self._member.rebalancer.trigger,
             self._member.gaps,
+            self._away,
         )
         held.start(lambda: self._begin(queue, shared))
 
