@@ -89,8 +89,9 @@ class Locks:
         begin_s = time.monotonic()
         try:
             granted = await self._api.lock(broker, queues)
-        except LakemqError as error:
-            logger.warning("locks of %d queues can't be had now: %s", len(queues), error)
+        except Exception as error:  # whatever it is, the other locks are renewed
+            expected = isinstance(error, LakemqError)
+            logger.warning("locks of %d queues can't be had now: %s", len(queues), error, exc_info=not expected)
             return
         self._lock_s = granted.lock_s
         released: list[MessageQueue] = []

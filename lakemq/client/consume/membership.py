@@ -90,8 +90,8 @@ class Membership:
         try:
             unmet = [each.name for each in await self._api.cluster.brokers() if each.name not in self._watches]
             await asyncio.gather(*map(self._beat_one, unmet))
-        except LakemqError as error:
-            logger.warning("the heartbeat of %s failed: %s", self._api.client_id, error)
+        except Exception as error:  # noqa: BLE001  it is logged
+            self._beat_failed(error)
 
     def _part(self, gone: Iterable[str]) -> None:
         """These brokers are no more: they have no say in who is in the group."""
@@ -138,10 +138,12 @@ class Membership:
             await asyncio.sleep(min(HEARTBEAT_S, expiry_s / BEATS_AN_EXPIRY))
             try:
                 await self.beat()
-            except LakemqError as error:
-                logger.warning("the heartbeat of %s failed: %s", self._api.client_id, error)
-            except Exception:  # without heartbeats the group would lose this member for good
-                logger.exception("the heartbeat of %s failed", self._api.client_id)
+            except Exception as error:  # noqa: BLE001  else the group would lose this member for good
+                self._beat_failed(error)
+
+    def _beat_failed(self, error: Exception) -> None:
+        expected = isinstance(error, LakemqError)
+        logger.warning("the heartbeat of %s failed: %s", self._api.client_id, error, exc_info=not expected)
 
     async def _watch(self, broker: str) -> None:
         while True:
@@ -152,8 +154,11 @@ class Membership:
                 if not known:
                     self._expired.add(broker)
                 self._note(broker, view, begin_s)
-            except LakemqError as error:
-                logger.info("the members of %s can't be asked for: %s", self._api.group, error)
+            except Exception as error:  # without it nobody would hear of who comes and goes
+                expected = isinstance(error, LakemqError)
+                level = logging.INFO if expected else logging.WARNING
+                group = self._api.group
+                logger.log(level, "the members of %s can't be asked for: %s", group, error, exc_info=not expected)
                 known = isinstance(error, Unreachable)
                 if known and broker not in self._away:
                     self._away.add(broker)
@@ -165,8 +170,8 @@ class Membership:
     async def _beat_again(self, broker: str) -> None:
         try:
             await self._beat_one(broker)
-        except LakemqError as error:
-            logger.warning("the heartbeat of %s failed: %s", self._api.client_id, error)
+        except Exception as error:  # noqa: BLE001  it is logged
+            self._beat_failed(error)
             await asyncio.sleep(AGAIN_S)
 
     def _note(self, broker: str, view: View, begin_s: float) -> None:
