@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from lakemq.settings import Settings, Spark, Sql
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 # Jobs give way to all else on a machine. Here a session of the other process would starve them.
 os.environ["LAKEMQ_SPARK__NICENESS"] = "0"
+
+# However busy a machine is, no example takes too long, and none is made too slowly: else tests would fail by that.
+settings.register_profile("lakemq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lakemq")
 
 WITH_DRIVER = (
     *("tests/cli/test_examples.py", "tests/cli/test_documents.py", "tests/cli/test_up.py", "tests/demo/"),

@@ -65,7 +65,7 @@ def _next(log: LogEpoch) -> LogEpoch:
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_no_part_of_a_body_is_taken_for_a_frame(tmp_path: Path, data: st.DataObject) -> None:
     """Pages of a frame that came to disk apart, with others lost or zeroed between them."""
     log = LogEpoch(b"0123456789abcdef", 1)
