@@ -14,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from lakemq.settings import Settings, Spark, Sql
 from lakemq.testing import gateway_process
+from tests.ports import Ports
 from tests.reliability.fork_server import LazyForks
 
 if TYPE_CHECKING:
@@ -88,12 +89,20 @@ def _part(nodeid: str) -> str:
     return "spark" if nodeid.startswith(WITH_SPARK) else nodeid.partition("::")[0]
 
 
+@pytest.fixture(scope="session")
+def ports() -> Iterator[Ports]:
+    """For servers that are to be found at the same address when they are started again."""
+    own = Ports()
+    yield own
+    own.close()
+
+
 @pytest.fixture(scope="session", autouse=True)
-def forked_gateways() -> Iterator[None]:
+def forked_gateways(ports: Ports) -> Iterator[None]:
     """Gateways start in a tenth of the time, as their imports are done; `tests/gateway/process/test_starting.py`
-    starts them whole."""
+    starts them whole. Their ports stay theirs while they are down."""
     forks = LazyForks()
-    gateway_process.spawn_by_default = forks.popen
+    gateway_process.spawn_by_default = lambda command, environment: forks.popen(command, ports.placed(environment))
     yield
     forks.close()
 

@@ -26,15 +26,17 @@ from lakemq.settings import Broker, Fleet, Gateway, Lake, Settings, Storage, loa
 from lakemq.testing import start_gateway
 from tests.cli.shell import Run
 from tests.cli.site import a_java_that_never_gets_up
+from tests.ports import Ports
 
-WAIT_S_MAX = 60.0
+WAIT_S_MAX = 120.0
+pytestmark = pytest.mark.timeout(500)
 
 
 class Up:
     """A running `lakemq up`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.port = take_port("127.0.0.1", 0)
+    def __init__(self, folder: Path, port: int) -> None:
+        self.port = port
         self._log = folder / "up.log"
         command = [sys.executable, "-m", "lakemq", "up", "--data-dir", "data", "--lake", "lake"]
         command += ["--port", str(self.port)]
@@ -58,8 +60,8 @@ class Up:
 
 
 @pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    started = Up(tmp_path)
+def up(tmp_path: Path, ports: Ports) -> Iterator[Up]:
+    started = Up(tmp_path, ports.take())
     try:
         started.wait_for(lambda: len(started.children()) == 2 and "stop with Ctrl-C" in started.said)
         yield started
@@ -105,9 +107,9 @@ def test_a_killed_gateway_is_started_again_on_its_port_with_its_log(up: Up) -> N
     assert len(up.children()) == 2
 
 
-def test_a_gateway_that_can_not_start_ends_all_with_its_reason(tmp_path: Path) -> None:
+def test_a_gateway_that_can_not_start_ends_all_with_its_reason(tmp_path: Path, ports: Ports) -> None:
     with start_gateway(tmp_path / "data"):
-        up = Up(tmp_path)
+        up = Up(tmp_path, ports.take())
         assert up.process.wait(WAIT_S_MAX) == 1
     assert "data is in use" in up.said
     assert "the gateway ended (exit code 1); all is stopped" in up.said

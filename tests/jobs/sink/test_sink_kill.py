@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import socket
 import subprocess
 import sys
 import threading
@@ -28,6 +27,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, produce_arrow, pull_all
+from tests.jobs.streams import begun
+from tests.ports import Ports
 
 KILLS = int(os.environ.get("LAKEMQ_TEST_KILLS", "2"))
 SEED = int(os.environ.get("LAKEMQ_TEST_SEED", str(uuid.uuid4().int % 2**32)))
@@ -40,11 +41,8 @@ WAIT_S_MAX = 240
 class Killed:
     """A gateway at one address that is killed and started again, now and then."""
 
-    def __init__(self, data_dir: Path) -> None:
-        with contextlib.closing(socket.socket()) as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
-        self._data_dir = data_dir
+    def __init__(self, data_dir: Path, port: int) -> None:
+        self._data_dir, self._port = data_dir, port
         self.process = self._start()
 
     def _start(self) -> GatewayProcess:
@@ -99,11 +97,11 @@ def driver(url: str, checkpoint: Path, log: Path) -> Generator[None]:
 
 
 @pytest.mark.timeout(600 + 60 * KILLS)
-def test_each_message_is_copied_once_whatever_dies(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_message_is_copied_once_whatever_dies(spark: SparkSession, tmp_path: Path, ports: Ports) -> None:
     rng = random.Random(SEED)
     print(f"LAKEMQ_TEST_SEED={SEED}")  # noqa: T201  pytest shows it where it fails
     checkpoint, log = tmp_path / "checkpoint", tmp_path / "driver.log"
-    gateway = Killed(tmp_path / "data")
+    gateway = Killed(tmp_path / "data", ports.take())
     url = gateway.process.url
     try:
         with connect(gateway.process) as http:
@@ -120,8 +118,7 @@ def test_each_message_is_copied_once_whatever_dies(spark: SparkSession, tmp_path
                         query.stop()
             if rng.random() < 0.5:
                 forget_last_commit(checkpoint)
-        query = start(spark, url, checkpoint, 2)
-        assert query.awaitTermination(WAIT_S_MAX)
+        assert begun(lambda: start(spark, url, checkpoint, 2).awaitTermination(WAIT_S_MAX))
         with connect(gateway.process) as http:
             copied = Counter(int(message["body"]) for message in pull_all(http, TARGET))
             staged = http.get("/v1/sinks").json()["staged_parts"]
