@@ -15,6 +15,8 @@ import pytest
 from lakemq.testing import GatewayProcess, start_gateway
 
 TIMEOUT_S = 600
+WAIT_S = 90
+"""For an answer, which may be held for a minute."""
 
 Message = dict[str, Any]
 Produce = Callable[[str, Sequence[Message]], list[dict[str, Any]]]
@@ -23,7 +25,7 @@ Produce = Callable[[str, Sequence[Message]], list[dict[str, Any]]]
 def produce_to(url: str, topic: str, messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Produces, and returns what the gateway answered for each message."""
     parts = urlsplit(url)
-    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=WAIT_S)
     try:
         body = json.dumps({"messages": list(messages)})
         path = f"/v1/topics/{quote(topic)}/messages"

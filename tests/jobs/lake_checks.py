@@ -50,7 +50,7 @@ def check_once_in_each_table(lake: Path, messages: set[tuple[Any, ...]], note: s
 def broker_of(url: str) -> dict[str, Any]:
     """What `GET /v1/broker` answers."""
     parts = urlsplit(url)
-    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=90)
     try:
         connection.request("GET", "/v1/broker")
         return json.loads(connection.getresponse().read())

@@ -18,7 +18,10 @@ from lakemq.jobs.session.discovery import announce, withdraw
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.settings import Lake, Settings
 from lakemq.testing import start_gateway
+from tests.gateway.http_client import connect, put_topic
 from tests.jobs.empty_lake import put_tables
+from tests.jobs.lake_checks import wait_until_compacted
+from tests.jobs.streams import LakeRun
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 CELL_S_MAX = 150
@@ -49,13 +52,17 @@ def site(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     put_tables(spark, lake)
     settings = Settings(lake=Lake(dir=lake, trigger_ms=2_000))
     with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
-        query = LakeQuery(spark, settings, gateway.url, LiveViews(spark, lake, lambda: gateway.url))
-        query.start()
+        views = LiveViews(spark, lake, lambda: gateway.url)
+        run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url, views))
+        with connect(gateway) as http:
+            put_topic(http, "of-nobody")
+            http.delete("/v1/topics/of-nobody").raise_for_status()
+        wait_until_compacted(gateway.url, run.is_alive)  # it has begun, and goes on from here
         announce(lake, server_of(spark, settings))
         yield Site(settings, gateway.url)
         withdraw(lake)
-        query.stop()
-        assert query.failure() is None
+        run.stop()
+        assert run.query.failure() is None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -19,6 +19,7 @@ from lakemq.testing import start_gateway
 from tests.gateway.cold.lakes import wait_until_all_left
 from tests.gateway.http_client import connect, produce, pull, pull_all, put_topic
 from tests.jobs.lake_checks import wait_until_compacted
+from tests.jobs.streams import LakeRun
 
 TOPICS = ("cold-a", "cold-b")
 TABLES = (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX)
@@ -51,12 +52,11 @@ def test_what_spark_wrote_and_optimized_is_answered_as_the_log_answered_it(spark
         _fill(http)
         expected = {topic: pull_all(http, topic) for topic in TOPICS}
         settings = Settings(lake=Lake(dir=lake, trigger_ms=0, messages_per_trigger_max=300))
-        query = LakeQuery(spark, settings, gateway.url)
-        stream = query.start()
+        run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url))
         try:
-            wait_until_compacted(gateway.url, lambda: stream.isActive)
+            wait_until_compacted(gateway.url, run.is_alive)
         finally:
-            query.stop()
+            run.stop()
         wait_until_all_left(http, tmp_path / "log")
         assert all(queue["log_min_offset"] > 0 for queue in http.get("/v1/topics/cold-b").json()["queues"])
         assert {topic: pull_all(http, topic) for topic in TOPICS} == expected

@@ -22,6 +22,7 @@ from tests.gateway.http_client import connect, produce, put_topic
 from tests.gateway.routing.asking import wait_until
 from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import broker_of, rows_of, wait_until_compacted
+from tests.jobs.streams import LakeRun
 
 
 @pytest.fixture
@@ -32,12 +33,11 @@ def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
 
 def compact(spark: SparkSession, settings: Settings, gateway: GatewayProcess, views: LiveViews) -> None:
     """Let the lake query come up to the log's end."""
-    query = LakeQuery(spark, settings, gateway.url, views)
+    run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url, views))
     try:
-        stream = query.start()
-        wait_until_compacted(gateway.url, lambda: stream.isActive)
+        wait_until_compacted(gateway.url, run.is_alive)
     finally:
-        query.stop()
+        run.stop()
 
 
 def has_room(log: Path) -> bool:

@@ -30,6 +30,7 @@ from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import produce_to
 from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of, wait_until_compacted, write_file
+from tests.jobs.streams import LakeRun
 
 
 class Scene:
@@ -50,12 +51,11 @@ class Scene:
 
     def compact(self) -> None:
         """Runs the query until the lake holds all."""
-        query = LakeQuery(self._spark, self.settings, self.gateway.url)
-        stream = query.start()
+        run = LakeRun(lambda: LakeQuery(self._spark, self.settings, self.gateway.url))
         try:
-            wait_until_compacted(self.gateway.url, lambda: stream.isActive)
+            wait_until_compacted(self.gateway.url, run.is_alive)
         finally:
-            query.stop()
+            run.stop()
 
     def check(self) -> None:
         check_once_in_each_table(self.lake, self.produced)

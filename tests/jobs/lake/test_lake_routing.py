@@ -17,18 +17,21 @@ from lakemq.jobs.lake.query import LakeQuery
 from lakemq.settings import Lake, Settings
 from lakemq.storage.state.routing_state import position_of
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.gateway.routing.asking import half_id
-from tests.jobs.conftest import produce_to
+from tests.gateway.routing.asking import half_id, wait_until
+from tests.jobs.conftest import WAIT_S, produce_to
 from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import rows_of, wait_until_compacted
+from tests.jobs.streams import LakeRun
 
 HOUR_MS = 3_600_000
+ALONE: dict[str, Any] = {"routing__lead_ms": 600_000, "routing__grace_ms": -1}
+"""There is no routing query: what the gateway doesn't anticipate never comes, however slow the test is."""
 
 
 def ask(url: str, method: str, path: str, content: object = None) -> Any:
     """What the gateway answers; it must be a 200."""
     parts = urlsplit(url)
-    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=WAIT_S)
     try:
         body = None if content is None else orjson.dumps(content)
         connection.request(method, path, body, {"Content-Type": "application/json"})
@@ -41,7 +44,7 @@ def ask(url: str, method: str, path: str, content: object = None) -> Any:
 
 
 def wait_for_message(url: str, topic: str, offset: int) -> dict[str, Any]:
-    path = f"/v1/topics/{quote(topic, safe='')}/queues/0/messages?offset={offset}&max=1&wait_ms=30000"
+    path = f"/v1/topics/{quote(topic, safe='')}/queues/0/messages?offset={offset}&max=1&wait_ms=60000"
     return ask(url, "GET", path)["messages"][0]
 
 
@@ -54,8 +57,8 @@ class Scene:
         self.start()
 
     def start(self) -> None:
-        self._query = LakeQuery(self._spark, Settings(lake=Lake(dir=self.lake, trigger_ms=0)), self.url)
-        self._stream = self._query.start()
+        settings = Settings(lake=Lake(dir=self.lake, trigger_ms=0))
+        self._run = LakeRun(lambda: LakeQuery(self._spark, settings, self.url))
 
     def produce(self, *messages: dict[str, Any]) -> list[str]:
         return [each["message_id"] for each in produce_to(self.url, "orders", messages)]
@@ -76,10 +79,15 @@ class Scene:
         assert ask(self.url, "POST", "/v1/log/decisions", content)["accepted"] == 1
 
     def compact(self) -> None:
-        wait_until_compacted(self.url, lambda: self._stream.isActive)
+        wait_until_compacted(self.url, self._run.is_alive)
+
+    def settle(self, waiting: int) -> None:
+        """Wait until all is delivered but so many, and in the lake: then nobody writes any more."""
+        wait_until(lambda: ask(self.url, "GET", "/v1/routing")["delay"]["waiting"] == waiting)
+        self.compact()
 
     def stop(self) -> None:
-        self._query.stop()
+        self._run.stop()
 
     def scheduled(self) -> dict[str, tuple[Any, ...]]:
         columns = ["message_id", "state", "topic", "kind", "delivered_message_id"]
@@ -92,7 +100,7 @@ class Scene:
 
 @pytest.fixture
 def scene(spark: SparkSession, tmp_path: Path) -> Iterator[Scene]:
-    with start_gateway(tmp_path / "log", routing__grace_ms=-1) as gateway:
+    with start_gateway(tmp_path / "log", **ALONE) as gateway:
         put_tables(spark, tmp_path / "lake")
         opened = Scene(spark, gateway, tmp_path / "lake")
         try:
@@ -169,7 +177,7 @@ def test_tables_that_are_behind_or_missing_are_filled_again_and_nothing_doubles(
     ids = scene.produce(*messages)
     begun = scene.begin(6)
     scene.resolve(begun[0], "commit")
-    scene.compact()
+    scene.settle(waiting=5)
     copy = scene.lake.parent / "copy"
     shutil.copytree(scene.lake / "scheduled", copy)
     for message_id in ids[1::4]:
@@ -178,7 +186,7 @@ def test_tables_that_are_behind_or_missing_are_filled_again_and_nothing_doubles(
         scene.resolve(transaction_id, resolution)
     scene.decide(begun[3], "check")
     scene.produce({"body": "a", "delay_ms": 0}, {"body": "b", "delay_ms": HOUR_MS})
-    scene.compact()
+    scene.settle(waiting=5 - len(ids[1::4]) + 1)
     before = scene.scheduled(), [scene.history(each) for each in begun]
     scene.stop()
     shutil.rmtree(scene.lake / "scheduled")

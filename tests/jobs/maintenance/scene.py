@@ -17,6 +17,7 @@ from lakemq.settings import Lake, Maintenance, Settings
 from lakemq.testing import GatewayProcess
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import check_once_in_each_table, wait_until_compacted
+from tests.jobs.streams import LakeRun
 
 
 class Scene:
@@ -30,12 +31,13 @@ class Scene:
 
     def start(self) -> None:
         """The query begins, or goes on."""
-        self._query = LakeQuery(self.spark, self.settings, self.gateway.url)
-        self._stream = self._query.start()
+        self._query = LakeRun(lambda: LakeQuery(self.spark, self.settings, self.gateway.url))
 
     def with_options(self, **options: Any) -> Settings:
         options = {"small_files_min": 2, "retry_pause_ms": 0} | options
-        return Settings(lake=Lake(dir=self.lake, trigger_ms=1_000), maintenance=Maintenance(**options))
+        # The query merges no files by itself: tests change the tables by statements that don't wait for their turn.
+        lake = Lake(dir=self.lake, trigger_ms=1_000, merge_files=64)
+        return Settings(lake=lake, maintenance=Maintenance(**options))
 
     def produce(self, count: int, topic: str = "a") -> list[tuple[Any, ...]]:
         """What was produced, in the order of its positions."""
@@ -49,7 +51,7 @@ class Scene:
         return sorted(new, key=lambda message: message[4])
 
     def compact(self) -> None:
-        wait_until_compacted(self.gateway.url, lambda: self._stream.isActive)
+        wait_until_compacted(self.gateway.url, self._query.is_alive)
 
     def run(self, name: str, parameters: dict[str, Any] | None = None, **options: Any) -> Run:
         runner = Runner(self.spark, self.with_options(**options), lambda: self.gateway.url)
@@ -63,7 +65,7 @@ class Scene:
         return set(DeltaTable(str(self.lake / table)).file_uris())
 
     def stop(self) -> None:
-        assert self._stream.isActive, "the lake query has ended"
+        assert self._query.is_alive(), "the lake query has ended"
         self._query.stop()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, produce
 from tests.gateway.routing.asking import begin, resolve
 from tests.jobs.lake_checks import broker_of
+from tests.jobs.streams import begun
 
 
 @pytest.fixture
@@ -33,7 +35,8 @@ def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
 
 
 def compact(spark: SparkSession, gateway: GatewayProcess, schema: str, checkpoint: Path) -> None:
-    databricks.start_lake_query(spark, gateway.url, schema, str(checkpoint), trigger_s=None).awaitTermination()
+    start = partial(databricks.start_lake_query, spark, gateway.url, schema, str(checkpoint), trigger_s=None)
+    begun(lambda: start().awaitTermination())
     assert broker_of(gateway.url)["compacted_position"] > 0
 
 

@@ -30,7 +30,15 @@ def erased_rows(scene: Scene) -> int:
 
 def files_with(folder: Path, text: str) -> list[str]:
     """Files that hold the text as it is: bodies here are not compressible, tables are by Snappy."""
-    return [str(file) for file in folder.rglob("*") if file.is_file() and text.encode() in file.read_bytes()]
+    return [str(file) for file in folder.rglob("*") if text.encode() in content_of(file)]
+
+
+def content_of(file: Path) -> bytes:
+    """Nothing of what is no file, or none any more: the gateway puts files in each other's place."""
+    try:
+        return file.read_bytes() if file.is_file() else b""
+    except FileNotFoundError:
+        return b""
 
 
 def bodies_of(http: httpx.Client, topic: str) -> list[str]:

@@ -10,7 +10,6 @@ from threading import Event, Thread
 from typing import Any
 
 import duckdb
-import httpx
 import polars
 import pyarrow.dataset as ds
 import pytest
@@ -23,12 +22,14 @@ from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.settings import Lake, Settings
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.gateway.http_client import connect, put_topic
 from tests.jobs.conftest import produce_to
 from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import wait_until_compacted
+from tests.jobs.streams import LakeRun
 
 SEEN_BATCHES = 3
-SEEN_S_MAX = 120
+SEEN_S_MAX = 300
 
 
 class Scene:
@@ -42,19 +43,18 @@ class Scene:
         messages = [{"body": json.dumps({"n": n}), "keys": [f"k{n}"], "tag": f"T{n % 2}"} for n in numbers]
         produce_to(self.gateway.url, topic, messages)
 
-    def start(self) -> LakeQuery:
-        settings = Settings(lake=Lake(dir=self.lake, trigger_ms=0))
-        query = LakeQuery(self.spark, settings, self.gateway.url, self.views)
-        query.start()
-        return query
+    def start(self) -> LakeRun:
+        # It merges no files: tests count the tables' versions.
+        settings = Settings(lake=Lake(dir=self.lake, trigger_ms=0, merge_files=64))
+        return LakeRun(lambda: LakeQuery(self.spark, settings, self.gateway.url, self.views))
 
     def compact(self) -> None:
         """Until the lake holds all."""
-        query = self.start()
+        run = self.start()
         try:
-            wait_until_compacted(self.gateway.url)
+            wait_until_compacted(self.gateway.url, run.is_alive)
         finally:
-            query.stop()
+            run.stop()
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self.spark.sql(statement).collect()]
@@ -102,17 +102,20 @@ def test_views_follow_the_tables_at_intervals_and_lack_nothing_meanwhile(
         return DeltaTable(str(MESSAGES.path(scene.lake))).version()
 
     monkeypatch.setattr(live, "FOLLOW_S", 3600.0)
+    with connect(scene.gateway) as http:
+        put_topic(http, topic)
+    scene.compact()  # what others have left in the log, so that each batch is one of this test's
     query = scene.start()
     try:
         scene.views._seen_s = time.monotonic()  # pyright: ignore[reportPrivateUsage]
         before = version()
         scene.produce(topic, range(3))
-        wait_until_compacted(scene.gateway.url)
+        wait_until_compacted(scene.gateway.url, query.is_alive)
         assert (version(), held()) == (before, before + 1)
         assert scene.rows(f"SELECT count(*) FROM live.messages WHERE topic = '{topic}'") == [(3,)]
         monkeypatch.setattr(live, "FOLLOW_MESSAGES", 0)
         scene.produce(topic, range(1))
-        wait_until_compacted(scene.gateway.url)
+        wait_until_compacted(scene.gateway.url, query.is_alive)
         wait_for(lambda: version() == held() == before + 2)
         monkeypatch.setattr(live, "FOLLOW_MESSAGES", 10**9)
         scene.views.stop_following()
@@ -120,7 +123,7 @@ def test_views_follow_the_tables_at_intervals_and_lack_nothing_meanwhile(
         # So that it comes by the timer.
         scene.views._seen_s = time.monotonic() + 3600  # pyright: ignore[reportPrivateUsage]
         scene.produce(topic, range(1))
-        wait_until_compacted(scene.gateway.url)
+        wait_until_compacted(scene.gateway.url, query.is_alive)
         wait_for(lambda: version() == held() == before + 3)
     finally:
         query.stop()
@@ -185,7 +188,7 @@ def test_the_seam_has_no_gap_and_no_duplicate_while_compaction_runs(scene: Scene
     try:
         seen = 0
         give_up = time.monotonic() + SEEN_S_MAX
-        while query.batches < SEEN_BATCHES and time.monotonic() < give_up:
+        while query.is_alive() and query.query.batches < SEEN_BATCHES and time.monotonic() < give_up:
             ((count, distinct, first, last),) = scene.rows(
                 "SELECT count(*), count(DISTINCT position), min(position), max(position) FROM live.messages"
             )
@@ -196,8 +199,8 @@ def test_the_seam_has_no_gap_and_no_duplicate_while_compaction_runs(scene: Scene
         done.set()
         producer.join()
         query.stop()
-    assert query.failure() is None
-    assert query.batches >= SEEN_BATCHES
+    assert query.query.failure() is None
+    assert query.query.batches >= SEEN_BATCHES
 
 
 def test_offsets_that_counted_are_the_history_of_a_group(scene: Scene) -> None:
@@ -205,9 +208,9 @@ def test_offsets_that_counted_are_the_history_of_a_group(scene: Scene) -> None:
 
     def commit(offset: int, **more: Any) -> None:
         body = {"offsets": [{"topic": "old", "queue_id": 0, "offset": offset}], **more}
-        httpx.put(f"{scene.gateway.url}/v1/groups/g/offsets", json=body).raise_for_status()
+        http.put("/v1/groups/g/offsets", json=body).raise_for_status()
 
-    with httpx.Client(base_url=scene.gateway.url) as http:
+    with connect(scene.gateway) as http:
         commit(1)
         commit(2)
         commit(0, if_absent=True)
@@ -219,7 +222,7 @@ def test_offsets_that_counted_are_the_history_of_a_group(scene: Scene) -> None:
     assert scene.rows(history) == [("offsets", 1), ("offsets", 2), ("reset", 0), ("offsets", 1)]
     at = "SELECT max_by(offset, position) FROM live.consumer_offsets WHERE group = 'g' AND queue_id = 0"
     assert scene.rows(at) == [(1,)]
-    with httpx.Client(base_url=scene.gateway.url) as http:
+    with connect(scene.gateway) as http:
         http.delete("/v1/groups/g").raise_for_status()
         assert scene.rows(history) == [], "it has none, as at the broker"
         commit(2, if_absent=True)
@@ -229,7 +232,7 @@ def test_offsets_that_counted_are_the_history_of_a_group(scene: Scene) -> None:
 def test_a_dead_letter_is_in_its_view(scene: Scene, topic: str) -> None:
     scene.views.register()
     scene.produce(topic, range(1))
-    with httpx.Client(base_url=scene.gateway.url) as http:
+    with connect(scene.gateway) as http:
         ((message_id,),) = scene.rows(f"SELECT message_id FROM live.messages WHERE topic = '{topic}'")
         nack = {"client_id": "c", "messages": [{"message_id": message_id, "delay_level": -1}]}
         http.post("/v1/groups/failing/nacks", json=nack).raise_for_status()
