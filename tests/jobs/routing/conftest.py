@@ -19,8 +19,9 @@ from lakemq.jobs.routing.query import RoutingQuery
 from lakemq.jobs.routing.session import routing_session
 from lakemq.settings import Lake, Routing, Settings
 from tests.gateway.http_client import pull_all
+from tests.jobs.streams import begun
 
-WAIT_S_MAX = 120.0
+WAIT_S_MAX = 300.0
 """A busy machine may take its time: how long is never what is tested."""
 
 
@@ -29,11 +30,21 @@ def running(spark: SparkSession, url: str, lake: Path, *names: str) -> Generator
     """A query for each of these jobs (`"retry delay"`: one for both), one started after the other and each warm, and
     each in a session of its own as in a process of its own."""
     settings = Settings(lake=Lake(dir=lake), routing=Routing(tick_ms=100))
-    queries = [RoutingQuery(routing_session(spark), settings, name.split(), url) for name in names]
+    queries: list[RoutingQuery] = []
+
+    def begin(jobs: list[str]) -> None:
+        query = RoutingQuery(routing_session(spark), settings, jobs, url)
+        queries.append(query)
+        stream = query.start()
+        wait_until(lambda: query.batches > 0 or not stream.isActive)
+        if not query.batches:
+            queries.remove(query)
+            query.stop()
+            raise query.failure() or stream.exception() or AssertionError("the stream has ended")
+
     try:
-        for query in queries:
-            stream = query.start()
-            wait_until(lambda query=query, stream=stream: query.batches > 0 or not stream.isActive)
+        for name in names:
+            begun(partial(begin, name.split()))
         assert [query.failure() for query in queries] == [None] * len(queries)
         yield queries
         assert [query.failure() for query in queries] == [None] * len(queries)

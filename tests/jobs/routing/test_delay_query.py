@@ -32,7 +32,7 @@ def test_messages_come_once_whichever_windows_they_waited_in(spark: SparkSession
         port = httpx.URL(gateway.url).port
         with kept_running(spark, gateway.url, tmp_path / "lake", "delay"):
             produce(http, "t", *delayed(*delays))
-            wait_until(lambda: len(bodies(http, "t")) == 3)
+            wait_until(lambda: len(bodies(http, "t")) >= 3)
             gateway.kill()
             for hours, come in ((1, 5), (3, 6), (101, 8), (31 * 24, 9)):
                 again = start_gateway(data, hours * HOUR_MS, gateway__port=port, **NO_LEAD)
@@ -46,21 +46,24 @@ def test_messages_come_once_whichever_windows_they_waited_in(spark: SparkSession
 
 def test_a_lost_checkpoint_loses_no_delay_and_doubles_none(spark: SparkSession, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
+    later = [HOUR_MS + 8_000, HOUR_MS + 9_000]
     with start_gateway(tmp_path / "data", **NO_LEAD) as gateway, connect(gateway) as http:
         with running(spark, gateway.url, lake, "delay"):
-            produce(http, "t", *delayed(1, 2, 8_000, 9_000))
+            produce(http, "t", *delayed(1, 2, *later))
             wait_until(lambda: len(bodies(http, "t")) == 2)
-        shutil.rmtree(lake / CHECKPOINTS)
-        left = [lake / CHECKPOINTS / "check" / f"999999999-{'a' * 32}", lake / CHECKPOINTS / "lake" / "mine-own"]
-        for folder in left:
-            folder.mkdir(parents=True)
+        gateway.kill()
+    shutil.rmtree(lake / CHECKPOINTS)
+    left = [lake / CHECKPOINTS / "check" / f"999999999-{'a' * 32}", lake / CHECKPOINTS / "lake" / "mine-own"]
+    for folder in left:
+        folder.mkdir(parents=True)
+    with start_gateway(tmp_path / "data", HOUR_MS, **NO_LEAD) as gateway, connect(gateway) as http:
         produce(http, "t", *delayed(3, 4))
         with running(spark, gateway.url, lake, "delay"):
             wait_until(lambda: len(bodies(http, "t")) == 6)
             assert http.get("/v1/routing").json()["delay"]["waiting"] == 0
             assert [folder.exists() for folder in left] == [False, True], "that of a process that is gone, of any job"
         with running(spark, gateway.url, lake, "delay"):
-            assert bodies(http, "t") == sorted(["1", "2", "3", "4", "8000", "9000"])
+            assert bodies(http, "t") == sorted(map(str, [1, 2, 3, 4, *later]))
 
 
 def test_two_processes_that_decide_the_same_deliver_once(spark: SparkSession, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def http(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def test_what_is_acknowledged_in_time_is_done_and_the_rest_comes_again(http: httpx.Client, topic: str) -> None:
     produce(http, topic, *map(str, range(40)))
-    held = receive(http, topic, topic, max=40, invisible_ms=5_000)
+    held = receive(http, topic, topic, max=40, invisible_ms=10_000)
     done = [message for message in held if int(message["body"]) % 2]
     assert ack(http, topic, *done) == ["ok"] * 20
     wait_until(lambda: out(http) == 0)
@@ -51,7 +51,7 @@ def test_after_its_attempts_a_message_is_a_dead_letter(http: httpx.Client, topic
 
 def test_who_needs_longer_keeps_the_message(http: httpx.Client, topic: str) -> None:
     produce(http, topic, "kept", "given back")
-    kept, back = receive(http, topic, topic, invisible_ms=3_000)
+    kept, back = receive(http, topic, topic, invisible_ms=10_000)
     longer = change(http, topic, kept["receipt"], 3_600_000).json()["receipt"]
     change(http, topic, back["receipt"], 0)
     wait_until(lambda: out(http) == 1)
