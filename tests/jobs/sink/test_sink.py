@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 (everybody's name for them)
 from lakemq.testing import GatewayProcess
 from tests.gateway.http_client import connect, pull_all
 from tests.jobs.conftest import Produce
+from tests.jobs.streams import begun
 
 MANY = 2_000
 
@@ -93,8 +94,7 @@ def copied(spark: SparkSession, url: str, source: str) -> DataFrame:
 def run(frame: DataFrame, url: str, topic: str, checkpoint: Path) -> None:
     """All that is there, to the topic."""
     writer = frame.writeStream.format("lakemq").options(broker=url, topic=topic, checkpointLocation=str(checkpoint))
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
+    begun(lambda: writer.trigger(availableNow=True).start().awaitTermination())
 
 
 def test_a_streams_batch_that_is_replayed_is_stored_once_in_whatever_parts(

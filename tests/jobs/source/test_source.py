@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import Produce, produce_to
+from tests.jobs.streams import begun
 
 Read = Callable[..., DataFrame]
 
@@ -43,8 +44,11 @@ class Stream:
         def note(frame: DataFrame, _epoch: int) -> None:
             self.batches.append(frame.collect())
 
-        writer = reader.load().writeStream.foreachBatch(note).trigger(availableNow=True)
-        writer.option("checkpointLocation", str(self._checkpoint)).start().awaitTermination()
+        def run() -> None:
+            writer = reader.load().writeStream.foreachBatch(note).trigger(availableNow=True)
+            writer.option("checkpointLocation", str(self._checkpoint)).start().awaitTermination()
+
+        begun(run)
         return [row for batch in self.batches[before:] for row in batch]
 
     def offset(self) -> dict[str, Any]:
