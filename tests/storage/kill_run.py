@@ -166,7 +166,7 @@ def _stored_bodies(request: Request) -> Request:
 
 
 def _client(url: str) -> httpx.Client:
-    return httpx.Client(base_url=url, trust_env=False, timeout=30, verify=TLS)
+    return httpx.Client(base_url=url, trust_env=False, timeout=90, verify=TLS)
 
 
 class KillRun:
@@ -304,11 +304,11 @@ class KillRun:
 
 
 def run(data_dir: Path, seconds: float, seed: int, rounds_min: int = 3) -> KillRun:
-    """Kill and check for about that long, at least so many times."""
+    """Kill and check for about that long, at least so many times, and until something was promised."""
     with ForkServer("lakemq.gateway.process.server") as forks:
         kill_run = KillRun(data_dir, seed, forks)
         end = time.monotonic() + seconds
-        while kill_run.rounds < rounds_min or time.monotonic() < end:
+        while kill_run.rounds < rounds_min or time.monotonic() < end or not kill_run.ledger.promised:
             kill_run.round()
         kill_run.check_all()
     return kill_run

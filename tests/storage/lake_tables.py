@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -32,5 +34,9 @@ def entry(lake: Path, name: str, version: int) -> Path:
 
 
 def newest_file(lake: Path, name: str) -> Path:
-    """The data file of the last commit."""
-    return max((lake / name).glob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
+    """The data file of the last commit that has one. Not by its time: of two commits that may be the same."""
+    for path in sorted((lake / name / "_delta_log").glob("*.json"), reverse=True):
+        for line in path.read_text().splitlines():
+            if "add" in (action := json.loads(line)):
+                return lake / name / unquote(action["add"]["path"])
+    raise AssertionError(f"no file was ever added to {name}")

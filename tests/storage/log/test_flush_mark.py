@@ -13,6 +13,7 @@ from lakemq.storage.disk.files import Files
 from lakemq.storage.log.flush_mark import NAME, NO_MARK, FlushMark, Mark, read_flush_mark
 from lakemq.storage.segment.segment import Segment, segment_path
 from lakemq.testing import FaultyFiles
+from tests.open_files import open_files
 
 MARK_BYTES = 8 + 8 + 36 + 4
 
@@ -95,6 +96,10 @@ def test_flush_went_well_though_the_mark_of_it_cannot_be_written(
 
 
 def test_mark_gives_its_descriptor_back(files: FaultyFiles, tmp_path: Path) -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    marked(files, tmp_path, 3, 24)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    before = open_files(tmp_path)
+    segment = Segment(files, segment_path(tmp_path, 3), 3)
+    mark = FlushMark(files, tmp_path)
+    mark.set(segment, 24)
+    assert open_files(tmp_path / NAME) == [str(tmp_path / NAME)]
+    mark.close()
+    assert open_files(tmp_path) == before == []

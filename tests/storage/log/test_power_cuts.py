@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import lakemq
+from tests.open_files import open_files
 from tests.storage.ledger import Broken
 from tests.storage.log.test_dropping import SYNC_OF_REMOVAL
 from tests.storage.log.test_dropping import SYNCS as DROPPING_SYNCS
@@ -81,20 +82,10 @@ def test_sink_s_messages_that_a_start_wrote_may_move_until_they_are_on_disk() ->
 
 
 def test_process_that_died_has_no_file_open() -> None:
-    def opened() -> list[str]:
-        return sorted(link for each in Path("/proc/self/fd").iterdir() if "lakemq-power" in (link := _target(each)))
-
-    before = opened()
+    before = open_files("lakemq-power")
     for seed in (1_000, 1_003, 1_012):
         run_seed(seed, CALLS)
-    assert opened() == before
-
-
-def _target(link: Path) -> str:
-    try:
-        return str(link.readlink())
-    except FileNotFoundError:
-        return ""
+    assert open_files("lakemq-power") == before
 
 
 @pytest.mark.parametrize("seed", [302_613, 306_273])
