@@ -166,6 +166,7 @@ def end(directory: Path) -> None:
     def write_and_end(self: Files, *others: Any) -> Any:
         segments = list_segments(self, directory)
         if segments and segments[-1].path.stat().st_size > ENDS_AT_BYTES:
+            os.write(2, b"ends with exit code %d\n" % ENDED)  # in a start nobody is told the code
             os._exit(ENDED)
         return write(self, *others)
 

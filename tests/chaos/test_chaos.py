@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from lakemq.testing.history import Recorder
 from tests.chaos.run import Run
 
 
+@pytest.mark.timeout(600)
 def test_mixed_load_under_mixed_faults_breaks_no_promise(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**31)
     print(f"again with: python -m tests.chaos --minutes 0.1 --seed {seed}")  # noqa: T201  shown when it fails

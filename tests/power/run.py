@@ -37,7 +37,7 @@ EVENTS_MAX = 600
 LOAD_S_MAX = 2.0
 """A life ends after so many beginnings and ends of operations, so that a busy machine has as much to lose; or when
 this time is over."""
-SETTLE_S_MAX = 60.0
+SETTLE_S_MAX = 180.0
 PROGRAMS = ("producer-1", "producer-2", "consumer-0", "delayer", "transactor", "receiver-1", "receiver-2", "latecomer")
 FLUSHES = ("async", "async", "sync")
 """Of a life. With `sync` receipts, acknowledgements and commits of offsets are promised, too."""

@@ -13,7 +13,10 @@ from tests.power.run import PowerRun
 SEED = 7
 """The long form, `python -m tests.power.run`, has another one each time."""
 WHY_NOT = why_not()
-pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=f"no power can be cut here: {WHY_NOT}")
+pytestmark = [
+    pytest.mark.skipif(WHY_NOT is not None, reason=f"no power can be cut here: {WHY_NOT}"),
+    pytest.mark.timeout(600),
+]
 
 
 def test_what_was_not_synced_is_forgotten_and_what_was_is_kept(tmp_path: Path) -> None:
