@@ -19,7 +19,7 @@ import httpx
 
 from lakemq.testing import start_gateway, start_nameserver
 from tests.cli.examples import Call
-from tests.gateway.http_client import produce
+from tests.gateway.http_client import connect, produce
 from tests.quick_spark import QUICK_SPARK
 
 ROOT = Path(__file__).parents[2]
@@ -99,12 +99,12 @@ def start_site(folder: Path) -> Generator[Site]:
     (folder / "notebooks").mkdir()
     for name in ("1_quick_start", "2_exploring_history", "6_operating"):  # which have tests of their own
         (folder / "notebooks" / f"{name}.py").write_text("# Databricks notebook source\nspark.range(1).count()\n")
-    with start_gateway(folder / "var/lib/lakemq") as gateway, httpx.Client(base_url=gateway.url) as http:
+    with start_gateway(folder / "var/lib/lakemq") as gateway, connect(gateway) as http:
         produce(http, "orders", *ORDERS)
     with (
         start_nameserver() as nameserver,
         start_gateway(folder / "data", lake__dir=folder / "lake", fleet__nameservers=nameserver.url) as gateway,
-        httpx.Client(base_url=gateway.url, timeout=60) as http,
+        connect(gateway) as http,
     ):
         made = Site(folder, gateway.url, http, nameserver.url)
         produce(http, "orders", *ORDERS)

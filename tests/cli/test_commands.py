@@ -59,7 +59,7 @@ def test_a_message_is_delivered_later_or_recalled(run: Run, shell: Shell) -> Non
     shell("produce", "cli_later", "past", "--deliver-at", "2013-01-01T05:15")
     assert "will not be delivered" in run("message", "recall", recalled, "--broker", shell.url).stderr
     assert json.loads(shell("message", "recall", recalled, "--json")) == {"message_id": recalled, "recalled": True}
-    assert len(shell.pulled("cli_later", "--queue", "0", "--offset", "1", "--wait-ms", "9000")) == 1
+    assert len(shell.pulled("cli_later", "--queue", "0", "--offset", "1", "--wait-ms", "60000")) == 1
     assert {each["body"] for each in shell.pulled("cli_later")} == {"soon", "past"}
     late = run("message", "recall", delivered, "--broker", shell.url)
     assert (late.code, late.stderr.count("\n")) == (1, 1)

@@ -19,6 +19,7 @@ from lakemq.cli import search
 from lakemq.cli.pace import Pace
 from lakemq.client.http import HttpClient
 from tests.cli.shell import Run, Shell
+from tests.gateway.routing.asking import wait_until
 
 
 def lines(text: str) -> list[Any]:
@@ -92,7 +93,7 @@ def test_a_group_is_deleted(run: Run, shell: Shell, tmp_path: Path) -> None:
 def test_dead_letters_are_counted_and_sent_again(run: Run, shell: Shell) -> None:
     ids = [shell("produce", "cli_dead", body, "--tag", body).split()[0] for body in ("a", "b", "c")]
     nacks = [{"message_id": message_id, "delay_level": -1} for message_id in ids]
-    answer = httpx.post(f"{shell.url}/v1/groups/cli_d/nacks", json={"client_id": "c", "messages": nacks})
+    answer = httpx.post(f"{shell.url}/v1/groups/cli_d/nacks", json={"client_id": "c", "messages": nacks}, timeout=60)
     assert answer.status_code == 200
     assert shell("group", "redrive", "cli_d", "--where", "tag > 'a'", "--dry-run").startswith("2 dead letters of cli_d")
     assert shell("group", "redrive", "cli_d", "--where", "tag = 'a'").startswith("1 of 1 dead letters")
@@ -204,9 +205,11 @@ def test_a_consumer_that_is_ended_leaves_its_group(shell: Shell, tmp_path: Path,
     assert process.stdout is not None
     seen = [json.loads(process.stdout.readline())["body"] for _ in range(10)]
     assert seen == [str(number) for number in range(10)]
+    # What was shown is committed a bit later.
+    wait_until(lambda: json.loads(shell("group", "show", group, "--json"))["lag_total"] == 0)
     assert len(json.loads(shell("group", "show", group, "--json"))["members"]) == 1
     process.send_signal(end)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=120)
     assert (process.returncode, said.count("\n")) == (0, 1), said
     left = json.loads(shell("group", "show", group, "--json"))
     assert (left["members"], left["lag_total"]) == ([], 0)

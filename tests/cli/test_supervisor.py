@@ -24,7 +24,7 @@ from lakemq.cli.supervisor import (
 )
 from lakemq.model.errors import LakemqError
 
-WAIT_S_MAX = 30.0
+WAIT_S_MAX = 120.0
 
 
 def spawn(code: str) -> subprocess.Popen[bytes]:

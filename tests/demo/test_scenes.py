@@ -21,7 +21,8 @@ HALVES = "RMQ_SYS_TRANS_HALF_TOPIC"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
+    # What is certain is done at once, however long the scenes take until then.
+    with start_gateway(tmp_path_factory.mktemp("log"), routing__lead_ms=600_000) as gateway:
         with HttpClient(gateway.url) as client:
             client.create_topic(TOPIC, 1)
             for batch in message_batches(read_flights(FLIGHTS), FLIGHTS):
@@ -56,8 +57,8 @@ def decide_to_check(url: str) -> None:
     with HttpClient(url) as client:
         while HALVES not in {each["topic"] for each in client.topics(system=True)}:
             time.sleep(0.05)
-        (half,) = client.pull(HALVES, 0, 0, wait_ms=10_000).messages
+        (half,) = client.pull(HALVES, 0, 0, wait_ms=60_000).messages
     decision = {"cause": [half.position], "action": ["check"], "due_ms": [None]}
-    broker = httpx.get(f"{url}/v1/broker").json()
+    broker = httpx.get(f"{url}/v1/broker", timeout=60).json()
     decision |= {"log_id": broker["log_id"], "epoch": broker["epoch"]}
-    assert httpx.post(f"{url}/v1/log/decisions", json=decision).json() == {"accepted": 1, "ignored": 0}
+    assert httpx.post(f"{url}/v1/log/decisions", json=decision, timeout=60).json() == {"accepted": 1, "ignored": 0}

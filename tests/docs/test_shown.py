@@ -78,7 +78,7 @@ def test_a_flag_in_a_sentence_is_one_that_there_is(monkeypatch: pytest.MonkeyPat
 def routes(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
     """Methods and paths of the gateway and of the name server, with `{}` for what differs."""
     with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
-        paths = httpx.get(f"{gateway.url}/openapi.json", trust_env=False).json()["paths"]
+        paths = httpx.get(f"{gateway.url}/openapi.json", trust_env=False, timeout=60).json()["paths"]
     known = {(method.upper(), path) for path, methods in paths.items() for method in methods}
     known |= {(route.method, route.path) for route in NAMESERVER}
     return {(method, re.sub(r"\{\w+\}", "{}", path)) for method, path in known}

@@ -23,8 +23,8 @@ TOPIC = "boarding"
 CALLS_MAX = 200
 HOUR_MS = 1_500
 """An hour of 2013 on the sped-up clock."""
-LEAD_MS = 1_500
-"""The first departure is so long after the calls were scheduled."""
+LEAD_MS = 5_000
+"""The first departure is so long after the calls were scheduled: a slow machine recalls some in time, too."""
 WAIT_MS = 1_000
 PATIENCE_MS = 60_000
 
