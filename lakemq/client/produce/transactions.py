@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
-from lakemq.client.errors import Closed, Unreachable
+from lakemq.client.errors import Closed
 from lakemq.client.outgoing import Message, check_group, check_topic, is_delayed, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import choose_queues
@@ -164,7 +164,7 @@ class Transactions:
                     self._asking[name] = asyncio.create_task(self._ask(name))
                 for name in self._asking.keys() - names:
                     self._asking.pop(name).cancel()  # it is no more
-            except Unreachable as error:
+            except Exception as error:  # noqa: BLE001  it is logged, and nobody else goes on asking
                 logger.warning("no broker to ask for checks of group %s: %s", self._group, error)
                 wait_s = AGAIN_S
             await asyncio.sleep(wait_s)
@@ -178,20 +178,23 @@ class Transactions:
             try:
                 transport = await self._core.cluster.transport(broker)
                 answer = await transport.get(target, params, timeout_s=2 * POLL_MS / 1000)
+                checks = [(str(each["transaction_id"]), MessageView.of(each["message"])) for each in answer["checks"]]
             except LakemqError as error:
                 logger.debug("asking %s for checks failed, trying again: %s", broker, error)
                 await asyncio.sleep(AGAIN_S)
                 continue
-            for check in answer["checks"]:
+            except Exception as error:  # noqa: BLE001  it is logged: an answer that is none
+                logger.warning("the checks of group %s at %s can't be read: %r", self._group, broker, error)
+                await asyncio.sleep(AGAIN_S)
+                continue
+            for transaction_id, message in checks:
                 await room.acquire()
-                task = asyncio.create_task(self._answer(broker, check))
+                task = asyncio.create_task(self._answer(broker, transaction_id, message))
                 self._answering.add(task)
                 task.add_done_callback(self._answering.discard)
                 task.add_done_callback(lambda _: room.release())
 
-    async def _answer(self, broker: str, check: Any) -> None:
-        message = MessageView.of(check["message"])
-        transaction_id: str = check["transaction_id"]
+    async def _answer(self, broker: str, transaction_id: str, message: MessageView) -> None:
         try:
             resolution = Resolution(await self._check(message))
         except Exception:  # the listener's own: the broker asks again
