@@ -4,7 +4,8 @@ them between two processes."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,9 @@ WITH_DRIVER = (
 WITH_SPARK = ("tests/jobs/", "tests/gateway/filter/test_as_in_spark.py", "tests/notebooks/test_notebooks.py")
 """All others that need Spark."""
 
+
+ON_ANY_DISK = {"LAKEMQ_STORAGE__DISK_HIGH_RATIO": "1.0"}
+"""Of gateways, unless a test says something else: what they let go of depends on no disk that is nearly full."""
 
 COVERING = ("tests/model/", "tests/storage/")
 """The tests by which the pure rules and recovery must be covered; all others run at twice the speed without."""
@@ -102,7 +106,11 @@ def forked_gateways(ports: Ports) -> Iterator[None]:
     """Gateways start in a tenth of the time, as their imports are done; `tests/gateway/process/test_starting.py`
     starts them whole. Their ports stay theirs while they are down."""
     forks = LazyForks()
-    gateway_process.spawn_by_default = lambda command, environment: forks.popen(command, ports.placed(environment))
+
+    def start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+        return forks.popen(command, ON_ANY_DISK | ports.placed(environment))
+
+    gateway_process.spawn_by_default = start
     yield
     forks.close()
 

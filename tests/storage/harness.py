@@ -49,6 +49,7 @@ class LogHarness:
             "data_dir": data_dir,
             "segment_bytes": SEGMENT_BYTES,
             "free_bytes_min": 0,
+            "disk_high_ratio": 1.0,  # however full the disk is that the tests are run on
             "compacted_grace_ms": 0,
             "clock_confirm_ms": 0,
             "flush_interval_ms": 60_000,
