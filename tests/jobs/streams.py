@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakemq.jobs.lake.query import LakeQuery
 
 T = TypeVar("T")
-STARTS_MAX = 5
+STARTS_MAX = 8
 TOO_SLOW = "Python worker failed to connect back"
 
 
