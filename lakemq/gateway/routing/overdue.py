@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor
@@ -19,13 +19,18 @@ from lakemq.model.decide import Kind, of_half
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
-from lakemq.storage.state.due_index import Slot
+from lakemq.storage.state.due_index import FINE_MS, Slot
 
 logger = logging.getLogger(__name__)
 
-LOOK_S = 0.5
+LOOK_MS = 500
+"""So long there is no look at most, whatever is known of what will be due."""
+REST_MS = 5
+"""And at least, so that what is due one after the other is decided together."""
+SORT_FINELY_AHEAD_MS = 1_000
 SORT_AHEAD_MS = 30_000
-"""So long before a wide slot begins its messages are sorted out, so that those due first are not late."""
+"""So long before a wide slot begins its messages are sorted out, and those of a slot of a second as long as the other
+says, so that those due first are not late."""
 AGAIN_MS = 60_000
 """What could not be decided, as it can't be read, is looked at again so much later."""
 QUIET_MS = 60_000
@@ -74,16 +79,37 @@ class Overdue:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        more = False
+        pause_ms = LOOK_MS
         while True:
-            await asyncio.sleep(0 if more else LOOK_S)
-            more = False
+            await asyncio.sleep(pause_ms / 1000)
+            pause_ms = LOOK_MS
             try:
-                more = await self.look()
+                pause_ms = 0 if await self.look() else self.pause_ms()
             except LakemqError as error:
                 logger.warning("what is overdue could not be decided, trying again: %s", error)
             except Exception:
                 logger.exception("what is overdue could not be decided, trying again")
+
+    def pause_ms(self) -> int:
+        """After a look that left nothing: how long it may be until the next one, so that what will be due is decided
+        as its grace is over."""
+        now_ms = self._clock.now_ms()
+        if not self._decides:
+            return LOOK_MS
+        at_ms = now_ms - self._grace_ms
+        times = (self._begin_ms - self._grace_ms, *self._next_dues(at_ms))
+        next_ms = min((time_ms for time_ms in times if time_ms is not None and time_ms > at_ms), default=now_ms)
+        # What comes meanwhile and is due at once is over a grace from now: nothing is late but with a very small one.
+        most_ms = min(LOOK_MS, max(self._grace_ms, FINE_MS))
+        return max(min(next_ms - at_ms, most_ms), REST_MS)
+
+    def _next_dues(self, at_ms: int) -> Iterator[int | None]:
+        """When what isn't due yet at that time is due, the first of each kind."""
+        limits, state = self._limits, self._executor.state
+        yield state.dues.next_ms(at_ms, SORT_FINELY_AHEAD_MS)
+        yield state.transactions.next_over_ms(at_ms, limits.timeout_ms, limits.check_interval_ms)
+        if state.nacks and state.nacks.min() >= self._executor.log.min_position:
+            yield self._executor.reader.stored_ms(state.nacks.min())
 
     async def look(self) -> bool:
         """Decide some of what is overdue; whether there may be more. Raises `StoreUnwritable`."""
@@ -93,7 +119,7 @@ class Overdue:
             return False
         at_ms = now_ms - self._grace_ms
         self._executor.state.dues.merge(at_ms)
-        more = self._sort_out(at_ms)
+        more = self._sort_out(at_ms) or self._sort_finely(at_ms)
         if not self._decides or now_ms < self._begin_ms:
             return more
         self._later = {cause: again_ms for cause, again_ms in self._later.items() if again_ms > now_ms}
@@ -127,24 +153,44 @@ class Overdue:
                 return True
         return False
 
-    async def _delays(self, at_ms: int) -> bool:
+    def _sort_finely(self, at_ms: int) -> bool:
+        """Sort out some of what is due within a second, where the query hasn't decided it."""
         state = self._executor.state
-        for slot in state.dues.over(at_ms):
+        for slot in state.dues.opening(at_ms, at_ms + SORT_FINELY_AHEAD_MS):
             some = state.dues.some(slot, state.delays, state.decided, AT_ONCE_MAX)
             if some:
-                await self._deliver(slot, some)
+                state.dues.sort_finely(slot, [(each, state.due_times.of(each)) for each in some])
                 return True
         return False
 
-    async def _deliver(self, slot: Slot, causes: list[int]) -> None:
+    async def _delays(self, at_ms: int) -> bool:
         state = self._executor.state
+        chosen: dict[Slot, list[int]] = {}
+        left = AT_ONCE_MAX
+        for slot in state.dues.over(at_ms):
+            some = state.dues.some(slot, state.delays, state.decided, left)
+            if some:
+                chosen[slot] = some
+                left -= len(some)
+            if not left:
+                break
+        if chosen:
+            await self._deliver(chosen)
+        return bool(chosen)
+
+    async def _deliver(self, chosen: dict[Slot, list[int]]) -> None:
+        state = self._executor.state
+        causes = [cause for some in chosen.values() for cause in some]
         try:
             await self._deliveries.deliver(causes)
         finally:
-            left = [cause for cause in causes if cause in state.delays]
-            self.decided[Kind.DELAY] += len(causes) - len(left)
-            if left and self._executor.log.unwritable is None:
-                state.dues.put_off(slot, left, self._clock.now_ms() + AGAIN_MS)
+            left = {slot: [cause for cause in some if cause in state.delays] for slot, some in chosen.items()}
+            self.decided[Kind.DELAY] += len(causes) - sum(map(len, left.values()))
+            if self._executor.log.unwritable is None:
+                again_ms = self._clock.now_ms() + AGAIN_MS
+                for slot, some in left.items():
+                    if some:
+                        state.dues.put_off(slot, some, again_ms)
 
     # Transactions and nacks ------------------------------------------------------------------
 

@@ -83,6 +83,11 @@ class RowReader(Reader):
         self._recent = FrameCache(RECENT_BYTES_MAX)
         self._recent_lock = Lock()
 
+    def stored_ms(self, position: int) -> int:
+        """When the message at `position`, which the log holds, was stored. Raises as `index`."""
+        index = self.index(self._log.segments[self.segment_of_position(position)])
+        return index.times[max(index.frame_at(position), 0)]
+
     def forget(self, segment: Segment) -> None:
         super().forget(segment)
         with self._recent_lock:

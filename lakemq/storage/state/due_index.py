@@ -2,13 +2,14 @@
 
 Positions stand in slots of time that are the wider the further off they are (`lakemq.model.due_slot`), a bitmap
 each: 2 bytes a message at worst, and far fewer where neighbours in the log are due together. What a wide slot holds
-is sorted into narrower ones, once its time comes, by the exact times (`due_times`).
+is sorted into narrower ones, once its time comes, by the exact times (`due_times`); and what one of a second holds
+into fine ones, where it is still there by then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from pyroaring import BitMap64
@@ -17,6 +18,8 @@ from lakemq.model.due_slot import FANOUT, WIDTHS_MS, Slot, slot_of
 from lakemq.storage.state.bitmaps import pack, unpack
 
 SECOND_MS = WIDTHS_MS[0]
+FINE_MS = 10
+"""So exactly it is known what is overdue."""
 OVER_MAX = 1_000
 SLACK = 10_000
 """So many that wait no more may be left in it, beside as many as wait."""
@@ -65,13 +68,26 @@ class DueIndex:
 
     def over(self, at_ms: int) -> list[Slot]:
         """The slots that are over at that time, earliest first: all in them is due."""
-        found = [slot for slot in self._slots if (slot.number + 1) * slot.width_ms <= at_ms]
+        found = [slot for slot in self._slots if _end(slot) <= at_ms]
         return sorted(found, key=_begin)
 
     def begun(self, at_ms: int) -> list[Slot]:
         """The wide slots that have begun at that time, the earliest first: some in them may be due."""
         found = [slot for slot in self._slots if slot.width_ms > SECOND_MS and _begin(slot) <= at_ms]
         return sorted(found, key=_begin)
+
+    def opening(self, at_ms: int, until_ms: int) -> list[Slot]:
+        """The slots of a second that have begun at `until_ms` and are not over at `at_ms`, the earliest first: of these
+        it isn't known yet what is due when."""
+        found = [slot for slot in self._slots if slot.width_ms == SECOND_MS and _begin(slot) <= until_ms]
+        return sorted((slot for slot in found if _end(slot) > at_ms), key=_begin)
+
+    def next_ms(self, at_ms: int, ahead_ms: int) -> int | None:
+        """The time after this one at which a fine slot is over, or one of a second begins within `ahead_ms`; None:
+        there is none."""
+        ends = (_end(slot) for slot in self._slots if slot.width_ms == FINE_MS)
+        begins = (_begin(slot) - ahead_ms for slot in self._slots if slot.width_ms == SECOND_MS)
+        return min((time_ms for time_ms in chain(ends, begins) if time_ms > at_ms), default=None)
 
     def some(self, slot: Slot, waiting: BitMap64, done: BitMap64, count_max: int) -> list[int]:
         """Up to so many of the slot's positions that wait and aren't done. They stay where they are."""
@@ -100,6 +116,15 @@ class DueIndex:
             moved.add(position)
             # Seen from where the slot begins, what is in it always falls into a narrower one.
             self.add(position, (due_ms,), _begin(slot))
+        self._drop(slot, moved)
+
+    def sort_finely(self, slot: Slot, dues_ms: Iterable[tuple[int, int]]) -> None:
+        """Move these of the `(position, due)` of a slot of a second to the fine slots that they are in. What was put
+        off until that second is due with its begin."""
+        moved = BitMap64()
+        for position, due_ms in dues_ms:
+            moved.add(position)
+            self._own(Slot(FINE_MS, max(due_ms, _begin(slot)) // FINE_MS)).add(position)
         self._drop(slot, moved)
 
     def put_off(self, slot: Slot, positions: Iterable[int], until_ms: int) -> None:
@@ -166,4 +191,9 @@ def _begin(slot: Slot) -> int:
     return slot.number * slot.width_ms
 
 
+def _end(slot: Slot) -> int:
+    return (slot.number + 1) * slot.width_ms
+
+
+assert SECOND_MS % FINE_MS == 0
 assert all(wide == FANOUT * narrow for narrow, wide in pairwise(WIDTHS_MS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 from pyroaring import BitMap64
@@ -127,6 +127,13 @@ class OpenHalves:
         """When the first timer is due, in ms; None when nothing is open."""
         firsts = [next(iter(halves.values())) for halves in self._timers.values()]
         return min((half.due(timeout_ms, check_interval_ms) for half in firsts), default=None)
+
+    def next_over_ms(self, at_ms: int, timeout_ms: int, check_interval_ms: int) -> int | None:
+        """When the next one is due after that time, as far as the first of each order says; None: none of these is."""
+        resolved = [half.resolved_ms for half in islice(self._resolved.values(), 1)]
+        firsts = [next(iter(halves.values())) for halves in self._timers.values()]
+        times = [*resolved, *(half.due(timeout_ms, check_interval_ms) for half in firsts)]
+        return min((time_ms for time_ms in times if time_ms > at_ms), default=None)
 
     def over(self, at_ms: int, timeout_ms: int, check_interval_ms: int) -> Iterator[OpenHalf]:
         """What is due at that time, some of it up to a second later: those with an operation as it was stored, the

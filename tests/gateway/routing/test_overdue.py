@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,10 +10,12 @@ import pytest
 from lakemq.gateway.routing.decisions import Posted
 from lakemq.gateway.routing.jobs import Heartbeat
 from lakemq.gateway.routing.nacks import Nack
+from lakemq.gateway.routing.overdue import LOOK_MS, REST_MS
 from lakemq.model.decide import Kind
 from lakemq.model.errors import TransactionResolved
 from lakemq.model.message import Draft
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, retry_topic
+from lakemq.storage.state.due_index import FINE_MS
 from tests.gateway.routing.harness import CONFIRM_MS, TOPIC, RoutingHarness
 
 GRACE_MS = 5_000
@@ -50,11 +52,54 @@ def test_a_delay_comes_a_grace_after_it_is_due_and_not_before(harness: RoutingHa
     after(harness, GRACE_MS)  # the queries have a grace from the start of the broker on
     after(harness, delay_ms - 1)
     assert causes_in(harness, TOPIC) == []
-    after(harness, 1_001)
+    after(harness, FINE_MS + 1)
     assert causes_in(harness, TOPIC) == [position]
     after(harness, 10 * DAY_MS)
     assert causes_in(harness, TOPIC) == [position]
     assert harness.broker.router.overdue.decided[Kind.DELAY] == 1
+
+
+def wait_for(harness: RoutingHarness, done: Callable[[], bool]) -> int:
+    """Look as the gateway does, and when it does, until it is so; after how many looks that was."""
+    for looks in range(10_000):
+        harness.decide_overdue()
+        if done():
+            return looks
+        harness.pass_time(harness.broker.router.overdue.pause_ms())
+    raise AssertionError("it does not come")
+
+
+def test_the_gateway_looks_as_a_grace_is_over_however_many_wait(harness: RoutingHarness) -> None:
+    dues = {harness.produce(Draft(b"x", delay_ms=1 + number * 137)): number * 137 for number in range(100)}
+    looks = wait_for(harness, lambda: not harness.broker.router.state.delays)
+    late = [
+        message.store_time_ms - message.get("deliver_at_ms") for message in harness.messages() if message.topic == TOPIC
+    ]
+    assert len(late) == len(dues)
+    assert min(late) >= GRACE_MS
+    assert max(late) <= GRACE_MS + FINE_MS + REST_MS
+    # There is a look for each, one as each second comes near, one every LOOK_MS in any case, and few more.
+    span_ms = GRACE_MS + max(dues.values())
+    assert looks <= len(dues) + span_ms // 1_000 + span_ms // LOOK_MS + 5
+
+
+def test_checks_rollbacks_and_nacks_too_come_as_their_grace_is_over(harness: RoutingHarness) -> None:
+    origin = harness.produce(Draft(b"x"), "pg")
+    plain = harness.produce(Draft(b"x"))
+    harness.pass_time(3_333)
+    other = harness.produce(Draft(b"x"), "pg")
+    transactions, state = harness.broker.router.transactions, harness.broker.router.state
+    harness.run(transactions.resolve(harness.secret_of(other), "pg", "rollback"))
+    harness.pass_time(111)
+    harness.run(harness.broker.router.nacks.nack("g", [Nack(harness.id_of(plain))]))
+    stored_ms = harness.clock.time_ms
+    wait_for(harness, lambda: len(state.transactions) == 1)
+    assert stored_ms - 111 + GRACE_MS <= harness.clock.time_ms <= stored_ms - 111 + GRACE_MS + REST_MS
+    wait_for(harness, lambda: not state.nacks)
+    assert stored_ms + GRACE_MS <= harness.clock.time_ms <= stored_ms + GRACE_MS + REST_MS
+    wait_for(harness, lambda: causes_in(harness, HALF_TOPIC) == [origin])
+    due_ms = stored_ms - 3_444 + 6_000
+    assert due_ms + GRACE_MS <= harness.clock.time_ms <= due_ms + GRACE_MS + REST_MS
 
 
 def test_many_that_wait_are_found_some_at_a_time_and_each_once(harness: RoutingHarness) -> None:

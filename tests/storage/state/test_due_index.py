@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from lakemq.storage.state.due_index import SECOND_MS, DueIndex
+from lakemq.storage.state.due_index import FINE_MS, SECOND_MS, DueIndex
 
 NOW = 1_700_000_000_000
 DAY = 24 * 3_600_000
@@ -19,6 +19,9 @@ def take_due(index: DueIndex, dues: dict[int, int], at_ms: int, waiting: BitMap6
     while begun := [slot for slot in index.begun(at_ms) if index.some(slot, waiting, NOTHING, 3)]:
         some = index.some(begun[0], waiting, NOTHING, 3)
         index.sort_out(begun[0], [(position, dues[position]) for position in some])
+    while opening := [slot for slot in index.opening(at_ms, at_ms + 1_000) if index.some(slot, waiting, NOTHING, 3)]:
+        some = index.some(opening[0], waiting, NOTHING, 3)
+        index.sort_finely(opening[0], [(position, dues[position]) for position in some])
     found: set[int] = set()
     for slot in index.over(at_ms):
         found.update(index.some(slot, waiting, NOTHING, 10**6))
@@ -31,7 +34,7 @@ def take_due(index: DueIndex, dues: dict[int, int], at_ms: int, waiting: BitMap6
     st.sets(st.integers(0, 59)),
     st.booleans(),
 )
-def test_whatever_is_overdue_by_a_second_is_found_and_nothing_that_is_not_due(
+def test_whatever_is_overdue_by_a_moment_is_found_and_nothing_that_is_not_due(
     delays: list[int], steps: list[int], ended: set[int], again: bool
 ) -> None:
     index, dues = DueIndex(), {number: NOW + delay for number, delay in enumerate(delays)}
@@ -46,7 +49,7 @@ def test_whatever_is_overdue_by_a_second_is_found_and_nothing_that_is_not_due(
             index.restore(dumped)
         found = take_due(index, dues, at_ms, waiting)
         assert found <= {position for position in waiting if dues[position] <= at_ms}
-        assert found >= {position for position in waiting if dues[position] <= at_ms - 1_000}
+        assert found >= {position for position in waiting if dues[position] <= at_ms - FINE_MS}
         waiting -= BitMap64(found)
     assert not waiting
 
@@ -62,6 +65,29 @@ def test_what_can_not_be_done_now_is_looked_at_later() -> None:
     assert index.over(NOW + 9_000) == []
     assert index.count(NOW + 61_000, waiting, NOTHING) == 2
     assert index.count(NOW + 61_000, waiting, BitMap64([8])) == 1
+
+
+def test_it_is_known_when_something_is_due_next() -> None:
+    index, waiting, dues = DueIndex(), BitMap64([0, 1, 2]), [NOW + 1_500, NOW + 1_514, NOW + 30_000]
+    index.add(0, dues, NOW)
+    assert index.next_ms(NOW, 1_000) == NOW + 29_000  # the first second has begun, as far as that is looked ahead
+    (slot,) = index.opening(NOW, NOW + 1_000)
+    index.sort_finely(slot, zip(index.some(slot, waiting, NOTHING, 9), dues, strict=False))
+    assert index.next_ms(NOW, 1_000) == NOW + 1_510
+    assert index.next_ms(NOW + 1_510, 1_000) == NOW + 1_520
+    assert [index.some(each, waiting, NOTHING, 9) for each in index.over(NOW + 1_519)] == [[0]]
+    assert index.next_ms(NOW + 29_000, 1_000) is None
+
+
+def test_what_was_put_off_is_not_looked_at_before_however_long_it_has_been_due() -> None:
+    index, waiting = DueIndex(), BitMap64([7])
+    index.add(7, [NOW], NOW)
+    (slot,) = index.over(NOW + 1_000)
+    index.put_off(slot, [7], NOW + 60_000)
+    (later,) = index.opening(NOW + 59_500, NOW + 60_500)
+    index.sort_finely(later, [(7, NOW)])
+    assert index.over(NOW + 59_999) == []
+    assert [index.some(each, waiting, NOTHING, 9) for each in index.over(NOW + 60_000 + FINE_MS)] == [[7]]
 
 
 def test_what_nobody_decides_takes_no_slot_a_second_for_ever() -> None:
