@@ -114,6 +114,7 @@ class DueTimes:
         """Forget what waits no more, where that is most of a chunk: of some chunks, and of others the next time."""
         begin = self._tidied if self._tidied < len(self._chunks) else 0
         end = begin + LOOKED_MAX
+        is_last = end >= len(self._chunks)
         tidied = DueTimes()
         written = 0
         for chunk in self._chunks[begin:end]:
@@ -129,7 +130,8 @@ class DueTimes:
         if tidied._dues:
             tidied._seal()
         self._chunks[begin:end] = tidied._chunks
-        self._tidied = begin + len(tidied._chunks)
+        # From the front again after the last: new ones come all the time, and the first would never be looked at else.
+        self._tidied = 0 if is_last else begin + len(tidied._chunks)
 
     def _take(self, chunk: _Chunk) -> None:
         """Have the chunk, which is beyond all others, too."""

@@ -7,6 +7,7 @@ import heapq
 from lakemq.storage.state.bitmaps import pack_numbers, unpack_numbers
 
 BUCKET_MS = 60_000
+SLACK = 64
 
 
 class TimerCounts:
@@ -21,9 +22,13 @@ class TimerCounts:
         """One more timer at `due_ms`."""
         bucket = due_ms // BUCKET_MS
         count = self._counts.get(bucket, 0)
-        if not count:
-            heapq.heappush(self._heap, bucket)
         self._counts[bucket] = count + 1
+        if count:
+            return
+        if len(self._heap) > 2 * len(self._counts) + SLACK:  # its last timer left and another came, again and again
+            self._heap = sorted(self._counts)
+        else:
+            heapq.heappush(self._heap, bucket)
 
     def remove(self, due_ms: int) -> None:
         """One timer at `due_ms` less."""

@@ -89,3 +89,15 @@ def test_what_waits_no_more_is_forgotten_some_at_a_time() -> None:
     for _ in range(20):
         times.tidy(BitMap64())
     assert len(times) == 0
+
+
+def test_while_messages_come_all_the_time_what_waits_no_more_is_forgotten_too() -> None:
+    times, waiting = DueTimes(), BitMap64()
+    counts: list[int] = []
+    for first in range(0, 8_000, 20):
+        times.add(first, [NOW] * 20)
+        waiting.add_range(first, first + 20)
+        waiting.remove_range(0, max(first - 20, 0))
+        times.tidy(waiting)
+        counts.append(len(times))
+    assert max(counts) < 100
