@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lakemq.storage.disk.files import Files
@@ -56,7 +56,7 @@ class FaultyFiles(Files):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().truncate(descriptor, size)
 
-    def replace(self, path: Path, content: Sequence[bytes | memoryview], durable: bool = True) -> None:
+    def replace(self, path: Path, content: Iterable[bytes | memoryview], durable: bool = True) -> None:
         if self.fail_replace:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().replace(path, content, durable)

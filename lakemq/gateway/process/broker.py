@@ -161,6 +161,7 @@ class Broker:
         now_ms = self.log.retention.steady_ms
         self.idempotency.expire(now_ms)
         self.sinks.tidy(now_ms)
+        self.reader.forget_unused()
 
     def tell_compacted(self, position: int) -> None:
         """The lake holds everything below."""

@@ -9,6 +9,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from lakemq.gateway.process.broker import Broker
+from lakemq.gateway.process.memory import parts_of
 
 
 class BrokerCollector(Collector):
@@ -45,6 +46,10 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("lakemq_unsent_bytes", "Bytes of large answers that clients haven't taken.", unsent)
         ahead = counters.ahead_bytes()
         yield GaugeMetricFamily("lakemq_ahead_bytes", "Bytes of requests that wait for the answers to others.", ahead)
+        memory = GaugeMetricFamily("lakemq_memory_bytes", "The process's memory, by what it is.", labels=["part"])
+        for part, size in parts_of(broker).items():
+            memory.add_metric([part], size)
+        yield memory
         yield GaugeMetricFamily("lakemq_topics", "Topics.", len(log.topics))
         yield GaugeMetricFamily("lakemq_segments", "Segments of the log.", len(log.segments))
         broken, kept = self._broker.quarantine.damaged, self._broker.quarantine.kept

@@ -12,6 +12,7 @@ import uvloop
 
 from lakemq.gateway.process.app import make_app
 from lakemq.gateway.process.broker import Broker
+from lakemq.gateway.process.memory import bound_free_memory
 from lakemq.gateway.process.quick import Quick
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.settings import Settings
@@ -95,6 +96,7 @@ def run(settings: Settings, on_ready: Callable[[str], None] = _say_ready, clock:
 
     On return no acknowledged message is lost, who waited was answered, and the log is on disk.
     """
+    bound_free_memory()
     allow_many_connections()
     be_private()
     sys.setswitchinterval(SWITCH_S)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -179,8 +179,8 @@ class Files:
                 raise OSError("the file takes no more bytes")
             rest = rest[step:]
 
-    def replace(self, path: Path, content: Sequence[bytes | memoryview], durable: bool = True) -> None:
-        """Make the file hold `content`, whole or not at all, also over a crash of the process; on disk on
+    def replace(self, path: Path, content: Iterable[bytes | memoryview], durable: bool = True) -> None:
+        """Make the file hold `content`, in pieces, whole or not at all, also over a crash of the process; on disk on
         return. Not `durable`: a power cut may leave anything, so only for what has a checksum and can be
         made again.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from lakemq.storage.state.topics import Queue, TopicTable, next_offsets
 
 logger = logging.getLogger(__name__)
 
-Dump = Callable[[], list[bytes]]
+Dump = Callable[[], Iterable[bytes]]
 """Makes the content of an index's file, as of when it was asked for. For any thread: it takes long where much waits."""
 
 

@@ -83,6 +83,14 @@ class RowReader(Reader):
         self._recent = FrameCache(RECENT_BYTES_MAX)
         self._recent_lock = Lock()
 
+    def memory_bytes(self) -> dict[str, int]:
+        """What it keeps of memory, by what that is."""
+        return {"sealed_indexes": self._indexes.memory_bytes, "recent_frames": self._recent.memory_bytes}
+
+    def forget_unused(self) -> None:
+        """Let go of indexes that nobody has asked for in a while; to be called again and again."""
+        self._indexes.forget_unused()
+
     def stored_ms(self, position: int) -> int:
         """When the message at `position`, which the log holds, was stored. Raises as `index`."""
         index = self.index(self._log.segments[self.segment_of_position(position)])

@@ -11,6 +11,8 @@ from lakemq.storage.segment.segment import Segment
 from lakemq.storage.segment.segment_index import SegmentIndex
 
 INDEXES_MAX = 4
+UNUSED_MAX = 6
+"""One that nobody has asked for leaves memory, which may be much, at so many looks for such."""
 
 
 class SealedIndexes:
@@ -19,6 +21,7 @@ class SealedIndexes:
     def __init__(self, log: CommitLog) -> None:
         self._log = log
         self._indexes: OrderedDict[int, SegmentIndex] = OrderedDict()
+        self._unused: dict[int, int] = {}
 
     def known(self, segment: Segment) -> SegmentIndex | None:
         """The segment's index, if it is in memory. For any thread."""
@@ -27,6 +30,18 @@ class SealedIndexes:
     def forget(self, segment: Segment) -> None:
         """Another file took the segment's place."""
         self._indexes.pop(segment.identity, None)
+
+    def forget_unused(self) -> None:
+        """Let go of those that nobody has asked for at the last `UNUSED_MAX` calls."""
+        self._unused = {identity: self._unused.get(identity, 0) + 1 for identity in self._indexes}
+        for identity, looks in self._unused.items():
+            if looks > UNUSED_MAX:
+                del self._indexes[identity]
+
+    @property
+    def memory_bytes(self) -> int:
+        """What they take of memory."""
+        return sum(index.memory_bytes for index in self._indexes.values())
 
     def get(self, segment: Segment) -> SegmentIndex:
         """The segment's index; raises as `read`."""
@@ -37,6 +52,7 @@ class SealedIndexes:
         if index is None:
             index = self.read(segment)
         self._indexes[segment.identity] = index
+        self._unused.pop(segment.identity, None)
         while len(self._indexes) > INDEXES_MAX:
             self._indexes.popitem(last=False)
         return index

@@ -21,6 +21,11 @@ class FrameCache:
         # Each with its size: to find that out takes longer than the rest.
         self._frames: OrderedDict[FrameKey, tuple[Frame, int]] = OrderedDict()
 
+    @property
+    def memory_bytes(self) -> int:
+        """What they take of memory, about."""
+        return self._bytes
+
     def put(self, key: FrameKey, frame: Frame) -> None:
         """Keep the frame; one that is larger than the cache isn't kept."""
         if key in self._frames:

@@ -12,7 +12,7 @@ import json
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from crc32c import crc32c
@@ -27,6 +27,8 @@ _MAGIC = b"LMQI"
 _VERSION = 1
 
 QueueKey = tuple[str, int]
+PIECE = 64 * 1024
+"""So many numbers are copied and written at a time of an index."""
 NEW_QUEUES_MAX = 100_000
 """Queues that are entered in one index beside those that were there as its segment began."""
 
@@ -101,6 +103,12 @@ class SegmentIndex:
         self.state: dict[str, Any] = {}
         self._queues_max = NEW_QUEUES_MAX
 
+    @property
+    def memory_bytes(self) -> int:
+        """What its arrays take of memory."""
+        runs = sum([len(runs.first_offsets) for runs in self.queues.values()])
+        return 8 * (3 * len(self.positions) + 2 * runs)
+
     def start(self, next_offsets: dict[QueueKey, int]) -> None:
         """Set where the queues stood at the segment's beginning."""
         for key, offset in next_offsets.items():
@@ -164,12 +172,13 @@ class SegmentIndex:
         number = bisect_left(self.times, timestamp_ms)
         return self.positions[number] if number < len(self.positions) else self.end_position
 
-    def dump(self, state: dict[str, Any]) -> list[bytes]:
-        """The index file's content, with `state` (`LogState.dump()`) as of `covered_bytes`."""
+    def dump(self, state: dict[str, Any]) -> Iterator[bytes]:
+        """The index file's content, in pieces, with `state` (`LogState.dump()`) as of `covered_bytes`."""
         return self.freeze()(state)
 
-    def freeze(self) -> Callable[[dict[str, Any]], list[bytes]]:
-        """What makes the `dump` of the index as it is now, in any thread, while frames are added."""
+    def freeze(self) -> Callable[[dict[str, Any]], Iterator[bytes]]:
+        """What makes the `dump` of the index as it is now, in any thread, while frames are added. Of the arrays there
+        is never more than a piece in memory a second time."""
         extent, frames, notes = self.extent(), len(self.positions), self.notes.copy()
         queues = [(key, runs, runs.next_offset) for key, runs in self.queues.items()]
         return lambda state: self._dump(extent, frames, queues, notes, state)
@@ -181,13 +190,13 @@ class SegmentIndex:
         queues: list[tuple[QueueKey, QueueRuns, int]],
         notes: list[Note],
         state: dict[str, Any],
-    ) -> list[bytes]:
+    ) -> Iterator[bytes]:
         directory: list[list[object]] = []
-        arrays = [numbers[:frames].tobytes() for numbers in (self.positions, self.offsets, self.times)]
+        arrays = [(numbers, frames) for numbers in (self.positions, self.offsets, self.times)]
         for (topic, queue_id), runs, next_offset in queues:
             count = bisect_left(runs.frame_offsets, extent.covered_bytes)
             directory.append([topic, queue_id, runs.start_offset, next_offset, count])
-            arrays += (runs.first_offsets[:count].tobytes(), runs.frame_offsets[:count].tobytes())
+            arrays += ((runs.first_offsets, count), (runs.frame_offsets, count))
         head = to_json({"frames": frames, "queues": directory, "notes": notes, "state": state})
         size = sum(map(len, head))
         head.append(b" " * (-(size + PREAMBLE_BYTES) % 8))
@@ -195,10 +204,28 @@ class SegmentIndex:
         head_crc, body_crc = crc32c(packed), 0
         for part in head:
             head_crc = crc32c(part, head_crc)
-        for part in arrays:
-            body_crc = crc32c(part, body_crc)
+        for piece in _pieces(arrays):
+            body_crc = crc32c(piece, body_crc)
         sizes = size + len(head[-1]), head_crc, body_crc, crc32c(packed)
-        return [_PREAMBLE.pack(_MAGIC, _VERSION, *sizes, *extent), *head, *arrays]
+        yield _PREAMBLE.pack(_MAGIC, _VERSION, *sizes, *extent)
+        yield from head
+        yield from _pieces(arrays)
+
+
+def _pieces(arrays: list[tuple[array[int], int]]) -> Iterator[bytes]:
+    """The first so many numbers of each, which nobody changes, while others are added behind them. Nothing may hold
+    on to an array meanwhile, which could not grow then: hence copies, small ones."""
+    some: list[bytes] = []
+    size = 0
+    for numbers, count in arrays:
+        for begin in range(0, count, PIECE):
+            some.append(numbers[begin : min(begin + PIECE, count)].tobytes())
+            size += len(some[-1])
+            if size >= PIECE * numbers.itemsize:
+                yield b"".join(some)
+                some.clear()
+                size = 0
+    yield b"".join(some)
 
 
 def load_extent(data: bytes) -> Extent:
