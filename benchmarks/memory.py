@@ -1,5 +1,9 @@
 """The gateway's resident memory: under steady load, and with many long polls. `python -m benchmarks.memory`.
 
+And what a segment's index leaves behind, in a process without a gateway: as many frames as come in an hour of 200
+delayed messages a second, written to its file every 12,000 frames, as every half minute, and begun anew after a
+million. `--minutes 0`: that alone.
+
 The load: single POSTs at a rate with a long poll on each of four queues, and each second an Arrow
 request of 1,000 messages, pulled again in Arrow. The slope is a line through what was sampled after
 the first sixth, when caches are full.
@@ -8,10 +12,16 @@ the first sixth, when caches are full.
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import resource
 import socket
 import statistics
+import threading
 import time
+from collections import deque
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
 from typing import Any
 
 from benchmarks import paced, receiver
@@ -22,6 +32,9 @@ from benchmarks.cpu import Meter, rss_bytes
 from benchmarks.options import sizes
 from benchmarks.results import emit, say
 from benchmarks.wire import ARROW, Connection, build, dial
+from lakemq.gateway.process.memory import bound_free_memory
+from lakemq.storage.disk.files import Files
+from lakemq.storage.segment.segment_index import SegmentIndex
 
 MIB = 2**20
 QUEUES = 4
@@ -142,6 +155,80 @@ def _wake(url: str, waiting: list[socket.socket]) -> int:
     return answered
 
 
+class IndexLife:
+    """An index as the gateway has it, on and on; and small objects that come and go, as many as its cache holds."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "index"
+        self._files = Files()
+        self._recent: deque[list[bytes]] = deque(maxlen=6_500)
+        self._index = SegmentIndex(0)
+        self._position = 0
+
+    def add(self) -> None:
+        """A frame of one message."""
+        index, number = self._index, self._position
+        index.positions.append(number)
+        index.offsets.append(index.covered_bytes)
+        index.times.append(number)
+        key = ("waits", 0) if number % 2 else ("soak", number // 2 % QUEUES)
+        next_offset = index.queues[key].next_offset if key in index.queues else 0
+        index.add_run(key, next_offset, 1, index.covered_bytes)
+        index.covered_bytes += 1_100
+        self._position = index.end_position = number + 1
+        self._recent.append([bytes(1_100), *(bytes(60) for _ in range(10))])
+
+    def write(self) -> None:
+        """The index to its file, in a thread."""
+        dump = self._index.freeze()
+        thread = threading.Thread(target=lambda: self._files.replace(self._path, dump({"topics": []}), durable=False))
+        thread.start()
+        thread.join()
+
+    def roll(self) -> None:
+        """Begin the next segment's."""
+        self.write()
+        self._index = SegmentIndex(self._position)
+
+    @property
+    def mib(self) -> float:
+        """What the index itself takes."""
+        return self._index.memory_bytes / MIB
+
+
+def _live(frames: int, segment_frames: int, bounded: bool, told: Pipe) -> None:
+    """In a process of its own: `(MiB of the process, MiB of the index)` 24 times on the way."""
+    if bounded:
+        bound_free_memory()
+    with scratch() as folder:
+        life = IndexLife(folder)
+        samples: list[tuple[int, int]] = []
+        for number in range(1, frames + 1):
+            life.add()
+            if number % 12_000 == 0:
+                life.write()
+            if number % segment_frames == 0:
+                life.roll()
+            if number % (frames // 24) == 0:
+                samples.append((round(rss_bytes(os.getpid()) / MIB), round(life.mib)))
+    told.send(samples)
+
+
+def _index_life(chosen: Any) -> None:
+    spawning = multiprocessing.get_context("spawn")
+    for bounded in (True, False):
+        say(f"memory: {chosen.index_frames} frames of an index, free memory {'bounded' if bounded else 'as it is'}")
+        here, there = spawning.Pipe(duplex=False)
+        arguments = int(chosen.index_frames), int(chosen.segment_frames), bounded, there
+        process = spawning.Process(target=_live, args=arguments)
+        process.start()
+        samples = here.recv()
+        process.join()
+        settings = {"frames": chosen.index_frames, "segment_frames": chosen.segment_frames, "bounded": bounded}
+        beside = [mib - index for mib, index in samples]
+        emit("memory, beside an index that is written", beside[-1] - beside[0], "MiB", settings, mib_of_index=samples)
+
+
 def main() -> None:
     chosen = sizes(
         __doc__,
@@ -150,7 +237,12 @@ def main() -> None:
         interval_seconds=(10.0, 0.5),
         long_polls=(5000, 100),
         wait_seconds=(5.0, 1.0),
+        index_frames=(1_440_000, 24_000),
+        segment_frames=(1_000_000, 10_000),
     )
+    _index_life(chosen)
+    if not chosen.minutes:
+        return
     _waiters(chosen.long_polls, chosen.wait_seconds)
     _steady(chosen)
 

@@ -3,6 +3,7 @@
 All jobs, warm, default lead and grace. First `--halves` halves are stored, one each 50 ms, and nobody resolves them:
 told is how long after its time-out each was handed to its producer group. Then `--messages` messages are scheduled
 over ten seconds, the jobs are killed before the first is due, and told is how late each was stored in its topic.
+`--jobs 0`: that alone, and with no job from the beginning, which takes half a minute.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.broker import make_topic, scratch
+from benchmarks.broker import gateway, make_topic, scratch
 from benchmarks.options import sizes
 from benchmarks.results import emit, latencies, say
 from benchmarks.routing import DEFAULT_LEAD_MS, routed
@@ -25,6 +26,9 @@ TIMEOUT_MS = 6_000
 """`transactions.timeout_ms`, as it is by default."""
 GROUP, TOPIC = "checked", "away"
 FIRST_MS, SPREAD_MS = 8_000, 10_000
+BEYOND_LEAD_MS = DEFAULT_LEAD_MS + 1_000
+STARTED_S = 6.0
+"""A gateway leaves the queries a grace from its start on."""
 WAIT_S_MAX = 120
 
 
@@ -66,10 +70,10 @@ def _first_checks(url: str, halves: int) -> dict[str, Any]:
     return {"halves": halves, "early": sum(each < 0 for each in late), **latencies(late)}
 
 
-def _schedule(url: str, count: int) -> None:
+def _schedule(url: str, count: int, first_ms: int = FIRST_MS) -> None:
     make_topic(url, TOPIC, 1)
     now_ms = int(time.time() * 1000)
-    dues = [now_ms + FIRST_MS + number * SPREAD_MS // count for number in range(count)]
+    dues = [now_ms + first_ms + number * SPREAD_MS // count for number in range(count)]
     messages = [{"body": str(number), "deliver_at_ms": due} for number, due in enumerate(dues)]
     ask(url, "POST", f"/v1/topics/{TOPIC}/messages", {"messages": messages})
 
@@ -88,8 +92,20 @@ def _late(url: str, count: int) -> dict[str, Any]:
     return {"early": sum(each < 0 for each in late), **latencies(late)}
 
 
+def _without_jobs(count: int) -> None:
+    with scratch() as folder, gateway(folder / "data") as process:
+        say("spark_away: no jobs")
+        time.sleep(STARTED_S)
+        _schedule(process.url, count, BEYOND_LEAD_MS)
+        late = _late(process.url, count)
+        emit("late without any job", late["p50_ms"], "ms", {"messages": count}, **late)
+
+
 def main() -> None:
-    chosen = sizes(__doc__, halves=(100, 10), messages=(1_000, 100), warm_seconds=(10, 1))
+    chosen = sizes(__doc__, halves=(100, 10), messages=(1_000, 100), warm_seconds=(10, 1), jobs=(1, 1))
+    _without_jobs(chosen.messages)
+    if not chosen.jobs:
+        return
     with scratch() as folder, routed(folder, DEFAULT_LEAD_MS, chosen.warm_seconds) as (process, jobs):
         say("spark_away: first checks")
         checks = _first_checks(process.url, chosen.halves)
