@@ -70,10 +70,11 @@ def metric(http: httpx.Client, name: str) -> int:
     return int(float(line.split()[1]))
 
 
-def hold(http: httpx.Client, pool: ThreadPoolExecutor, **query: Any) -> Future[dict[str, Any]]:
-    """Watch routes from their current version on; returns when the name server holds the request."""
-    before = metric(http, "watchers")
+def hold(http: httpx.Client, pool: ThreadPoolExecutor, others: int = 0, **query: Any) -> Future[dict[str, Any]]:
+    """Watch routes from their current version on, beside so many others of this test; returns when the name server
+    holds the request."""
+    wait_until(lambda: metric(http, "watchers") <= others)  # those of tests before are gone
     version = routes(http, **query)["version"]
     future = pool.submit(routes, http, version=version, wait_ms=60_000, **query)
-    wait_until(lambda: metric(http, "watchers") > before or future.done())
+    wait_until(lambda: metric(http, "watchers") > others or future.done())
     return future

@@ -11,7 +11,7 @@ import pytest
 
 from lakemq.testing import start_gateway
 from tests.gateway.groups.asking import commit, heartbeat, offsets, reset
-from tests.gateway.http_client import connect, is_problem, produce, put_topic
+from tests.gateway.http_client import WAIT_S, connect, is_problem, produce, put_topic
 
 OFFSETS = 2_000
 
@@ -166,7 +166,7 @@ def test_an_answered_commit_survives_kill_9(tmp_path: Path) -> None:
     asked: dict[tuple[str, int], int] = {}
 
     async def commit_on(url: str, group: str, queue_id: int) -> None:
-        async with httpx.AsyncClient(base_url=url, trust_env=False) as http:
+        async with httpx.AsyncClient(base_url=url, timeout=WAIT_S, trust_env=False) as http:
             for offset in range(1, OFFSETS):
                 asked[group, queue_id] = offset
                 content = {"offsets": [{"topic": "t", "queue_id": queue_id, "offset": offset}]}

@@ -14,9 +14,10 @@ from tests.gateway.http_client import Connection, check_problem, connect, is_pro
 POSITIONS = {"min_position", "max_position", "flushed_position", "compacted_position"}
 
 
-def test_the_broker_says_who_and_where_it_is(http: httpx.Client, topic: str) -> None:
-    (placed,) = produce(http, topic, "hello", ack="sync")
-    broker = http.get("/v1/broker").json()
+def test_the_broker_says_who_and_where_it_is(fresh_gateway: GatewayProcess) -> None:
+    with connect(fresh_gateway) as http:
+        (placed,) = produce(http, "t", "hello", ack="sync")
+        broker = http.get("/v1/broker").json()
     assert (broker["name"], broker["role"], broker["version"]) == ("broker-a", "primary", lakemq.__version__)
     assert set(broker["positions"]) == POSITIONS
     assert broker["positions"] == {name: broker[name] for name in POSITIONS}
@@ -46,18 +47,19 @@ def test_health_and_readiness_are_200(http: httpx.Client) -> None:
     assert http.get("/readyz").status_code == 200
 
 
-def test_metrics_are_prometheus_and_count(http: httpx.Client, topic: str) -> None:
-    def values() -> dict[str, float]:
+def test_metrics_are_prometheus_and_count(fresh_gateway: GatewayProcess) -> None:
+    def values(http: httpx.Client) -> dict[str, float]:
         response = http.get("/metrics")
         assert response.headers["content-type"].startswith("text/plain")
         lines = [line for line in response.text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
-    before = values()
-    produce(http, topic, "12345", "678")
-    assert len(pull_all(http, topic)) == 2
-    http.get("/nothing")
-    after = values()
+    with connect(fresh_gateway) as http:
+        before = values(http)
+        produce(http, "t", "12345", "678")
+        assert len(pull_all(http, "t")) == 2
+        http.get("/nothing")
+        after = values(http)
     grown = {name: after[name] - before.get(name, 0) for name in after}
     assert grown["lakemq_messages_in_total"] == 2
     assert grown["lakemq_bytes_in_total"] == 8

@@ -18,11 +18,14 @@ def waiting(http: httpx.Client) -> int:
     return int(float(line.split()[1]))
 
 
-def hold(http: httpx.Client, pool: ThreadPoolExecutor, ask: Callable[[], dict[str, Any]]) -> Future[dict[str, Any]]:
-    """Begin a poll; returns when the gateway holds it."""
-    before = waiting(http)
+def hold(
+    http: httpx.Client, pool: ThreadPoolExecutor, ask: Callable[[], dict[str, Any]], others: int = 0
+) -> Future[dict[str, Any]]:
+    """Begin a poll beside so many others of this test; returns when the gateway holds it."""
+    while waiting(http) > others:  # of tests before
+        pass
     future = pool.submit(ask)
-    while waiting(http) <= before and not future.done():
+    while waiting(http) <= others and not future.done():
         pass
     return future
 
@@ -30,8 +33,8 @@ def hold(http: httpx.Client, pool: ThreadPoolExecutor, ask: Callable[[], dict[st
 def test_an_arrival_answers_who_waits(http: httpx.Client, topic: str) -> None:
     put_topic(http, topic, 2)
     with ThreadPoolExecutor() as pool:
-        polls = [hold(http, pool, lambda: pull(http, topic, wait_ms=60_000)) for _ in range(3)]
-        other = hold(http, pool, lambda: pull(http, topic, 1, wait_ms=60_000))
+        polls = [hold(http, pool, lambda: pull(http, topic, wait_ms=60_000), others) for others in range(3)]
+        other = hold(http, pool, lambda: pull(http, topic, 1, wait_ms=60_000), 3)
         produce(http, topic, {"body": "hello", "queue_id": 0})
         for poll in polls:
             answer = poll.result()
@@ -66,11 +69,17 @@ def test_only_a_matching_message_answers_a_filtered_poll(http: httpx.Client, top
 def test_a_filtered_poll_ends_unmatched_and_further_on(http: httpx.Client, topic: str) -> None:
     put_topic(http, topic)
     produce(http, topic, {"body": "before", "tag": "other"})
-    with ThreadPoolExecutor() as pool:
-        poll = hold(http, pool, lambda: pull(http, topic, tags="mine", wait_ms=1_000))
-        produce(http, topic, {"body": "x", "tag": "other"})
-        answer = poll.result()
-    assert (answer["status"], answer["next_offset"]) == ("no_matched_message", 2)
+    for wait_ms in (1_000, 5_000, 25_000):
+        with ThreadPoolExecutor() as pool:
+            end = pull(http, topic)["max_offset"]
+            poll = hold(http, pool, lambda wait_ms=wait_ms: pull(http, topic, tags="mine", wait_ms=wait_ms))
+            produce(http, topic, {"body": "x", "tag": "other"})
+            answer = poll.result()
+        assert answer["status"] == "no_matched_message"
+        if answer["next_offset"] == end + 1:
+            return
+        assert answer["next_offset"] == end, "it ended before what came, on a slow machine"
+    raise AssertionError("it did not go further")
 
 
 @pytest.mark.parametrize("accept", [NDJSON, ARROW])
@@ -110,6 +119,8 @@ def test_a_client_that_has_gone_is_waited_for_no_longer(
 ) -> None:
     """Else those that went could fill the bound on all who wait."""
     put_topic(http, topic)
+    while waiting(http) > 0:  # of tests before
+        pass
     with Connection(gateway) as connection:
         path = f"/v1/topics/{topic}/queues/0/messages?offset=0&wait_ms=60000"
         connection.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())

@@ -140,7 +140,7 @@ def test_who_has_everything_waits_for_the_next_frame(http: httpx.Client, topic: 
     frames, following, _ = ask(http, begin, wait_ms=60_000, topics=topic)
     late.join()
     (meta,) = parse(frames)
-    assert meta.runs[0].topic == topic
+    assert topic in {run.topic for run in meta.runs}, "what others store at the same moment is in the same frame"
     assert following > begin
 
 
