@@ -164,6 +164,24 @@ class Connection:
         return b"".join(pieces)
 
 
+def waiting(http: httpx.Client) -> int:
+    """How many requests the gateway holds."""
+    metrics = http.get("/metrics").text
+    (line,) = [line for line in metrics.splitlines() if line.startswith("lakemq_waiting_requests ")]
+    return int(float(line.split()[1]))
+
+
+def ask_and_go(gateway: GatewayProcess, http: httpx.Client, method: str, path: str, body: bytes = b"") -> None:
+    """Ask for what the gateway holds, be gone, and return when the gateway knows: it has to hold nothing else."""
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n\r\n"
+    with Connection(gateway) as connection:
+        connection.send(head.encode() + body)
+        while waiting(http) == 0:
+            pass
+    while waiting(http) > 0:
+        pass
+
+
 def message_id_at(http: httpx.Client, position: int) -> str:
     """The id of the message at that position, if there is one."""
     broker = http.get("/v1/broker").json()

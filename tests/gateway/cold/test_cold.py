@@ -174,7 +174,7 @@ def test_a_cold_message_can_be_nacked(cold: Cold) -> None:
     body = {"client_id": "c", "messages": [{"message_id": message["message_id"], "delay_level": -1}]}
     answer = cold.http.post("/v1/groups/g/nacks", json=body)
     assert answer.status_code == 200, answer.text
-    (dead,) = pull(cold.http, "%DLQ%g", wait_ms=10_000)["messages"]
+    (dead,) = pull(cold.http, "%DLQ%g", wait_ms=50_000)["messages"]
     assert dead["body"] == message["body"]
     assert dead["properties"] == message["properties"]
     assert (dead["origin_message_id"], dead["real_topic"]) == (message["message_id"], "t")

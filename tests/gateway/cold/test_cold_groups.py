@@ -69,7 +69,7 @@ def receive_all(http: httpx.Client, group: str, topic: str, count: int, **fields
     """Receive and acknowledge until so many have come, and nothing more does."""
     found: list[dict[str, Any]] = []
     while len(found) < count:
-        some = receive(http, group, topic, max=7, wait_ms=10_000, **fields)
+        some = receive(http, group, topic, max=7, wait_ms=50_000, **fields)
         assert some, f"{len(found)} of {count} came"
         assert ack(http, group, *some) == ["ok"] * len(some)
         found += some
@@ -108,8 +108,8 @@ def test_history_is_filtered(cold: Cold) -> None:
 def test_history_that_runs_out_or_is_nacked_comes_again(cold: Cold) -> None:
     http = cold.http
     # With a wait: a busy machine may look into the lake for longer than one look may take.
-    (nacked,) = receive(http, "slow", "t", max=1, wait_ms=10_000)
-    (ran_out,) = receive(http, "slow", "t", max=1, wait_ms=10_000, invisible_ms=1)
+    (nacked,) = receive(http, "slow", "t", max=1, wait_ms=50_000)
+    (ran_out,) = receive(http, "slow", "t", max=1, wait_ms=50_000, invisible_ms=1)
     again = {"receipt": nacked["receipt"], "delay_level": 1}
     assert nack(http, "slow", again).json()["messages"][0]["status"] == "ok"
     wait_until(lambda: len(pull_all(http, "%25RETRY%25slow")) == 2, "they do not come again")
@@ -120,7 +120,7 @@ def test_history_that_runs_out_or_is_nacked_comes_again(cold: Cold) -> None:
 def test_what_is_gone_for_good_is_a_gap_that_is_counted_and_told(cold: Cold) -> None:
     http = cold.http
     gap = {"topic": "pruned", "queue_id": 0, "begin": 2, "end": 5}
-    content = {"topic": "pruned", "max": 3, "wait_ms": 10_000}
+    content = {"topic": "pruned", "max": 3, "wait_ms": 50_000}
     answer = http.post("/v1/groups/half/receive", json=content).json()
     assert bodies(answer["messages"]) == ["5", "6", "7"]
     assert answer["gaps"] == [gap]
@@ -129,7 +129,7 @@ def test_what_is_gone_for_good_is_a_gap_that_is_counted_and_told(cold: Cold) -> 
     counted = re.findall(r"^lakemq_gap_messages_total (\S+)$", http.get("/metrics").text, re.MULTILINE)
     assert float(counted[0]) >= 3
     # A new group begins with what there is.
-    assert bodies(receive(http, "begins", "pruned", max=1, wait_ms=10_000)) == ["5"]
+    assert bodies(receive(http, "begins", "pruned", max=1, wait_ms=50_000)) == ["5"]
     assert http.get("/v1/groups/begins").json()["gaps"] == []
 
 
@@ -171,7 +171,7 @@ def test_consumers_are_told_of_what_is_gone(cold: Cold) -> None:
         wait_until(lambda: len(pushed) == len(TEXTS) - 5, "it was not pushed")
     with PullConsumer(pull_group, brokers=cold.url, on_gap=on_gap) as pulling:
         pulling.assign([queue])
-        assert pulling.poll(1, wait_s=30)[0].text() == "5"
+        assert pulling.poll(1, wait_s=60)[0].text() == "5"
     with SimpleConsumer(receive_group, brokers=cold.url, on_gap=on_gap) as receiving:
         assert receiving.receive("pruned", 1)[0].text() == "5"
     assert gaps == [(queue, 2, 5)] * 3

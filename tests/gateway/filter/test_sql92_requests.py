@@ -36,7 +36,7 @@ def test_a_long_poll_waits_for_what_its_condition_selects(
 
     def wait() -> None:
         with connect(gateway) as other:
-            found = pull(other, topic, sql="amount > 5", wait_ms=30_000)["messages"]
+            found = pull(other, topic, sql="amount > 5", wait_ms=50_000)["messages"]
             answers.append([message["body"] for message in found])
 
     thread = threading.Thread(target=wait)

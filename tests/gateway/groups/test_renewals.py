@@ -3,65 +3,90 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from collections.abc import Coroutine
+from typing import Any
 
-from lakemq.gateway.groups.notices import Notices
+from lakemq.gateway.groups.notices import PAUSE_S_A_WAITER, Notices
 from lakemq.gateway.groups.renewals import Renewals
 from lakemq.model.errors import StoreUnwritable
 
 EXPIRY_MS = 50
 
 
+class StillLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock stands still until a test moves it."""
+
+    now_s = 0.0
+
+    def time(self) -> float:
+        return self.now_s
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=StillLoop) as runner:
+        runner.run(test)
+
+
+async def pass_ms(ms: float) -> None:
+    """Move the clock, and let happen what is due then."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, StillLoop)
+    loop.now_s += ms / 1000
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
 def test_what_is_not_renewed_expires_in_its_turn() -> None:
-    async def run() -> list[str]:
+    async def test() -> None:
         told: list[str] = []
-        done = asyncio.Event()
 
         async def on_expired(keys: list[str]) -> None:
             told.extend(keys)
-            if len(told) == 2:
-                done.set()
 
         renewals = Renewals[str](EXPIRY_MS, on_expired)
         renewals.start()
-        await asyncio.sleep(0)
+        await pass_ms(0)
         for key in ("a", "b", "c"):
             renewals.renew(key)
         renewals.discard("b")
-        await asyncio.sleep(EXPIRY_MS / 2000)
+        await pass_ms(EXPIRY_MS / 2)
         renewals.renew("a")
-        await done.wait()
-        await asyncio.sleep(0)
+        await pass_ms(EXPIRY_MS / 2 - 1)
+        assert told == []
+        await pass_ms(2)
+        assert told == ["c"]
+        await pass_ms(EXPIRY_MS / 2)
+        assert told == ["c", "a"]
         assert (len(renewals), renewals.age_ms("a"), renewals.goes_on("a")) == (0, None, False)
         await renewals.close()
-        return told
 
-    assert asyncio.run(run()) == ["c", "a"]
+    run(test())
 
 
 def test_what_can_not_be_told_goes_on_a_while() -> None:
-    async def run() -> None:
-        asked = asyncio.Event()
+    async def test() -> None:
+        asked: list[str] = []
 
-        async def on_expired(_: list[str]) -> None:
-            asked.set()
+        async def on_expired(keys: list[str]) -> None:
+            asked.extend(keys)
             raise StoreUnwritable("full")
 
         renewals = Renewals[str](EXPIRY_MS, on_expired)
         renewals.renew("a")
         renewals.start()
-        await asked.wait()
-        await asyncio.sleep(0)
+        await pass_ms(0)
+        await pass_ms(EXPIRY_MS)
+        assert asked == ["a"]
         assert len(renewals) == 1
         renewals.renew("a")
         assert renewals.goes_on("a")
         await renewals.close()
 
-    asyncio.run(run())
+    run(test())
 
 
 def test_while_the_process_stands_still_nothing_expires() -> None:
-    async def run() -> None:
+    async def test() -> None:
         told: list[str] = []
 
         async def on_expired(keys: list[str]) -> None:
@@ -70,19 +95,17 @@ def test_while_the_process_stands_still_nothing_expires() -> None:
         renewals = Renewals[str](1_000, on_expired, late_s=0.01)
         renewals.renew("a")
         renewals.start()
-        await asyncio.sleep(0)
-        time.sleep(1.3)  # noqa: ASYNC251  that is what standing still is
-        for _ in range(3):
-            await asyncio.sleep(0)
+        await pass_ms(0)
+        await pass_ms(1_300)  # at once: nobody could be heard meanwhile
         assert renewals.goes_on("a")
         assert told == []
         await renewals.close()
 
-    asyncio.run(run())
+    run(test())
 
 
 def test_what_moves_soon_after_a_notice_to_many_is_told_once_for_all() -> None:
-    async def run() -> None:
+    async def test() -> None:
         loop = asyncio.get_running_loop()
         notices = Notices()
         first = [loop.create_future() for _ in range(100)]
@@ -97,8 +120,11 @@ def test_what_moves_soon_after_a_notice_to_many_is_told_once_for_all() -> None:
         notices.moved("g")
         notices.moved("g")
         assert notices.is_due("g")
+        pause_ms = PAUSE_S_A_WAITER * len(first) * 1000
+        await pass_ms(pause_ms - 1)
         assert not second.done()
-        await second
+        await pass_ms(2)
+        assert second.done()
         assert not notices.is_due("g")
         third: asyncio.Future[None] = loop.create_future()
         notices.add("g", third)
@@ -106,4 +132,4 @@ def test_what_moves_soon_after_a_notice_to_many_is_told_once_for_all() -> None:
         notices.discard("g", third)
         notices.close()
 
-    asyncio.run(run())
+    run(test())

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.gateway.http_client import ARROW, Connection, connect, pull_all, put_topic, write_arrow
-from tests.gateway.pull.test_long_poll import waiting
+from lakemq.testing.server_process import spawn
+from tests.gateway.http_client import ARROW, Connection, connect, pull_all, put_topic, waiting, write_arrow
 
 QUEUES = 4
 
@@ -74,7 +74,7 @@ def test_a_stop_loses_nothing_acknowledged_and_exits_with_0(tmp_path: Path, numb
 def test_a_terminal_that_closes_stops_it_in_order(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
     try:
-        gateway = start_gateway(tmp_path)
+        gateway = start_gateway(tmp_path, spawn=spawn)
     finally:
         signal.signal(signal.SIGHUP, before)
     os.kill(gateway.pid, signal.SIGHUP)

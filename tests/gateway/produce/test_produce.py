@@ -39,8 +39,8 @@ def test_one_way_is_answered_202_without_a_result_and_stored(http: httpx.Client,
         f"/v1/topics/{topic}/messages?ack=none", content=write_arrow(columns), headers={"Content-Type": ARROW}
     )
     assert (response.status_code, response.content) == (202, b"")
-    found = pull(http, topic, 0, 0, wait_ms=10_000)["messages"]
-    found += pull(http, topic, 0, 1, wait_ms=10_000)["messages"] if len(found) < 2 else []
+    found = pull(http, topic, 0, 0, wait_ms=50_000)["messages"]
+    found += pull(http, topic, 0, 1, wait_ms=50_000)["messages"] if len(found) < 2 else []
     assert [message["body"] for message in found] == ["hello", "arrow"]
 
 

@@ -8,14 +8,7 @@ import httpx
 import pytest
 
 from lakemq.testing import GatewayProcess
-from tests.gateway.http_client import ARROW, NDJSON, Connection, produce, pull, put_topic, read_arrow
-
-
-def waiting(http: httpx.Client) -> int:
-    """How many requests the gateway holds."""
-    metrics = http.get("/metrics").text
-    (line,) = [line for line in metrics.splitlines() if line.startswith("lakemq_waiting_requests ")]
-    return int(float(line.split()[1]))
+from tests.gateway.http_client import ARROW, NDJSON, Connection, produce, pull, put_topic, read_arrow, waiting
 
 
 def hold(

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lakemq.testing import start_gateway
+from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import JSON, connect, is_problem, produce, pull_all
 
 WAIT_S = 60.0
@@ -188,17 +188,15 @@ def test_what_is_no_redrive_is_not_found(http: httpx.Client, topic: str, redrive
     assert is_problem(http.get(f"/v1/redrives/{redrive_id.format(name)}"), 404, "redrive_not_found")
 
 
-def test_a_message_that_only_looks_like_a_redrive_is_none(http: httpx.Client, topic: str, group: str) -> None:
-    (message,) = produce(http, topic, {"body": "{}", "tag": "redrive"})
-    assert is_problem(http.get(f"/v1/redrives/{message['message_id']}"), 404, "redrive_not_found")
-    redrive_id = begin(http, group)["redrive_id"]
-    finished(http, redrive_id)
-    (done,) = [
-        each
-        for each in pull_all(http, "RMQ_SYS_REDRIVE_TOPIC")
-        if each["position"] > int(redrive_id.rpartition(".")[2])
-    ]
-    assert is_problem(http.get(f"/v1/redrives/{done['message_id']}"), 404, "redrive_not_found")
+def test_a_message_that_only_looks_like_a_redrive_is_none(fresh_gateway: GatewayProcess) -> None:
+    with connect(fresh_gateway) as http:
+        (message,) = produce(http, "t", {"body": "{}", "tag": "redrive"})
+        assert is_problem(http.get(f"/v1/redrives/{message['message_id']}"), 404, "redrive_not_found")
+        redrive_id = begin(http, "g")["redrive_id"]
+        finished(http, redrive_id)
+        (begun, done) = pull_all(http, "RMQ_SYS_REDRIVE_TOPIC")
+        assert begun["message_id"] == redrive_id
+        assert is_problem(http.get(f"/v1/redrives/{done['message_id']}"), 404, "redrive_not_found")
 
 
 def test_the_results_come_in_pages(http: httpx.Client, group: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.gateway.http_client import (
     write_arrow,
 )
 from tests.gateway.routing.asking import decide, log_of, now_ms, position, wait_until
+from tests.gateway.timed import Timed
 
 HOUR_MS = 3_600_000
 
@@ -33,15 +35,25 @@ def delivered(http: httpx.Client, topic: str, count: int) -> list[dict[str, Any]
     return pull_all(http, topic)
 
 
+@pytest.fixture
+def timed(tmp_path: Path) -> Iterator[Timed]:
+    with Timed(tmp_path) as made:
+        yield made
+
+
 @pytest.mark.parametrize("delay", [{"delay_level": 1}, {"delay_ms": 250}, {"deliver_at_ms": -1}])
-def test_a_delayed_message_comes_once_and_never_early(http: httpx.Client, topic: str, delay: dict[str, int]) -> None:
+def test_a_delayed_message_comes_once_and_never_early(timed: Timed, topic: str, delay: dict[str, int]) -> None:
+    http = timed.http
     if "deliver_at_ms" in delay:
-        delay = {"deliver_at_ms": now_ms() + 300}
+        delay = {"deliver_at_ms": timed.now_ms() + HOUR_MS}
     put_topic(http, topic, queues=3)
     fields = {"body": "x", "tag": "T", "keys": ["k"], "properties": {"a": "b"}, "queue_id": 2}
     (sent,) = produce(http, topic, {**fields, **delay})
     waiting = http.get(f"/v1/messages/{sent['message_id']}").json()
     assert (waiting["topic"], waiting["real_topic"], waiting["real_queue_id"]) == ("SCHEDULE_TOPIC_XXXX", topic, 2)
+    if "deliver_at_ms" in delay:
+        assert pull_all(http, topic) == []
+        timed.pass_ms(HOUR_MS)
     (message,) = delivered(http, topic, 1)
     assert message["store_time_ms"] >= waiting["deliver_at_ms"] == message["deliver_at_ms"]
     assert {name: message[name] for name in fields} == fields
@@ -76,9 +88,9 @@ def test_more_than_a_year_is_refused(http: httpx.Client, topic: str, delay: dict
         assert is_problem(response, 400, "invalid_request")
 
 
-def test_rows_of_an_arrow_request_are_delivered_each_at_its_time(http: httpx.Client, topic: str) -> None:
+def test_rows_of_an_arrow_request_are_delivered_each_at_its_time(timed: Timed, topic: str) -> None:
+    http, due = timed.http, timed.now_ms() + HOUR_MS
     put_topic(http, topic, queues=2)
-    due = now_ms() + 400
     columns = {
         "body": pa.array([b"0", b"1", b"2", b"3"], pa.binary()),
         "queue_id": pa.array([1, 0, 1, None], pa.int32()),
@@ -87,16 +99,19 @@ def test_rows_of_an_arrow_request_are_delivered_each_at_its_time(http: httpx.Cli
     answer = produce_arrow(http, topic, columns)
     assert answer["count"] == 4
     assert {message["body"] for message in pull_all(http, topic)} == {"1", "3"}
+    timed.pass_ms(HOUR_MS)
     messages = delivered(http, topic, 4)
     assert [message["body"] for message in pull(http, topic, 1)["messages"] if message["body"] in "02"] == ["0", "2"]
     assert all(message["store_time_ms"] >= message.get("deliver_at_ms", 0) for message in messages)
 
 
-def test_a_message_is_recalled_before_it_is_due_and_not_after(http: httpx.Client, topic: str) -> None:
-    kept, recalled = produce(http, topic, {"body": "a", "delay_ms": 500}, {"body": "b", "delay_ms": 500})
+def test_a_message_is_recalled_before_it_is_due_and_not_after(timed: Timed, topic: str) -> None:
+    http = timed.http
+    kept, recalled = produce(http, topic, {"body": "a", "delay_ms": HOUR_MS}, {"body": "b", "delay_ms": HOUR_MS})
     for _ in range(2):
         response = http.delete(f"/v1/messages/{recalled['message_id']}")
         assert (response.status_code, response.json()["recalled"]) == (200, True)
+    timed.pass_ms(HOUR_MS)
     assert [message["body"] for message in delivered(http, topic, 1)] == ["a"]
     assert is_problem(http.delete(f"/v1/messages/{kept['message_id']}"), 409, "already_delivered")
     (plain,) = produce(http, topic, "c")
@@ -167,9 +182,12 @@ def test_metrics_say_what_waits(fresh_gateway: GatewayProcess) -> None:
     assert "lakemq_due_soon 1.0" in metrics
 
 
-def test_what_waits_for_a_deleted_topic_is_dropped(http: httpx.Client, topic: str) -> None:
-    produce(http, topic, {"body": "x", "delay_ms": 300})
+def test_what_waits_for_a_deleted_topic_is_dropped(timed: Timed, topic: str) -> None:
+    http = timed.http
+    produce(http, topic, {"body": "x", "delay_ms": HOUR_MS})
     assert http.delete(f"/v1/topics/{topic}").status_code == 200
+    assert http.get("/v1/topics/RMQ_SYS_DECISION_TOPIC").status_code == 404
+    timed.pass_ms(HOUR_MS)
     wait_until(lambda: any(message.get("tag") == "drop" for message in pull_all(http, "RMQ_SYS_DECISION_TOPIC")))
     assert http.get(f"/v1/topics/{topic}").status_code == 404
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,15 @@ import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import ARROW, connect, is_problem, produce, pull_all, put_topic, write_arrow
+from tests.gateway.routing.asking import now_ms, wait_until
 from tests.gateway.sinks.asking import commit, put_part, sink_of
+from tests.gateway.timed import Timed
+
+HOUR_MS = 3_600_000
 
 
 def bodies(http: httpx.Client, topic: str) -> list[str]:
     return [message["body"] for message in pull_all(http, topic)]
-
-
-def now_ms(http: httpx.Client, topic: str) -> int:
-    """The broker's clock, as a message of another topic tells it."""
-    return produce(http, f"{topic}-clock", "tick")[0]["store_time_ms"]
 
 
 def test_a_staged_part_is_seen_by_nobody_until_its_batch_is_committed(http: httpx.Client, topic: str) -> None:
@@ -116,18 +114,17 @@ def test_only_a_sink_may_say_of_what_a_message_is_a_copy(http: httpx.Client, top
     assert is_problem(response, 400, "invalid_arrow")
 
 
-def test_rows_with_a_time_of_delivery_wait_for_it(http: httpx.Client, topic: str) -> None:
-    put_topic(http, topic)
-    due = now_ms(http, topic) + 1_000
-    columns = {"body": pa.array([b"later", b"now"]), "deliver_at_ms": pa.array([due, None], pa.int64())}
-    put_part(http, topic, 0, "a", columns, topic=topic)
-    commit(http, topic, 0, "a")
-    assert bodies(http, topic) == ["now"]
-    end = time.monotonic() + 30
-    while bodies(http, topic) != ["now", "later"]:
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    assert pull_all(http, topic)[1]["store_time_ms"] >= due
+def test_rows_with_a_time_of_delivery_wait_for_it(tmp_path: Path) -> None:
+    with Timed(tmp_path) as timed:
+        http, due = timed.http, timed.now_ms() + HOUR_MS
+        columns = {"body": pa.array([b"later", b"now"]), "deliver_at_ms": pa.array([due, None], pa.int64())}
+        put_topic(http, "t")
+        put_part(http, "s", 0, "a", columns, topic="t")
+        commit(http, "s", 0, "a")
+        assert bodies(http, "t") == ["now"]
+        timed.pass_ms(HOUR_MS)
+        wait_until(lambda: bodies(http, "t") == ["now", "later"])
+        assert pull_all(http, "t")[1]["store_time_ms"] >= due
 
 
 def test_a_part_for_one_group_is_a_retry_of_that_group_alone(http: httpx.Client, topic: str) -> None:
@@ -165,7 +162,7 @@ def test_a_part_that_could_not_be_stored_is_refused_as_it_comes(
 
 def test_what_is_delivered_later_or_to_one_group_can_not_be_both_or_a_copy(http: httpx.Client, topic: str) -> None:
     put_topic(http, topic)
-    due = now_ms(http, topic) + 60_000
+    due = now_ms() + HOUR_MS
     later = {"body": pa.array([b"x"]), "deliver_at_ms": pa.array([due], pa.int64())}
     assert is_problem(put_part(http, topic, 0, "a", later, topic=topic, group="g"), 400, "invalid_request")
     copy = later | {"origin_message_id": pa.array(["b.0123456789ab-1.1"])}
