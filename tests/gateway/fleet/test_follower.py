@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakemq.testing import start_gateway
+from tests.free_port import free_port
+from tests.gateway.cold.lakes import wait_until_all_left
 from tests.gateway.fleet.following import (
     SMALL,
     Pair,
@@ -63,9 +64,9 @@ def test_the_log_is_the_same_byte_for_byte_and_so_is_what_is_read_of_it(pair: Pa
     primary, follower = pair.primary, pair.follower
     all_kinds_of_traffic(primary, "same")
     wait_until(lambda: any(each["body"] == "soon" for each in pull_all(primary, "same-orders")))
-    wait_for(follower, primary)
     frames = frames_of(primary)
-    assert frames_of(follower) == frames
+    wait_for(follower, primary)
+    assert frames_of(follower)[: len(frames)] == frames  # a member or a receipt may run out at any time
     assert len(frames) > 3 * 1024 * 1024
     assert pull_all(follower, "same-orders") == pull_all(primary, "same-orders")
     assert [each["body"] for each in pull_all(follower, "same-gone")] == ["of one that is made again"]
@@ -81,11 +82,19 @@ def test_the_log_is_the_same_byte_for_byte_and_so_is_what_is_read_of_it(pair: Pa
         "/v1/routing/pending?kind=delay",
         "/v1/log/messages?from=0&to=50",
     ):
-        theirs, own = primary.get(path), follower.get(path)
+        _say_the_same(pair, path, lambda response: response.content)
+    _say_the_same(pair, "/v1/routing", httpx.Response.json)
+
+
+def _say_the_same(pair: Pair, path: str, read: Callable[[httpx.Response], object]) -> None:
+    """Both answer the same, once the follower is where its primary is."""
+
+    def is_same() -> bool:
+        theirs, own = pair.primary.get(path), pair.follower.get(path)
         assert (theirs.status_code, own.status_code) == (200, 200), own.text
-        assert own.content == theirs.content, path
-    theirs, own = (each.get("/v1/routing").json() for each in (primary, follower))
-    assert own == theirs
+        return read(own) == read(theirs)
+
+    wait_until(is_same, f"{path} differs")
 
 
 def test_a_follower_says_what_it_is_and_how_far_behind(pair: Pair) -> None:
@@ -95,14 +104,13 @@ def test_a_follower_says_what_it_is_and_how_far_behind(pair: Pair) -> None:
     wait_until(lambda: broker_of(follower)["follower_lag"] == 0)
     said = broker_of(follower)
     assert (said["role"], said["replica"], said["primary"]) == ("follower", 1, pair.address)
-    assert (said["max_position"], said["follower_fault"]) == (end, None)
+    assert (said["max_position"] >= end, said["follower_fault"]) == (True, None)
     assert said["log_id"] == broker_of(primary)["log_id"]
     leads = broker_of(primary)
     assert (leads["role"], leads["replica"], "follower_lag" in leads) == ("primary", 0, False)
     assert degraded(follower) == ""
-    numbers = follower.get("/metrics").text
-    assert "lakemq_following 1.0" in numbers
-    assert "lakemq_follower_lag 0.0" in numbers
+    assert "lakemq_following 1.0" in follower.get("/metrics").text
+    wait_until(lambda: "lakemq_follower_lag 0.0" in follower.get("/metrics").text)
     assert "lakemq_follow" not in primary.get("/metrics").text
 
 
@@ -147,37 +155,38 @@ def test_an_offset_beyond_a_followers_end_is_no_new_message(pair: Pair) -> None:
 
 @pytest.mark.parametrize("whom", ["primary", "follower"])
 def test_whoever_is_killed_goes_on_and_both_end_up_the_same(tmp_path: Path, whom: str) -> None:
-    with start_gateway(tmp_path / "primary", **SMALL) as primary:
-        port = int(primary.url.rpartition(":")[2])
-        with connect(primary) as leads, start_follower(tmp_path / "follower", primary.url) as follower:
-            running = {"primary": primary, "follower": follower}
-            put_topic(leads, "t", 2)
-            for number in range(60):
-                if number in (20, 40):
-                    running[whom].kill()
-                    if whom == "primary":
-                        with connect(running["follower"]) as follows:
-                            wait_until(lambda: "can't be followed now" in degraded(follows))
-                            assert pull_all(follows, "t")
-                    running[whom] = (
-                        start_gateway(tmp_path / "primary", gateway__port=port, **SMALL)
-                        if whom == "primary"
-                        else start_follower(tmp_path / "follower", primary.url)
-                    )
-                produce(leads, "t", f"{number}" + "x" * 80_000)
-            with connect(running["follower"]) as follows:
-                wait_for(follows, leads)
-                wait_until(lambda: not degraded(follows))
-                assert frames_of(follows) == frames_of(leads)
-                assert len(pull_all(follows, "t")) == 60
-            for process in running.values():
-                process.stop()
+    port = free_port()
+    with (
+        start_gateway(tmp_path / "primary", gateway__port=port, **SMALL) as primary,
+        connect(primary) as leads,
+        start_follower(tmp_path / "follower", primary.url) as follower,
+    ):
+        running = {"primary": primary, "follower": follower}
+        put_topic(leads, "t", 2)
+        for number in range(60):
+            if number in (20, 40):
+                running[whom].kill()
+                if whom == "primary":
+                    with connect(running["follower"]) as follows:
+                        wait_until(lambda: "can't be followed now" in degraded(follows))
+                        assert pull_all(follows, "t")
+                running[whom] = (
+                    start_gateway(tmp_path / "primary", gateway__port=port, **SMALL)
+                    if whom == "primary"
+                    else start_follower(tmp_path / "follower", primary.url)
+                )
+            produce(leads, "t", f"{number}" + "x" * 80_000)
+        with connect(running["follower"]) as follows:
+            wait_for(follows, leads)
+            wait_until(lambda: not degraded(follows))
+            assert frames_of(follows) == frames_of(leads)
+            assert len(pull_all(follows, "t")) == 60
+        for process in running.values():
+            process.stop()
 
 
 def test_a_follower_that_is_started_first_waits_for_its_primary(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    port = free_port()
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(start_follower, tmp_path / "follower", f"http://127.0.0.1:{port}")
         with (
@@ -214,7 +223,7 @@ def test_a_follower_that_comes_late_begins_where_the_primarys_log_begins(tmp_pat
         placed = [produce(leads, "t", f"{number}" + "x" * 600_000)[0] for number in range(6)]
         told = {"compacted_position": placed[-1]["position"]}
         leads.put("/v1/broker/compacted", json=told).raise_for_status()
-        wait_until(lambda: broker_of(leads)["min_position"] > 0)
+        assert wait_until_all_left(leads, tmp_path / "primary") > 0
         with start_follower(tmp_path / "follower", primary.url) as follower, connect(follower) as follows:
             wait_for(follows, leads)
             assert broker_of(follows)["min_position"] >= broker_of(leads)["min_position"] > 0
@@ -260,8 +269,8 @@ def test_a_damaged_frame_is_not_taken_and_the_primary_hears_of_it(tmp_path: Path
 
 
 def test_another_log_at_the_primarys_address_is_not_followed(tmp_path: Path) -> None:
-    with start_gateway(tmp_path / "primary", **SMALL) as primary, connect(primary) as leads:
-        port = int(primary.url.rpartition(":")[2])
+    port = free_port()
+    with start_gateway(tmp_path / "primary", gateway__port=port, **SMALL) as primary, connect(primary) as leads:
         produce(leads, "t", "kept")
         with start_follower(tmp_path / "follower", primary.url) as follower, connect(follower) as follows:
             wait_for(follows, leads)
@@ -278,8 +287,8 @@ def test_another_log_at_the_primarys_address_is_not_followed(tmp_path: Path) -> 
 
 
 def test_a_primary_that_lost_what_the_follower_has_is_not_followed(tmp_path: Path) -> None:
-    with start_gateway(tmp_path / "primary", **SMALL) as primary, connect(primary) as leads:
-        port = int(primary.url.rpartition(":")[2])
+    port = free_port()
+    with start_gateway(tmp_path / "primary", gateway__port=port, **SMALL) as primary, connect(primary) as leads:
         produce(leads, "t", "both")
         with start_follower(tmp_path / "follower", primary.url) as follower, connect(follower) as follows:
             wait_for(follows, leads)

@@ -25,13 +25,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def connection(pair: Pair) -> Iterator[Connection]:
-    """To the follower."""
-    with Connection(pair.process) as opened:
-        yield opened
-
-
 def ask(http: httpx.Client, route: Route) -> httpx.Response:
     """A request of that route, with all that it has to have."""
     segments = ["name" if each.startswith("{") else each for each in route.path.split("/")]
@@ -73,13 +66,14 @@ def test_all_but_what_is_got_writes_and_so_does_what_hands_out() -> None:
     ],
 )
 def test_what_a_primary_serves_quickly_is_refused_too_and_the_connection_goes_on(
-    pair: Pair, connection: Connection, path: str, body: bytes
+    pair: Pair, path: str, body: bytes
 ) -> None:
     head = (
         f"POST {path} HTTP/1.1\r\nHost: {pair.follower.base_url.netloc.decode()}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    for _ in range(2):
-        connection.send(head.encode() + body)
-        answer = connection.answer()
-        assert answer is not None
-        assert answer.status == 421
+    with Connection(pair.process) as connection:
+        for _ in range(2):
+            connection.send(head.encode() + body)
+            answer = connection.answer()
+            assert answer is not None
+            assert answer.status == 421

@@ -20,6 +20,7 @@ from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
+from tests.free_port import free_port
 from tests.gateway.fleet.following import degraded, wait_for
 from tests.gateway.http_client import WAIT_S, connect, is_problem, produce, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
@@ -104,8 +105,8 @@ def test_what_a_group_failed_on_is_found_too_and_nothing_else_of_the_systems(
 
 
 def test_a_name_server_that_is_away_delays_no_other_and_is_told_when_it_is_back(tmp_path: Path) -> None:
-    with start_nameserver() as first, start_nameserver() as second:
-        port = int(second.url.rpartition(":")[2])
+    port = free_port()
+    with start_nameserver() as first, start_nameserver(nameserver__port=port) as second:
         options = {"broker__name": "waits", "fleet__nameservers": urls([first, second], NOBODY)}
         with start_gateway(tmp_path / "data", **options) as gateway, connect(gateway) as http:
             with asking.connect(first) as client, asking.connect(second) as other:

@@ -13,7 +13,6 @@ import fcntl
 import os
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -30,6 +29,7 @@ import pyarrow as pa
 import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.free_port import free_port
 from tests.gateway.http_client import connect, produce, pull_all
 from tests.gateway.routing.flow import GROUP, PRODUCERS, TOPIC, Flow
 from tests.quick_spark import QUICK_SPARK
@@ -46,12 +46,9 @@ class Killed:
     """A gateway at one address that is killed and started again, with the next of the leads."""
 
     def __init__(self, data_dir: Path, leads_ms: tuple[int, ...]) -> None:
-        with contextlib.closing(socket.socket()) as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
         self._data_dir = data_dir
         self._options: dict[str, object] = {
-            "gateway__port": port,
+            "gateway__port": free_port(),
             "routing__grace_ms": -1,  # the queries alone
             "transactions__timeout_ms": 1_000,
             "transactions__check_interval_ms": 500,
