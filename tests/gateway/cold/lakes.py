@@ -27,7 +27,7 @@ STATISTICS = {
     "consume_queue": "topic,queue_id,queue_offset,broker,position,store_time",
     "message_index": "topic,key,broker,position,store_time",
 }
-DROPS: dict[str, object] = {
+DROPS: dict[str, Any] = {
     "storage__segment_bytes": MIB,
     "storage__log_bytes_max": 4 * MIB,
     "storage__when_full": "drop_oldest",

@@ -33,7 +33,7 @@ class Client:
 
     def __init__(self, gateway: GatewayProcess) -> None:
         host, port = gateway.url.removeprefix("http://").split(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=30)
+        self._socket = socket.create_connection((host, int(port)), timeout=60)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._file = self._socket.makefile("rb")
 

@@ -15,8 +15,8 @@ import pytest
 from lakemq.storage.segment.content import decode_content
 from lakemq.storage.segment.frame import KIND_HOLE, KIND_MESSAGES, KIND_STATE, Meta, decode_meta, open_payload
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.gateway.cold.lakes import wait_until_all_left
 from tests.gateway.http_client import connect, is_problem, produce, put_topic
-from tests.gateway.routing.asking import wait_until
 
 FRAMES = "application/vnd.lakemq.frames"
 TOPICS = ("red", "green", "blue")
@@ -182,8 +182,8 @@ def test_what_retention_took_is_gone(tmp_path: Path) -> None:
         placed = [produce(http, "t", "x" * 600_000)[0] for _ in range(6)]
         body = {"compacted_position": placed[-1]["position"]}
         assert http.put("/v1/broker/compacted", json=body).status_code == 200
-        wait_until(lambda: http.get("/v1/log/end").json()["begin_position"] > 0)
-        first = http.get("/v1/log/end").json()["begin_position"]
+        first = wait_until_all_left(http, tmp_path)
+        assert first == http.get("/v1/log/end").json()["begin_position"] > 0
         assert is_problem(http.get("/v1/log/frames", params={"from": first - 1}), 410, "position_gone")
         metas = parse(follow(http, first)[0])
         assert (metas[0].kind, metas[0].first_position) == (KIND_STATE, first)

@@ -9,6 +9,7 @@ import pytest
 
 from lakemq.model.columns import MESSAGE
 from lakemq.testing import start_gateway
+from tests.gateway.cold.lakes import wait_until_all_left
 from tests.gateway.http_client import ARROW, connect, is_problem, produce, put_topic, read_arrow
 
 TOPICS = ("red", "green", "blue")
@@ -198,8 +199,7 @@ def test_what_retention_took_is_gone(tmp_path: Path) -> None:
         placed = [produce(http, "t", "x" * 600_000)[0] for _ in range(6)]
         last = placed[-1]["position"]
         assert http.put("/v1/broker/compacted", json={"compacted_position": last}).status_code == 200
-        while (begin := http.get("/v1/broker").json()["min_position"]) == 0:
-            pass
+        begin = wait_until_all_left(http, tmp_path)
         assert is_problem(http.get("/v1/log/messages", params={"from": begin - 1, "to": last}), 410, "position_gone")
         assert end(http)["begin_position"] == begin
         assert len(read(http, begin, last + 1)[0]) == last + 1 - begin

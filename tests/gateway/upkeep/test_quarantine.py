@@ -41,7 +41,7 @@ def test_damage_is_mended_by_a_start_and_while_it_is_read(scene: Scene) -> None:
         (quarantine,) = [line for line in http.get("/readyz").json()["degraded"] if line.startswith("quarantine: ")]
         assert f"{paths[1].name}.quarantine-1" in quarantine
         assert metric(http, "lakemq_quarantined_segments") == 2
-        assert any("messages from the lake stands in for it" in line for line in gateway.log)
+        wait_until(lambda: any("messages from the lake stands in for it" in line for line in gateway.log))
         for at in range(40, 1_000_000, 50_000):
             flip(paths[3], at)
         paths[0].unlink()
