@@ -25,8 +25,9 @@ def topic() -> str:
 
 @pytest.fixture(scope="session")
 def brisk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """One whose members and locks expire soon, and whose retries come at once."""
-    options = {"groups__member_expiry_ms": 1_200, "groups__lock_expiry_ms": 1_500, "delay__levels": "0s 0s 0s"}
+    """One whose members and locks expire soon, but not so soon that a busy machine makes them; and whose retries come
+    at once."""
+    options = {"groups__member_expiry_ms": 5_000, "groups__lock_expiry_ms": 6_000, "delay__levels": "0s 0s 0s"}
     with start_gateway(tmp_path_factory.mktemp("brisk") / "data", **options) as process:
         yield process
 

@@ -43,8 +43,8 @@ class ConsumerProcess:
     def kill(self) -> None:
         """kill -9."""
         self._process.kill()
-        self._process.wait(30)
-        self._reader.join(30)
+        self._process.wait(60)
+        self._reader.join(60)
         assert self._process.stdout is not None
         self._process.stdout.close()
 
@@ -76,7 +76,7 @@ def _main() -> None:
     options["nameservers" if chosen.nameserver else "brokers"] = chosen.url
     with PushConsumer(chosen.group, listener, **options) as consumer:
         consumer.subscribe(chosen.topic)
-        time.sleep(60)
+        time.sleep(3_600)  # whoever started it kills it
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from urllib.parse import quote
 
 import httpx
 
@@ -12,11 +13,11 @@ from lakemq.client import MessageView
 from lakemq.client.http import HttpClient
 from lakemq.model.message import Draft
 
-WAIT_S_MAX = 30.0
+WAIT_S_MAX = 60.0
 
 
 def wait_until(done: Callable[[], bool], what: str = "it did not come") -> None:
-    """Look until it is so; fails after half a minute."""
+    """Look until it is so; fails after a minute."""
     end = time.monotonic() + WAIT_S_MAX
     while not done():
         assert time.monotonic() < end, what
@@ -58,15 +59,22 @@ def make_topic(url: str, topic: str, queues: int = 4) -> None:
         http.create_topic(topic, queues)
 
 
+def is_there(url: str, topic: str) -> bool:
+    """Whether there is such a topic."""
+    return httpx.get(f"{url}/v1/topics/{quote(topic)}", trust_env=False, timeout=WAIT_S_MAX).is_success
+
+
 def offsets(url: str, group: str, topic: str) -> dict[int, int]:
     """A group's committed offsets of a topic."""
-    answer = httpx.get(f"{url}/v1/groups/{group}/offsets", params={"topic": topic}, trust_env=False).json()
+    answer = httpx.get(
+        f"{url}/v1/groups/{group}/offsets", params={"topic": topic}, trust_env=False, timeout=WAIT_S_MAX
+    ).json()
     return {entry["queue_id"]: entry["offset"] for entry in answer["offsets"]}
 
 
 def view(url: str, group: str) -> dict[str, object]:
     """The broker's view of a group."""
-    return httpx.get(f"{url}/v1/groups/{group}", trust_env=False).json()
+    return httpx.get(f"{url}/v1/groups/{group}", trust_env=False, timeout=WAIT_S_MAX).json()
 
 
 def numbered(count: int, prefix: str = "m") -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -51,10 +50,3 @@ def _forgive(producer: Producer, brokers: Iterable[str]) -> None:
     latency = producer._core.deliverer._latency  # pyright: ignore[reportPrivateUsage]
     for broker in brokers:
         loop.call_soon_threadsafe(latency.forgive, broker)
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]

@@ -20,8 +20,9 @@ from lakemq.client.routes import Cluster
 from lakemq.model.errors import MessageTooLarge, ReadOnlyTopic, TopicNotFound
 from lakemq.testing import GatewayProcess, MemoryBroker, start_gateway
 from tests.client.consuming import make_topic
-from tests.client.producing import DEAD, bodies, free_port, reaches, stored
+from tests.client.producing import DEAD, bodies, reaches, stored
 from tests.client.test_producer_faults import two_gateways
+from tests.free_port import free_port
 
 WAIT_S_MAX = 60.0
 

@@ -12,11 +12,13 @@ import httpx
 import pytest
 
 from lakemq.client import ConsumeResult, MessageView, PushConsumer
+from lakemq.client.consume import rebalancer
 from lakemq.model.message_queue import MessageQueue
 from lakemq.model.rebalance import STRATEGIES, by_configuration
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.client.consumer_process import ConsumerProcess
-from tests.client.consuming import Seen, make_topic, numbered, offsets, put, view, wait_until
+from tests.client.consuming import WAIT_S_MAX, Seen, make_topic, numbered, offsets, put, view, wait_until
+from tests.free_port import free_port
 
 
 def queues_of(consumer: PushConsumer, topic: str) -> set[int]:
@@ -37,9 +39,15 @@ def shared(topic: str, queues: int, *consumers: PushConsumer, strategy: str = "a
     return check
 
 
+@pytest.fixture
+def notices_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever shares out queues does it by notice of a change: nobody looks by himself now and then."""
+    monkeypatch.setattr(rebalancer, "REBALANCE_S", 3_600.0)
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_queues_are_shared_out_when_members_come_and_go(
-    gateway: GatewayProcess, topic: str, group: str, strategy: str
+    gateway: GatewayProcess, topic: str, group: str, strategy: str, notices_only: None
 ) -> None:
     make_topic(gateway.url, topic, 16)
     options: dict[str, Any] = {"brokers": gateway.url, "strategy": strategy}
@@ -56,10 +64,8 @@ def test_queues_are_shared_out_when_members_come_and_go(
         two = member("two")
         three = member("three")
         wait_until(shared(topic, 16, one, two, three, strategy=strategy))
-        begin = time.monotonic()
         two.close()
         wait_until(shared(topic, 16, one, three, strategy=strategy))
-        assert time.monotonic() - begin < 15, "before the next regular rebalance, so by notice of the change"
         three.close()
         wait_until(shared(topic, 16, one, strategy=strategy))
     finally:
@@ -101,7 +107,7 @@ def test_what_a_member_hands_over_comes_once(gateway: GatewayProcess, topic: str
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
 def test_the_queues_of_a_killed_member_move_and_nothing_is_lost(
-    brisk: GatewayProcess, topic: str, group: str, orderly: bool
+    brisk: GatewayProcess, topic: str, group: str, orderly: bool, notices_only: None
 ) -> None:
     texts = numbered(400)
     make_topic(brisk.url, topic, 4)
@@ -113,12 +119,9 @@ def test_the_queues_of_a_killed_member_move_and_nothing_is_lost(
         with PushConsumer(group, seen.add, **options) as other:
             other.subscribe(topic)
             wait_until(lambda: len(queues_of(other, topic)) == 2)
-            killed = time.monotonic()
             victim.kill()
             wait_until(lambda: len(queues_of(other, topic)) == 4)
-            taken_s = time.monotonic() - killed
             wait_until(lambda: set(texts) <= {*victim.texts, *seen.texts})
-    assert taken_s < 20, "its membership expires after 1.2 s; no regular rebalance was waited for"
     assert offsets(brisk.url, group, topic) == dict.fromkeys(range(4), 100)
 
 
@@ -214,7 +217,7 @@ def test_an_ordered_message_that_fails_too_often_goes_to_the_dead_letters(
         consumer.subscribe(topic)
         seen.wait(["after bad"])
     assert attempts == [0, 1, 2]
-    topics = httpx.get(f"{brisk.url}/v1/topics/%25DLQ%25{group}", trust_env=False).json()
+    topics = httpx.get(f"{brisk.url}/v1/topics/%25DLQ%25{group}", trust_env=False, timeout=WAIT_S_MAX).json()
     assert topics["queues"][0]["max_offset"] == 1
 
 
@@ -222,8 +225,8 @@ def test_a_restart_of_the_broker_moves_no_queue(tmp_path_factory: pytest.TempPat
     folder = tmp_path_factory.mktemp("restarted") / "data"
     texts = numbered(200)
     seen = Seen()
-    gateway = start_gateway(folder)
-    port = gateway.url.rpartition(":")[2]
+    port = free_port()
+    gateway = start_gateway(folder, gateway__port=port)
     try:
         make_topic(gateway.url, topic)
         with (

@@ -84,7 +84,7 @@ def test_who_waits_no_longer_ends_what_he_waits_for() -> None:
 
     with pytest.raises(TimeoutError):
         background().run(wait(), 0.05)
-    assert ended.wait(30)
+    assert ended.wait(60)
 
 
 def test_its_own_thread_must_not_wait_for_it(gateway: GatewayProcess, topic: str) -> None:
@@ -103,7 +103,7 @@ def test_its_own_thread_must_not_wait_for_it(gateway: GatewayProcess, topic: str
             done.set()
 
         producer.send_async(topic, "first").add_done_callback(misuse)
-        assert done.wait(30)
+        assert done.wait(60)
     assert ["aio" in str(error) for error in errors] == [True, True]
     assert sorted(bodies(gateway.url, topic)) == [b"again", b"first"]
 

@@ -21,8 +21,9 @@ from lakemq.model.message_queue import MessageQueue
 from lakemq.testing import MemoryBroker
 from tests.client.consuming import Seen, make_topic, numbered, put
 from tests.client.name_server import NameServer
-from tests.client.producing import DEAD, bodies, free_port, reaches
+from tests.client.producing import DEAD, bodies, reaches
 from tests.client.test_routes import pass_s, run
+from tests.free_port import free_port
 from tests.nameserver.asking import NOWHERE
 
 WAIT_S_MAX = 60.0

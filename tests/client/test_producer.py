@@ -91,7 +91,7 @@ def test_many_are_stored_once_each_and_receipts_name_their_places(
     producer: Producer, gateway: GatewayProcess, topic: str
 ) -> None:
     futures = [producer.send_async(topic, b"%d" % number) for number in range(5_000)]
-    receipts = [future.result(30) for future in futures]
+    receipts = [future.result(60) for future in futures]
     placed = {(message.queue_id, message.queue_offset): message for message in stored(gateway.url, topic)}
     assert len(placed) == 5_000
     for number, receipt in enumerate(receipts):
@@ -128,7 +128,7 @@ def test_messages_of_an_ordering_key_keep_their_order(gateway: GatewayProcess, t
         if exists:
             http.create_topic(topic, 3)
         futures = [producer.send_async(topic, f"{number}", ordering_key=f"key-{number % 10}") for number in range(3000)]
-        queues = {number % 10: future.result(30).queue_id for number, future in enumerate(futures)}
+        queues = {number % 10: future.result(60).queue_id for number, future in enumerate(futures)}
     by_key: dict[str, list[int]] = {}
     for message in stored(gateway.url, topic):
         assert message.ordering_key is not None
@@ -162,7 +162,8 @@ def test_a_delayed_message_comes_when_it_is_due(producer: Producer, gateway: Gat
     assert all(message.store_time_ms >= (message.deliver_at_ms or 0) for message in delivered)
     at = next(message for message in delivered if message.body == b"at")
     assert (at.tag, at.keys, at.properties) == ("t", ["k"], {"a": "b"})
-    assert at.origin_message_id == sent[2].message_id
+    is_late = sent[2].store_time_ms >= (at.deliver_at_ms or 0)  # it was due as it came: it is no copy of any
+    assert at.origin_message_id == (None if is_late else sent[2].message_id)
 
 
 def test_a_batch_is_stored_whole_or_not_at_all(producer: Producer, gateway: GatewayProcess, topic: str) -> None:
@@ -247,8 +248,8 @@ def test_one_bad_message_fails_alone(gateway: GatewayProcess, topic: str) -> Non
             producer.send_async(topic, b"z", tag="\n" * 2000),
         ]
         futures += [producer.send_async(topic, b"%d" % number) for number in range(20, 40)]
-        receipts = [future.result(30) for future in futures]
-        errors = [future.exception(30) for future in bad]
+        receipts = [future.result(60) for future in futures]
+        errors = [future.exception(60) for future in bad]
     assert [type(error) for error in errors] == [MessageTooLarge, errors[1].__class__, errors[2].__class__]
     assert all(isinstance(error, LakemqError) for error in errors)
     placed = {(message.queue_id, message.queue_offset): message.body for message in stored(gateway.url, topic)}
@@ -268,7 +269,7 @@ def test_large_bodies_arrive_as_they_were(gateway: GatewayProcess, topic: str, c
 def test_errors_of_the_broker_reach_the_sender(producer: Producer) -> None:
     with pytest.raises(ReadOnlyTopic):
         producer.send("%RETRY%g", b"x")
-    assert isinstance(producer.send_async("%RETRY%g", b"x").exception(30), ReadOnlyTopic)
+    assert isinstance(producer.send_async("%RETRY%g", b"x").exception(60), ReadOnlyTopic)
 
 
 @pytest.mark.parametrize("name", ["", "no topic"])
@@ -290,7 +291,7 @@ def test_a_future_tells_its_callbacks_from_the_clients_thread_or_at_once(produce
 
     future = producer.send_async(topic, b"x")
     future.add_done_callback(tell)
-    assert done.wait(30)
+    assert done.wait(60)
     future.add_done_callback(tell)
     assert told == [future.result()] * 2
     assert future.done()
@@ -304,7 +305,7 @@ def test_a_callback_that_fails_keeps_no_other_from_being_told(
     future = producer.send_async(topic, b"x")
     future.add_done_callback(lambda _: 1 / 0)
     future.add_done_callback(lambda _: done.set())
-    assert done.wait(30)
+    assert done.wait(60)
     assert "callback" in caplog.text
 
 
@@ -382,8 +383,8 @@ def test_close_also_says_what_failed_before_and_nobody_asked_for(gateway: Gatewa
     producer = Producer(gateway.url)
     asked, seen = producer.send_async(topic, large), producer.send_async(topic, large)
     with pytest.raises(MessageTooLarge):
-        asked.result(30)
-    assert isinstance(seen.exception(30), MessageTooLarge)
+        asked.result(60)
+    assert isinstance(seen.exception(60), MessageTooLarge)
     producer.send_async(topic, large, tag="unasked")
     producer.send_async(topic, b"stored")
     producer.send_oneway(topic, large)

@@ -19,7 +19,8 @@ from lakemq.client import Message, MessageFields, Producer, SendFuture, Unreacha
 from lakemq.client.http import HttpClient
 from lakemq.model.errors import FlowControl, InvalidRequest, LakemqError
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.client.producing import DEAD, bodies, free_port, reaches
+from tests.client.producing import DEAD, bodies, reaches
+from tests.free_port import free_port
 
 KILLS = 1
 
@@ -97,7 +98,7 @@ def test_a_broker_that_died_is_avoided(tmp_path: Path) -> None:
 def test_without_duplicates_what_may_be_stored_on_a_broker_that_hangs_goes_nowhere_else(tmp_path: Path) -> None:
     with (
         two_gateways(tmp_path) as (first, second),
-        Producer([first.url, second.url], timeout_s=1, attempt_timeout_s=0.5, duplicates_allowed=False) as producer,
+        Producer([first.url, second.url], timeout_s=6, attempt_timeout_s=3, duplicates_allowed=False) as producer,
     ):
         assert reaches(producer, "orders", "a", "b")
         os.kill(first.pid, signal.SIGSTOP)
@@ -132,13 +133,13 @@ def test_a_broker_that_hangs_holds_up_nothing_for_the_others(tmp_path: Path) -> 
 def test_an_answer_that_came_too_late_is_asked_for_again_and_nothing_is_stored_twice(
     gateway: GatewayProcess, topic: str, fields: MessageFields
 ) -> None:
-    with Producer(gateway.url, timeout_s=60, attempt_timeout_s=0.2, retries=30) as producer:
+    with Producer(gateway.url, timeout_s=60, attempt_timeout_s=0.5, retries=100) as producer:
         producer.send(topic, b"make the topic")
         producer.send_async(topic, b"the queues are known", **fields).result()
         os.kill(gateway.pid, signal.SIGSTOP)
         try:
             futures = [producer.send_async(topic, b"%d" % number, **fields) for number in range(10)]
-            time.sleep(0.7)
+            time.sleep(1.2)
         finally:
             os.kill(gateway.pid, signal.SIGCONT)
         places = {(receipt.queue_id, receipt.position) for receipt in (future.result(60) for future in futures)}

@@ -102,13 +102,13 @@ def test_close_gives_a_listener_time_but_not_for_ever(
 
     def slow(_: MessageView) -> None:
         begun.set()
-        gate.wait(20)
+        gate.wait(60)
 
     options: dict[str, Any] = {"brokers": brisk.url, "consume_from": "first", "orderly": True}
     consumer = PushConsumer(group, slow, **options)
     consumer.subscribe(topic)
     consumer.start()
-    assert begun.wait(20)
+    assert begun.wait(60)
     consumer.close()
     try:
         assert view(brisk.url, group)["members"] == [consumer.client_id], "its lock is not given to another yet"

@@ -21,7 +21,7 @@ def asked(gateway: GatewayProcess, topic: str) -> str:
 
 def ask(url: str, topic: str) -> MessageView:
     with Producer(url) as producer:
-        return producer.request(topic, "question", timeout_s=20)
+        return producer.request(topic, "question", timeout_s=60)
 
 
 def test_a_listener_replies(gateway: GatewayProcess, asked: str, group: str) -> None:
@@ -54,16 +54,16 @@ def test_who_polls_or_receives_replies_once(gateway: GatewayProcess, asked: str,
     ):
         pulling.assign(pulling.queues_of(asked))
         answer = threads.submit(ask, gateway.url, asked)
-        [question] = pulling.poll(wait_s=20)
+        [question] = pulling.poll(wait_s=60)
         pulling.reply(question, "polled")
-        assert answer.result(20).text() == "polled"
+        assert answer.result(60).text() == "polled"
         with pytest.raises(RequestNotFound):
             pulling.reply(question, "again")
         simple.ack(simple.receive(asked))
         answer = threads.submit(ask, gateway.url, asked)
         [question] = simple.receive(asked)
         simple.reply(question, "received")
-        assert answer.result(20).text() == "received"
+        assert answer.result(60).text() == "received"
         simple.ack(question)
         put(gateway.url, asked, ["no question"])
         with pytest.raises(InvalidRequest, match="no request"):

@@ -139,7 +139,7 @@ def test_who_waits_is_answered_when_it_stops() -> None:
 
 
 def metrics(url: str) -> str:
-    return httpx.get(f"{url}/metrics", trust_env=False).text
+    return httpx.get(f"{url}/metrics", trust_env=False, timeout=WAIT_S_MAX).text
 
 
 def test_what_keeps_it_from_starting_is_raised_here(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
