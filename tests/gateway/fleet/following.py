@@ -13,8 +13,8 @@ from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect
 from tests.gateway.routing.asking import wait_until
 
-SMALL = {"storage__segment_bytes": 1024 * 1024, "storage__compression": "none"}
-"""Segments are as small as they may be."""
+SMALL = {"storage__segment_bytes": 1024 * 1024, "storage__compression": "none", "storage__disk_high_ratio": 1.0}
+"""Segments are as small as they may be. How full the machine's disk is does not matter."""
 
 
 def start_follower(data_dir: Path, primary: str, **options: Any) -> GatewayProcess:

@@ -70,6 +70,7 @@ class RoutingHarness:
             "verify_ms": 0,
             "compacted_grace_ms": 0,
             "clock_confirm_ms": 0,
+            "disk_high_ratio": 1.0,  # how full the machine's disk is does not matter
             **storage,
         }
         self._storage = Storage.model_validate(values)
