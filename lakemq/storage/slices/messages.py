@@ -12,12 +12,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute
 
-from lakemq.model.columns import MESSAGE, STORED_NAMES
+from lakemq.model.columns import MESSAGE, STORED_BIT, STORED_NAMES
 from lakemq.model.message_columns import ANSWERED
 from lakemq.storage.lake.cold_rows import ColdSlice, message_columns
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.segment.content import Rows
-from lakemq.storage.segment.rows import rows_to_batch
+from lakemq.storage.segment.rows import Row, rows_to_batch
 from lakemq.storage.state.message_ids import MessageIds
 
 # Its functions are made as it is imported: no type checker sees them.
@@ -41,6 +41,13 @@ _ALWAYS = (
 _OPTIONAL = tuple(
     column.name for column in ANSWERED if column.name not in (*_ALWAYS, "message_id", "keys", "properties")
 )
+_AT = {name: bit + 1 for name, bit in STORED_BIT.items()}
+"""Where a row has each column."""
+_BODY_AT, _BORN_AT, _RECONSUMED_AT, _KEYS_AT, _PROPERTIES_AT = (
+    _AT[name] for name in ("body", "born_time_ms", "reconsume_times", "keys", "properties")
+)
+_OPTIONAL_AT = tuple((name, _AT[name]) for name in _OPTIONAL)
+_OPTIONAL_MASK = sum(1 << STORED_BIT[name] for name in _OPTIONAL)
 
 
 # Arrow ---------------------------------------------------------------------------------------
@@ -198,6 +205,8 @@ def _order(group: Iterable[Slice | ColdSlice], made: Iterable[Slice | ColdSlice]
 
 def to_dicts(part: Slice | ColdSlice, ids: MessageIds) -> list[dict[str, Any]]:
     """The slice's messages as the contract's JSON."""
+    if isinstance(part, Slice) and isinstance(content := part.frame.content, Rows):
+        return _dicts_of_rows(part, content.rows, ids)
     columns = _columns_of_cold(part) if isinstance(part, ColdSlice) else _columns_of_hot(part)
     count = part.count
     messages: list[dict[str, Any]] = [
@@ -226,6 +235,34 @@ def to_dicts(part: Slice | ColdSlice, ids: MessageIds) -> list[dict[str, Any]]:
         for message, value in zip(messages, columns.get(name, ()), strict=False):
             if value is not None:
                 message[name] = value
+    return messages
+
+
+def _dicts_of_rows(part: Slice, rows: Sequence[Row], ids: MessageIds) -> list[dict[str, Any]]:
+    """`to_dicts` of few messages, mostly a frame of its own each: columns of one value would cost twice as much."""
+    run, store_time_ms = part.run, part.frame.meta.store_time_ms
+    offset, position = part.first_queue_offset, part.first_position
+    messages: list[dict[str, Any]] = []
+    for number, row in enumerate(rows[part.row : part.row + part.count]):
+        born = row[_BORN_AT]
+        message = {
+            "message_id": ids.of(position + number),
+            "topic": run.topic,
+            "queue_id": run.queue_id,
+            "queue_offset": offset + number,
+            "position": position + number,
+            "store_time_ms": store_time_ms,
+            "born_time_ms": store_time_ms if born is None else born,
+            "reconsume_times": row[_RECONSUMED_AT] or 0,
+            **_encode_body(row[_BODY_AT]),
+            "keys": row[_KEYS_AT] or [],
+            "properties": row[_PROPERTIES_AT] or {},
+        }
+        if row[0] & _OPTIONAL_MASK:
+            for name, at in _OPTIONAL_AT:
+                if row[at] is not None:
+                    message[name] = row[at]
+        messages.append(message)
     return messages
 
 

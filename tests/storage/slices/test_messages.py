@@ -14,7 +14,7 @@ from lakemq.storage.segment.content import Columns, Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, LogEpoch, Meta, Run
 from lakemq.storage.segment.rows import Row, make_row, rows_to_batch
 from lakemq.storage.segment.segment import Frame
-from lakemq.storage.slices.messages import to_batch, to_batches
+from lakemq.storage.slices.messages import to_batch, to_batches, to_dicts
 from lakemq.storage.state.log_identity import LogIdentity
 from lakemq.storage.state.message_ids import MessageIds
 
@@ -103,6 +103,19 @@ def test_all_that_can_be_read_of_frames_is_the_same_too(
     slices = slices_of([(*frame[:3], False) for frame in drawn])
     alone = [to_batch(part, ids, READ) for part in slices]
     assert rows_of(to_batches(slices, ids, READ), READ).equals(rows_of(alone, READ))
+
+
+@settings(deadline=None)
+@given(FRAMES)
+def test_rows_and_columns_of_the_same_messages_are_the_same_json(
+    ids: MessageIds, drawn: list[tuple[list[Row], int, str, bool]]
+) -> None:
+    for part in slices_of([(rows, 1, topic, False) for rows, _, topic, _ in drawn]):
+        assert isinstance(part, Slice)
+        columns = part._replace(frame=part.frame._replace(content=Columns(part.frame.content.batch)))
+        messages = to_dicts(part, ids)
+        assert messages == to_dicts(columns, ids)
+        assert [list(message) for message in messages] == [list(message) for message in to_dicts(columns, ids)]
 
 
 def test_small_slices_are_put_together_and_large_ones_are_not_copied(ids: MessageIds) -> None:
