@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from lakemq.contract.route import Route, is_name
 from lakemq.contract.routes import ALL
+
+PATHS_KEPT = 1024
+PATH_KEPT_MAX = 256
+"""Characters of a path that is kept with its route."""
 
 
 class Found(NamedTuple):
@@ -46,9 +51,14 @@ class Grammar:
             for segment in route.path.split("/"):
                 node = node.below(segment)
             node.routes[route.method] = route
+        # Most requests are for a path that there was just before.
+        self._found = lru_cache(maxsize=PATHS_KEPT)(self._find)
 
     def find(self, method: str, path: str) -> Found | None:
         """The route of a request, if there is one. `path`: unquoted, without the query."""
+        return self._found(method, path) if len(path) <= PATH_KEPT_MAX else self._find(method, path)
+
+    def _find(self, method: str, path: str) -> Found | None:
         node, values = self._walk(path)
         route = None if node is None else node.routes.get(method)
         return None if route is None else Found(route, tuple(values))
