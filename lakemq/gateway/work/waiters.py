@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
+from lakemq.gateway.work.deadlines import Deadlines
 from lakemq.model.errors import Busy
 from lakemq.storage.state.topics import Queue
 from lakemq.web.gone import finish
@@ -20,6 +21,7 @@ class Waiters:
     def __init__(self, waiters_max: int) -> None:
         self._waiters_max = waiters_max
         self._waiting: set[asyncio.Future[None]] = set()
+        self._deadlines = Deadlines()
         self.stopping = False
 
     def __len__(self) -> int:
@@ -39,15 +41,15 @@ class Waiters:
             return
         if bounded and len(self._waiting) >= self._waiters_max:
             raise Busy(f"{len(self._waiting)} requests are waiting already")
+        until = self._deadlines.add(future, seconds)
         wake = partial(finish, future)
-        timer = asyncio.get_running_loop().call_later(seconds, wake)
         if gone is not None:
             gone.add_done_callback(wake)
         self._waiting.add(future)
         try:
             await future
         finally:
-            timer.cancel()
+            until.discard(future)
             if gone is not None:
                 gone.remove_done_callback(wake)
             self._waiting.discard(future)
