@@ -58,6 +58,8 @@ class Selector:
     @classmethod
     async def soon(cls, tags: str | None, sql: str | None = None) -> Selector:
         """`of`, for the event loop: what takes long is done in a thread."""
+        if tags is None and sql is None:
+            return EVERYTHING
         found = cls._find(tags, sql)
         if found is not None:
             return found
@@ -85,6 +87,9 @@ class Selector:
             met = self._condition.matches(batch)
             chosen = met if chosen is None else pc.and_(chosen, met)
         return [] if chosen is False else _chosen(part, chosen.to_pylist())
+
+
+EVERYTHING = Selector(None, None)
 
 
 def _chosen(part: Part, chosen: list[bool]) -> list[Part]:

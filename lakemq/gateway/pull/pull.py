@@ -90,7 +90,11 @@ class Puller:
     async def serve(self, request: HttpRequest) -> None:
         """Answer one request; raises `LakemqError`, or `Disconnected` when nobody waits any more."""
         topic, queue_text = request.values
-        accept = next((value for name, value in request.scope["headers"] if name == b"accept"), None)
+        accept = None
+        for name, value in request.scope["headers"]:
+            if name == b"accept":
+                accept = value
+                break
         pull = await self._parse(request.query, choose_media(accept), client_of(request.scope))
         queue = self._queue(topic, queue_text)
         pulled = await self._pull(queue, pull, request.scope)
