@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
 
+from lakemq.web.asgi import Scope, Whole
 from lakemq.web.gone import Gone
-from lakemq.web.problems import Headers
+from lakemq.web.problems import Answer, Headers
 
 _COPIED_BYTES_MAX = 64 * 1024
 """A longer body isn't copied behind its head: that costs more than a second write."""
 _OF_THE_CONNECTION = frozenset((b"connection", b"transfer-encoding"))
-OF_UVICORN = (
-    *("scope", "transport", "flow", "message_event", "on_response", "disconnected", "keep_alive"),
-    *("send", "response_started", "response_complete", "waiting_for_100_continue", "default_headers"),
-)
-"""What is taken of uvicorn's cycle."""
 
 
-class Cycle(RequestResponseCycle):
+class Cycle(RequestResponseCycle, Whole):
     """An answer's head waits for what follows it. One that is whole then goes out in one write, as long as nothing
     about it is special; all others are written by uvicorn. A body in two writes would wake its reader twice."""
 
-    def __init__(self, gone: Gone, **named: Any) -> None:
+    access_log = False
+    more_body = True
+    response_started = False
+    response_complete = False
+    chunked_encoding: bool | None = None
+    expected_content_length = 0
+
+    def __init__(  # pyright: ignore[reportMissingSuperCall]  what it sets is the same each time, and set above
+        self,
+        gone: Gone,
+        scope: Scope,
+        transport: asyncio.Transport,
+        flow: FlowControl,
+        logger: logging.Logger,
+        default_headers: Headers,
+        *,
+        expect_100_continue: bool,
+        keep_alive: bool,
+        on_response: Callable[[], None],
+    ) -> None:
         self._gone = gone
         self._head: Any = None
-        super().__init__(**named)
+        self.scope = scope  # pyright: ignore[reportAttributeAccessIssue]  uvicorn's own types
+        self.transport = transport
+        self.flow = flow
+        self.logger = logger
+        self.default_headers = default_headers
+        self.message_event = asyncio.Event()
+        self.on_response = on_response
+        self.keep_alive = keep_alive
+        self.waiting_for_100_continue = expect_100_continue
+        self.body = bytearray()
 
     @property
     def disconnected(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -51,22 +79,41 @@ class Cycle(RequestResponseCycle):
         if self.disconnected:
             return
         head, self._head = self._head, None
-        if message["type"] == "http.response.body" and not message.get("more_body"):
-            body = message.get("body", b"")
-            start = self._start(head, len(body))
-            if start is not None:
-                self._write(start, body)
-                return
+        is_whole = message["type"] == "http.response.body" and not message.get("more_body")
+        if is_whole and self._write(head["status"], head["headers"], message.get("body", b"")):
+            return
         await super().send(head)
         await super().send(message)
 
-    def _start(self, head: Any, body_bytes: int) -> bytes | None:
-        """An answer's line and headers, if it is a plain whole one."""
+    def answer_at_once(self, answer: Answer) -> bool:
+        """As `Whole`: what ASGI's two messages would come to, without them."""
+        if self.response_started or self._head is not None or self.flow.write_paused or self._gone.happened:
+            return False
+        headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
+        return self._write(answer.status, headers, answer.body)
+
+    def _write(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes | memoryview) -> bool:
+        """Write a plain whole answer; False when it isn't one, and nothing has happened."""
+        start = self._start(status, headers, len(body))
+        if start is None:
+            return False
+        if len(body) > _COPIED_BYTES_MAX:
+            self.transport.write(start)
+            self.transport.write(body)
+        else:
+            self.transport.write(b"%b%b" % (start, body))
+        self.waiting_for_100_continue = False
+        self.response_started = self.response_complete = True
+        self.message_event.set()
+        self.on_response()
+        return True
+
+    def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]], body_bytes: int) -> bytes | None:
+        """The line and headers of a plain whole answer with a body of that size; None when it isn't one."""
         if not self.keep_alive or self.scope["method"] == "HEAD":
             return None
-        headers: Headers = self.default_headers + list(head["headers"])
-        content, sized = [STATUS_LINE[head["status"]]], False
-        for name, value in headers:
+        content, sized = [STATUS_LINE[status]], False
+        for name, value in (*self.default_headers, *headers):
             if HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
                 return None
             lower = name.lower()
@@ -77,14 +124,3 @@ class Cycle(RequestResponseCycle):
             content += (lower, b": ", value, b"\r\n")
         content.append(b"\r\n")
         return b"".join(content) if sized else None
-
-    def _write(self, start: bytes, body: bytes) -> None:
-        if len(body) > _COPIED_BYTES_MAX:
-            self.transport.write(start)
-            self.transport.write(body)
-        else:
-            self.transport.write(start + body)
-        self.waiting_for_100_continue = False
-        self.response_started = self.response_complete = True
-        self.message_event.set()
-        self.on_response()

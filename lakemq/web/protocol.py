@@ -7,17 +7,17 @@ from typing import Any
 from urllib.parse import unquote
 
 import httptools
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from lakemq.web.asgi import App, Receive, Scope, Send, send_answer
+from lakemq.web.asgi import Scope, refuse
 from lakemq.web.connection_rules import ConnectionRules
 from lakemq.web.cycle import Cycle
 from lakemq.web.gone import put_gone
 from lakemq.web.guard import Guard
+from lakemq.web.known_head import KnownHead, known_head
 from lakemq.web.problems import Answer, make_problem, to_bytes
 from lakemq.web.quick_cycle import Quick, QuickCycle, Repeated, Wanted
-from lakemq.web.turns import Unread
+from lakemq.web.turns import Flow, Unread
 from lakemq.web.watch import Phase
 
 _IDLE, _HEAD, _BODY, _SERVED = Phase  # a member of an enum is looked up slowly, and each request needs three
@@ -32,35 +32,8 @@ _TOO_MANY_BYTES = "the bodies on their way, or this client's of them (client_sha
 _TOO_LONG = f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes"
 
 
-OF_UVICORN = (
-    *("_start_asgi_task", "data_received", "send_400_response", "server", "server_state", "loop", "app", "client"),
-    *("connection_made", "connection_lost", "connections", "transport", "flow", "pause_writing", "resume_writing"),
-    *("parser", "on_message_begin", "on_headers_complete", "on_body", "on_message_complete", "on_response_complete"),
-    *("url", "headers", "expect_100_continue", "cycle", "pipeline", "scheme", "root_path", "asgi_version", "app_state"),
-    *("logger", "access_logger", "access_log"),
-)
-"""What is taken of uvicorn's protocol, or put in its place: hardly any of it is public, so the version is pinned."""
-
-
-def _refuse(answer: Answer) -> App:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await send_answer(send, answer)
-
-    return app
-
-
 def _too_many(whose: str) -> Answer:
     return make_problem("busy", f"{whose} as many connections as it may", [(b"connection", b"close")])
-
-
-class _Flow(FlowControl):
-    """Doesn't read on while there is something to do that came ahead of its turn."""
-
-    full = False
-
-    def resume_reading(self) -> None:
-        if not self.full:
-            super().resume_reading()
 
 
 class Connection(HttpToolsProtocol):
@@ -80,6 +53,7 @@ class Connection(HttpToolsProtocol):
         self._came: bytes | None = None
         self._whole = False
         self._repeated: Repeated | None = None
+        self._known: KnownHead | None = None
         self._refused = False
         self._number = 0
         self._phase = _IDLE
@@ -95,7 +69,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.flow = self._flow = _Flow(transport)
+        self.flow = self._flow = Flow(transport)
         rules, peer = self.rules, self.client_address
         rules.of_client[peer] = count = rules.of_client.get(peer, 0) + 1
         if len(self.connections) > rules.connections_max:
@@ -109,7 +83,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse_all(self, answer: Answer) -> None:
         self._refused = True
-        self.app = _refuse(answer)  # pyright: ignore[reportAttributeAccessIssue]
+        self.app = refuse(answer)  # pyright: ignore[reportAttributeAccessIssue]
 
     def data_received(self, data: bytes) -> None:
         self.received_bytes += len(data)
@@ -119,6 +93,8 @@ class Connection(HttpToolsProtocol):
             return
         repeated = self._repeated
         if repeated is not None and len(data) == repeated.bytes and self._serve_again(data, repeated):
+            return
+        if self._known is not None and self._is_between and self._take_again(data, self._known):
             return
         self._came = data if self._is_between else None
         self._parse(data)
@@ -142,6 +118,23 @@ class Connection(HttpToolsProtocol):
         if not self._serve_quickly(wanted, data[len(head) :]):
             return False
         self._number += 1
+        return True
+
+    def _take_again(self, data: bytes, known: KnownHead) -> bool:
+        """Take the request in when its head is, but for the query, that of the last one; False when it has to be
+        parsed."""
+        query = known.query_of(data)
+        if query is None:
+            return False
+        self._whole = self.expect_100_continue = False
+        self.url, self.headers = known.url + query, known.headers
+        self._bytes_since_body = self._body_bytes = 0
+        self._number += 1
+        self._phase = _BODY
+        self._begin({**known.scope, "query_string": query, "state": self.app_state.copy()}, True)
+        if known.body_bytes:
+            self.on_body(data[-known.body_bytes :])
+        self.on_message_complete()
         return True
 
     def _serve_quickly(self, wanted: Wanted, body: bytes) -> bool:
@@ -225,6 +218,7 @@ class Connection(HttpToolsProtocol):
             except httptools.HttpParserUpgrade as upgrade:
                 # The parser would take nothing any more, and it has passed over the request's body.
                 head = self._head_without_upgrade() if self._upgrading else b""
+                self._came = None
                 data = head + data[upgrade.args[0] :]
                 self._upgrading = False
                 self.parser = httptools.HttpRequestParser(self)
@@ -284,8 +278,21 @@ class Connection(HttpToolsProtocol):
             "headers": self.headers,
             "state": self.app_state.copy(),
         }
+        self._begin(scope, scope["http_version"] != "1.0" and self.parser.should_keep_alive())
+
+    def _begin(self, scope: Scope, keep_alive: bool) -> None:
         before = self.cycle
-        self.cycle = cycle = self._make_cycle(scope)
+        self.cycle = cycle = Cycle(
+            put_gone(scope, self.flow),
+            scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.server_state.default_headers,
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=keep_alive,
+            on_response=self.on_response_complete,
+        )
         self._begun = True
         if not before or before.response_complete:
             self._start_asgi_task(cycle, self.app)
@@ -293,25 +300,10 @@ class Connection(HttpToolsProtocol):
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))  # pyright: ignore[reportArgumentType]  uvicorn's own types
 
-    def _make_cycle(self, scope: Scope) -> Cycle:
-        return Cycle(
-            put_gone(scope, self.flow),
-            scope=scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=self.access_log,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=scope["http_version"] != "1.0" and self.parser.should_keep_alive(),
-            on_response=self.on_response_complete,
-        )
-
     def _refuse_one(self, problem: Answer) -> None:
         """Answer this request with a problem, whatever its body is, when it is its turn."""
-        app, self.app = self.app, _refuse(problem)  # pyright: ignore[reportAttributeAccessIssue]
+        self._came = None
+        app, self.app = self.app, refuse(problem)  # pyright: ignore[reportAttributeAccessIssue]
         try:
             self._begin_asgi()
         finally:
@@ -345,10 +337,19 @@ class Connection(HttpToolsProtocol):
                 self._held = None
                 self._remember(wanted, body)
                 return
+            if wanted is not None:
+                self._came = None
             self._go_the_long_way()
         if not self._upgrading:
             self._end_upload()
             super().on_message_complete()
+        self._get_to_know()
+
+    def _get_to_know(self) -> None:
+        """The request that came as `_came` is the application's, which hasn't begun with it."""
+        came, cycle = self._came, self.cycle
+        if came is not None and cycle.keep_alive and not self.expect_100_continue:
+            self._known = known_head(came, self._body_bytes, self.url, self.headers, dict(cycle.scope))
 
     def on_body(self, body: bytes) -> None:
         self._bytes_since_body = 0

@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
+from uvicorn.protocols.http.flow_control import FlowControl
+
 TURN_S = 0.005
 """So long a turn of the loop may take before fewer requests are begun in one."""
 BEGUN_MAX = 64
@@ -68,6 +70,17 @@ class Turns:
             self._scheduled, self._begun_s = begun > 0, now
             if begun:
                 asyncio.get_running_loop().call_soon(self.run)
+
+
+class Flow(FlowControl):
+    """uvicorn's, which doesn't read on while there is something to do that came ahead of its turn."""
+
+    full = False
+
+    def resume_reading(self) -> None:
+        """Take in what comes, if there is room for it."""
+        if not self.full:
+            super().resume_reading()
 
 
 class Unread:

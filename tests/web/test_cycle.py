@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 
+from lakemq.web.asgi import send_answer
 from lakemq.web.cycle import Cycle
 from lakemq.web.gone import client_gone, put_gone
+from lakemq.web.problems import Answer, Headers
 
 OK = b"HTTP/1.1 200 OK\r\n"
 Header = tuple[bytes, bytes]
@@ -46,14 +48,11 @@ class Answered:
         flow = FlowControl(self.transport)
         self.scope: dict[str, Any] = {"method": method}
         self.completed = 0
-        logger = logging.getLogger(__name__)
-        self.cycle = Cycle(
-            put_gone(self.scope, flow),
-            **{"scope": self.scope, "transport": self.transport, "flow": flow, "logger": logger},
-            **{"access_logger": logger, "access_log": False, "default_headers": [(b"server", b"x")]},
-            **{"message_event": asyncio.Event(), "expect_100_continue": expects, "keep_alive": keep_alive},
-            on_response=self._complete,
-        )
+        headers = [(b"server", b"x")]
+        gone, logger = put_gone(self.scope, flow), logging.getLogger(__name__)
+        expected = {"expect_100_continue": expects, "keep_alive": keep_alive}
+        connection = self.transport, flow, logger, headers
+        self.cycle = Cycle(gone, self.scope, *connection, **expected, on_response=self._complete)
 
     def _complete(self) -> None:
         self.completed += 1
@@ -165,3 +164,46 @@ def test_who_asks_is_told_that_the_client_has_gone(first: bool) -> None:
         assert client_gone(answered.scope) is gone
 
     asyncio.run(go())
+
+
+def answer_at_once(answered: Answered, headers: Headers, body: bytes) -> list[bytes]:
+    asyncio.run(send_answer(answered.cycle.send, Answer(200, headers, body)))
+    return answered.transport.written
+
+
+@pytest.mark.parametrize("keep_alive", [True, False])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("headers", [[], [(b"X", b"y")], [(b"connection", b"close")]])
+def test_an_answer_without_messages_is_what_it_is_with_them(method: str, headers: Headers, *, keep_alive: bool) -> None:
+    at_once, in_messages = (Answered(method, keep_alive=keep_alive) for _ in range(2))
+    written = answer_at_once(at_once, headers, b"hello")
+    assert b"".join(written) == b"".join(run(in_messages, [*headers, size(b"hello")], b"hello"))
+    assert at_once.completed == in_messages.completed == 1
+    assert at_once.transport.closed is in_messages.transport.closed
+
+
+def test_an_answer_without_messages_waits_for_a_client_that_does_not_read() -> None:
+    async def go() -> None:
+        answered = Answered()
+        answered.cycle.flow.pause_writing()
+        sending = asyncio.ensure_future(send_answer(answered.cycle.send, Answer(200, [], b"hello")))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert answered.transport.written == []
+        answered.cycle.flow.resume_writing()
+        async with asyncio.timeout(60):
+            await sending
+        assert b"".join(answered.transport.written).endswith(b"\r\n\r\nhello")
+
+    asyncio.run(go())
+
+
+def test_an_answer_without_messages_is_not_written_to_who_has_gone() -> None:
+    answered = Answered()
+    answered.cycle.disconnected = True
+    assert answer_at_once(answered, [], b"hello") == []
+
+
+def test_an_answer_without_messages_has_no_header_that_begins_another() -> None:
+    with pytest.raises(RuntimeError, match="Invalid HTTP header"):
+        answer_at_once(Answered(), [(b"x", b"a\r\nb: c")], b"")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from lakemq.web import cycle
+from lakemq.web import of_uvicorn
 from lakemq.web.cycle import Cycle
-from lakemq.web.protocol import OF_UVICORN, Connection
+from lakemq.web.protocol import Connection
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,11 +38,11 @@ def test_all_that_is_used_of_its_protocol_is_named() -> None:
     theirs = set(dir(HttpToolsProtocol)) | attributes(HttpToolsProtocol, "self")
     used = attributes(Connection, "self") | attributes(Connection, "super") | set(vars(Connection))
     found = {name for name in used & theirs if not name.startswith("__")}
-    assert sorted(found) == sorted(OF_UVICORN)
+    assert sorted(found) == sorted(of_uvicorn.PROTOCOL)
 
 
 def test_all_that_is_used_of_its_cycle_is_named() -> None:
     theirs = set(dir(RequestResponseCycle)) | attributes(RequestResponseCycle, "self")
     used = attributes(Cycle, "self") | attributes(Cycle, "super") | set(vars(Cycle))
     found = {name for name in used & theirs if not name.startswith("__")}
-    assert sorted(found) == sorted(cycle.OF_UVICORN)
+    assert sorted(found) == sorted(of_uvicorn.CYCLE)

@@ -318,3 +318,54 @@ def test_a_host_that_is_none_is_refused(gateway: GatewayProcess, host: bytes, pa
 def test_the_body_of_a_control_request_is_bounded_too(http: httpx.Client, topic: str) -> None:
     response = http.put(f"/v1/topics/{topic}", content=b"[" * (5 * 1024 * 1024), headers={"Content-Type": JSON})
     assert is_problem(response, 413, "message_too_large")
+
+
+def test_requests_that_differ_in_their_query_alone_are_each_answered_as_they_ask(
+    gateway: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    put_topic(http, topic)
+    for number in range(3):
+        assert http.post(f"/v1/topics/{topic}/messages", content=b"%d" % number).status_code == 200
+    target = b"GET /v1/topics/%s/queues/0/messages" % topic.encode()
+    with Connection(gateway) as connection:
+
+        def ask(query: bytes, *headers: bytes) -> tuple[int, bytes]:
+            lines = b"".join(header + b"\r\n" for header in (b"Host: localhost", *headers))
+            connection.send(target + query + b" HTTP/1.1\r\n" + lines + b"\r\n")
+            answer = connection.answer()
+            assert answer is not None
+            return answer.status, answer.body
+
+        for offset in (0, 2, 1, 0):
+            status, body = ask(b"?offset=%d&max=1" % offset)
+            assert status == 200
+            assert b'"body":"%d"' % offset in body
+        assert ask(b"?offset=%32&max=1")[1] == ask(b"?offset=2&max=1")[1]
+        for query in (b"", b"?", b"?offset=0&offset=0", b"?offset=a", b"?what=0"):
+            assert ask(query)[0] == 400
+        assert ask(b"?offset=0")[0] == 200
+        assert ask(b"?offset=0", b"Lakemq-Tag: x")[0] == 400
+        assert ask(b"?offset=1", b"Lakemq-Tag: x")[0] == 400
+        for _ in range(2):
+            assert ask(b"?offset=0", b"Origin: http://evil.example")[0] == 403
+            assert ask(b"?offset=1", b"Origin: http://evil.example")[0] == 403
+        assert ask(b"?offset=0&max=3", b"Accept: application/x-ndjson")[1].count(b"\n") == 3
+
+
+def test_a_request_that_comes_again_with_another_body_has_that(
+    gateway: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    put_topic(http, topic)
+    with Connection(gateway) as connection:
+        for number in range(4):  # JSON goes through ASGI
+            connection.send(post(topic, b'{"messages":[{"body":"%d"}]}' % number, b"Content-Type: application/json"))
+            answer = connection.answer()
+            assert answer is not None
+            assert answer.status == 200
+        request = post(topic, b'{"messages":[{"body":"4"}]}', b"Content-Type: application/json")
+        connection.send(request[:-10])
+        connection.send(request[-10:] + request.replace(b'"4"', b'"5"') + request.replace(b'"4"', b'"6"'))
+        assert [getattr(connection.answer(), "status", None) for _ in range(3)] == [200] * 3
+        connection.send(request.replace(b'"4"}', b'"7"['))
+        assert getattr(connection.answer(), "status", None) == 400
+    assert bodies(http, topic) == [str(number) for number in range(7)]
