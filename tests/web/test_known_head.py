@@ -6,7 +6,7 @@ import re
 
 import httptools
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakemq.web.asgi import Scope
@@ -115,6 +115,7 @@ def test_lines_before_the_request_are_not_kept() -> None:
     assert known_head(b"\r\n" + request(b"/a"), 0, b"/a", [], {"method": "GET"}) is None
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=30), st.binary(max_size=5))
 def test_what_is_known_is_what_the_parser_makes_of_it(query: bytes, body: bytes) -> None:
     found = known(b"/a/b?x=1", body, b"PUT")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakemq.model.errors import InvalidRequest
@@ -14,6 +14,7 @@ from lakemq.web.asgi import QUERY_BYTES_MAX, QUERY_FIELDS_MAX, parse_query
 PIECES = st.sampled_from(["a", "b", "=", "&", "%", "+", "%41", "%c3%bc", "%ff", "%2B", "%26", "é", ";", "1"])
 
 
+@settings(deadline=None)
 @given(st.lists(PIECES, max_size=20).map("".join))
 def test_it_is_what_the_standard_library_makes_of_it(text: str) -> None:
     try:
