@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -48,7 +48,7 @@ class SceneFiles(LossyFiles):
         paths = [self.root, *self.root.rglob("*")]
         self._disk.settle({path: None if path.is_dir() else path.read_bytes() for path in paths})
 
-    def replace(self, path: Path, content: Sequence[bytes | memoryview], durable: bool = True) -> None:
+    def replace(self, path: Path, content: Iterable[bytes | memoryview], durable: bool = True) -> None:
         if self.no_reservation and path.name == RESERVED:
             raise OSError(errno.ENOSPC, "no room")
         super().replace(path, content, durable)

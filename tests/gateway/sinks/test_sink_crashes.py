@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -60,10 +60,10 @@ class DyingFiles(FaultyFiles):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().sync(descriptor)
 
-    def replace(self, path: Path, content: Sequence[bytes | memoryview], durable: bool = True) -> None:
+    def replace(self, path: Path, content: Iterable[bytes | memoryview], durable: bool = True) -> None:
         if self._step():
             scratch = path.with_name(path.name + ".tmp")
-            scratch.write_bytes(bytes(content[0])[:100])
+            scratch.write_bytes(bytes(next(iter(content)))[:100])
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().replace(path, content, durable)
 
