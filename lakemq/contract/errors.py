@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, cast
 
 from lakemq.model.errors import LakemqError, NotLeader
@@ -32,10 +33,17 @@ def error_of_code(code: object, detail: str) -> LakemqError:
     """The error of a stable code, as answers name it."""
     if not isinstance(code, str):
         return LakemqError(detail)
-    by_code = {kind.code: kind for kind in LakemqError.__subclasses__()}
+    by_code = {kind.code: kind for kind in _kinds(LakemqError)}
     error = by_code.get(code, LakemqError)(detail)
     error.code = code
     return error
+
+
+def _kinds(kind: type[LakemqError]) -> Iterator[type[LakemqError]]:
+    """All kinds below it, at any depth."""
+    for each in kind.__subclasses__():
+        yield each
+        yield from _kinds(each)
 
 
 def _problem(content: bytes) -> dict[str, Any]:

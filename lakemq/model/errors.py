@@ -193,6 +193,20 @@ class StoreUnwritable(LakemqError):
     code = "store_unwritable"
 
 
+class NotEnoughReplicas(StoreUnwritable):
+    """Fewer replicas are in sync than `replication.min_in_sync` asks for. Nothing is written; what was written before,
+    and was waited for, may be stored."""
+
+    code = "not_enough_replicas"
+
+
+class NotConfirmed(StoreUnwritable):
+    """It was written, but not confirmed in time: it may be stored. The same request with the same idempotency key may
+    be sent again."""
+
+    code = "not_confirmed"
+
+
 class NotLeader(LakemqError):
     """A follower takes no writes. `leader`: the address of who does, where that is known."""
 

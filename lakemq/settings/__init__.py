@@ -23,6 +23,7 @@ from lakemq.settings.listener import Fleet as Fleet
 from lakemq.settings.listener import Gateway as Gateway
 from lakemq.settings.listener import Listener as Listener
 from lakemq.settings.listener import NameServer as NameServer
+from lakemq.settings.replication import Replication as Replication
 from lakemq.settings.section import GIB as GIB
 from lakemq.settings.section import HOUR_MS, KIB, MIB, Section
 from lakemq.settings.section import is_loopback as is_loopback
@@ -312,6 +313,7 @@ class Settings(Section):
     nameserver: NameServer = Field(default_factory=NameServer)
     auth: Auth = Field(default_factory=Auth)
     fleet: Fleet = Field(default_factory=Fleet)
+    replication: Replication = Field(default_factory=Replication)
     storage: Storage = Field(default_factory=Storage)
     topics: Topics = Field(default_factory=Topics)
     idempotency: Idempotency = Field(default_factory=Idempotency)

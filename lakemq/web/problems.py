@@ -55,11 +55,13 @@ STATUS: dict[str, int] = {
     "log_damaged": 503,
     "lake_unreadable": 503,
     "store_unwritable": 503,
+    "not_enough_replicas": 503,
     "busy": 503,
     "request_timeout": 504,
+    "not_confirmed": 504,
     "internal": 500,
 }
-RETRY_AFTER_S = {"store_unwritable": b"5", "busy": b"1", "flow_control": b"1"}
+RETRY_AFTER_S = {"store_unwritable": b"5", "not_enough_replicas": b"1", "busy": b"1", "flow_control": b"1"}
 DETAIL_CHARACTERS_MAX = 1000
 MEDIA_TYPE = b"application/problem+json"
 _JSON = (b"content-type", JSON.encode())

@@ -90,7 +90,7 @@ class KeySearch:
     async def _search(self, sought: Sought, begin: int) -> tuple[list[int], bool]:
         """The positions in the log from `begin` on, descending, as far as they were looked for."""
         begin = max(begin, self._reader.position_at_time(sought.begin_ms))
-        end = min(self._log.next_position, self._reader.position_at_time(sought.end_ms + 1))
+        end = min(self._log.visible_position, self._reader.position_at_time(sought.end_ms + 1))
         found: list[int] = []
         searched = 0
         while begin < end and len(found) < sought.messages_max:

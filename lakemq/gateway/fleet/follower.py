@@ -6,16 +6,21 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from lakemq.gateway.fleet.asking_thread import AskingThread
-from lakemq.gateway.fleet.primary import Answered, Primary, begin_log, check_end, check_log
+from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
+from lakemq.gateway.fleet.incarnation import Incarnation
+from lakemq.gateway.fleet.primary import Answered, Own, Primary, Said, begin_log, check_end, check_log
 from lakemq.model.errors import LakemqError, StoreUnwritable
 from lakemq.settings import Settings
 from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.storage.log.next_frames import Diverged, Page
 from lakemq.storage.log.recovery import list_segments
+from lakemq.storage.read.hiding import hide_from
+from lakemq.storage.read.reader import Reader
 from lakemq.wire.connections import NoAnswer
 
 logger = logging.getLogger(__name__)
@@ -38,16 +43,23 @@ class _NotApplied(Exception):
 class Follower:
     """That of one broker. Lives on the event loop; what waits for the primary is a thread."""
 
-    def __init__(self, settings: Settings, log: FollowedLog, tell_compacted: Callable[[int], None]) -> None:
+    def __init__(
+        self, settings: Settings, log: FollowedLog, reader: Reader, tell_compacted: Callable[[int], None]
+    ) -> None:
         """`tell_compacted` hears which position the primary was told to be compacted."""
         self._log = log
+        self._reader = reader
+        self._replica = settings.broker.replica
+        self._incarnation = Incarnation(log.files, settings.storage.data_dir)
+        self._mark = ConfirmedMark(log.files, settings.storage.data_dir)
+        log.confirm_ms_max = settings.replication.confirm_ms_max
         self._primary = Primary(settings)
         self._thread = AskingThread("follower")
         log.leader = self._primary.address
         self._tell_compacted = tell_compacted
         # The primary's own bound is taken to be the same.
         self._wait_ms = min(WAIT_MS_MAX, settings.gateway.wait_ms_max)
-        self._confirmed: int | None = None
+        self._said: Said | None = None
         self._compacted = self._told = 0
         self._task: asyncio.Task[None] | None = None
         self.fault: str | None = None
@@ -77,6 +89,22 @@ class Follower:
                 self._note(None)
                 return
 
+    def opened(self) -> None:
+        """The log is open: what isn't known to be confirmed is not shown. Raises `OSError`."""
+        log = self._log
+        self._incarnation.begin(log.identity.log_id, log.next_position)
+        known = self._mark.read(log.identity.log_id)
+        log.confirmed.begin(max(known.position, log.min_position))
+        self._show_only_confirmed(known.sync)
+
+    def end(self) -> None:
+        """The log is closed, after `close`. What is on disk goes on from here only if all of it is."""
+        log = self._log
+        if log.flusher.failure is not None or log.flushed_position < log.next_position:
+            return
+        with suppress(OSError):
+            self._incarnation.end(log.identity.log_id, log.next_position)
+
     def start(self) -> None:
         """Begin to follow."""
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -86,6 +114,7 @@ class Follower:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+            self._leave_mark()
         self._thread.close()
         self._primary.close()
 
@@ -111,6 +140,7 @@ class Follower:
                 if repr(error) != self.problem:
                     logger.exception("the primary could not be asked")
                 self._note(repr(error))
+            self._leave_mark()
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, AGAIN_S_MAX)
 
@@ -134,16 +164,18 @@ class Follower:
                 await self._thread.ask(partial(self._primary.look_at, log.next_position))
                 raise LakemqError(answered.page.fault)  # it was on its way, or it is mended
             self._note(None)
-            if answered.size < BYTES_MAX // 2:
+            if not await self._hurry(answered) and answered.size < BYTES_MAX // 2:
                 await asyncio.sleep(begun_s + PACE_S - loop.time())
+        self._leave_mark()
 
     async def _ask(self) -> Answered:
         """One answer, of which what is sound is kept."""
         log = self._log
         position, identity = log.next_position, log.identity
-        ask = partial(self._primary.frames, position, identity.now, identity.log_id, self._wait_ms, BYTES_MAX)
+        own = Own(self._replica, self._incarnation.name, log.flushed_position)
+        ask = partial(self._primary.frames, position, identity.now, identity.log_id, own, self._wait_ms, BYTES_MAX)
         answered = await self._thread.ask(ask)
-        self._confirmed = answered.confirmed_position
+        self._hear(answered.said)
         taking = asyncio.ensure_future(self._take(answered.page))
         try:
             await asyncio.shield(taking)
@@ -152,6 +184,39 @@ class Follower:
             raise
         self._tell()
         return answered
+
+    def _hear(self, said: Said) -> None:
+        """Before what comes with it is taken: where it isn't to be seen yet, it never is."""
+        log, before, self._said = self._log, self._said, said
+        if said.sync != log.sync_always:
+            self._show_only_confirmed(said.sync)
+        log.confirmed.limit(said.confirmed_position)
+        if before is None or before.sync != said.sync:
+            self._leave_mark()
+
+    async def _hurry(self, answered: Answered) -> bool:
+        """Bring what was taken to disk at once, if somebody at the primary waits for it; whether that is so. Who isn't
+        in sync has to catch up first."""
+        log, said = self._log, answered.said
+        if said.awaited_position <= answered.durable:
+            return False
+        if self._replica in said.in_sync or answered.size < BYTES_MAX // 2:
+            await log.flushed()
+            return True
+        return False
+
+    def _leave_mark(self) -> None:
+        """What a start may show before it has heard of the primary."""
+        if self._said is not None:
+            self._mark.leave(self._log.identity.log_id, Mark(self._log.confirmed_position, self._said.sync))
+
+    def _show_only_confirmed(self, is_so: bool) -> None:
+        log = self._log
+        log.sync_always = is_so
+        if is_so:
+            hide_from(log, self._reader, log.confirmed_position)
+        else:
+            log.confirmed.show_all()
 
     async def _take(self, page: Page) -> None:
         try:
@@ -184,7 +249,7 @@ class Follower:
     @property
     def lag(self) -> int | None:
         """How many positions the primary had beyond this log's end when it was last heard; None: it never was."""
-        return None if self._confirmed is None else max(self._confirmed - self._log.next_position, 0)
+        return None if self._said is None else max(self._said.end_position - self._log.next_position, 0)
 
     def degraded(self) -> list[str]:
         """Why it isn't followed, in a line."""
@@ -198,4 +263,5 @@ class Follower:
             "primary": self._primary.address or None,
             "follower_lag": self.lag,
             "follower_fault": self.fault or self.problem,
+            "in_sync": [] if self._said is None else list(self._said.in_sync),
         }

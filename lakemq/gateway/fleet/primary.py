@@ -29,12 +29,33 @@ class Greeting(NamedTuple):
     compacted_position: int
 
 
+class Own(NamedTuple):
+    """What a follower says of itself: which one it is, in which stretch of its life, and how far its disk has the
+    log."""
+
+    replica: int
+    incarnation: str
+    durable: int
+
+
+class Said(NamedTuple):
+    """What the primary says with each answer: how far it has the log on disk, how far all have it that are in sync, and
+    how far somebody waits for that. `sync`: consumers see no more than is confirmed."""
+
+    end_position: int
+    confirmed_position: int
+    awaited_position: int
+    sync: bool
+    in_sync: tuple[int, ...]
+
+
 class Answered(NamedTuple):
-    """Frames that go on where they were asked for, and how far the primary has the log on disk."""
+    """Frames that go on where they were asked for, by who had the log on disk up to `durable`."""
 
     page: Page
     size: int
-    confirmed_position: int
+    durable: int
+    said: Said
 
 
 class Primary:
@@ -72,18 +93,19 @@ class Primary:
             raise LakemqError(f"{address} is a {role} of broker {name}, and not the primary of {self._name}")
         return greeting
 
-    def frames(self, begin: int, log: LogEpoch, log_id: str, wait_ms: int, bytes_max: int) -> Answered:
+    def frames(self, begin: int, log: LogEpoch, log_id: str, own: Own, wait_ms: int, bytes_max: int) -> Answered:
         """Frames of its log from `begin` on, after `wait_ms` at most. Raises `Diverged` where they can't be such as
         follow there."""
-        params = {"from": begin, "wait_ms": wait_ms, "bytes_max": bytes_max}
+        params: Params = {"from": begin, "wait_ms": wait_ms, "bytes_max": bytes_max}
+        params = {**params, **own._asdict(), "epoch": log.epoch}
         try:
             answer = self._ask(routes.LOG_FRAMES.at(), params, ANSWER_S + wait_ms / 1000)
         except PositionGone as error:
             raise Diverged(f"{error.detail}, and this log ends there") from None
-        confirmed = _number(answer, "Lakemq-Confirmed-Position")
-        check_end(begin, confirmed)
+        said = _said(answer)
+        check_end(begin, said.end_position)
         check_log(log_id, answer.headers.get("Lakemq-Log-Id", ""))
-        return Answered(next_frames(answer.body, begin, log), len(answer.body), confirmed)
+        return Answered(next_frames(answer.body, begin, log), len(answer.body), own.durable, said)
 
     def look_at(self, position: int) -> None:
         """Have it look at its own frame there: what is damaged in its files it mends, where it can. Raises
@@ -128,10 +150,10 @@ def check_log(own: str, its: str) -> None:
         raise Diverged(f"the primary's log is another one now: {its}, and this is {own}")
 
 
-def check_end(end: int, confirmed_position: int) -> None:
+def check_end(end: int, its_end: int) -> None:
     """Raise `Diverged` where this log goes on beyond what the primary has on disk: it was never sent that."""
-    if end > confirmed_position:
-        raise Diverged(f"this log ends with position {end}, and the primary's with {confirmed_position}")
+    if end > its_end:
+        raise Diverged(f"this log ends with position {end}, and the primary's with {its_end}")
 
 
 def begin_log(primary: Primary, files: Files, directory: Path) -> None:
@@ -139,6 +161,18 @@ def begin_log(primary: Primary, files: Files, directory: Path) -> None:
     position, frame = primary.first_state()
     files.replace(segment_path(directory, position), [frame])  # an empty file would be taken for no segment at all
     files.sync_above(directory)
+
+
+def _said(answer: Answer) -> Said:
+    confirmed, headers = _number(answer, "Lakemq-Confirmed-Position"), answer.headers
+    in_sync = headers.get("Lakemq-In-Sync", "")
+    return Said(
+        _number(answer, "Lakemq-End-Position"),
+        confirmed,
+        _number(answer, "Lakemq-Awaited-Position") if "Lakemq-Awaited-Position" in headers else 0,
+        headers.get("Lakemq-Ack") == "sync",
+        tuple(int(each) for each in in_sync.split(",") if each.isdigit()),
+    )
 
 
 def _number(answer: Answer, name: str) -> int:

@@ -63,7 +63,7 @@ class Lags:
             begin = self._beginning(queue, first, member) if offset is None else offset
             known = received is not None or group.model != BROADCASTING
             lag = queue.count_from(max(begin, first)) if known else None
-            yield QueueLag(name, queue.queue_id, offset, first, queue.next_offset, lag)
+            yield QueueLag(name, queue.queue_id, offset, first, queue.end_offset, lag)
 
     def _received(self, group: Group, queue: Queue) -> int | None:
         """The first offset of what the group receives that is not finished."""
@@ -79,7 +79,7 @@ class Lags:
         if member is None or member.consume_from == "first":
             return first
         if member.consume_from == "last":
-            return queue.next_offset
+            return queue.end_offset
         position = self._reader.position_at_time(member.consume_timestamp_ms or 0)
         return self._reader.offset_at_position(queue, position)
 

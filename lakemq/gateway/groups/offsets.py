@@ -80,7 +80,7 @@ class Offsets:
     async def _place(self, queue: Queue, to: To, timestamp_ms: int) -> int:
         if to == "earliest":
             return await self._cold.min_offset(queue)
-        return queue.next_offset if to == "latest" else await self._cold.offset_at_time(queue, timestamp_ms)
+        return queue.end_offset if to == "latest" else await self._cold.offset_at_time(queue, timestamp_ms)
 
     def _check_room(self, name: str, queues: Sequence[tuple[str, int]]) -> None:
         state = self._records.state

@@ -126,7 +126,7 @@ def _handlers(broker: Broker, producer: Producer, ends: LogEnd) -> dict[Route, H
         routes.REQUEST: requests.serve_request,
         routes.REPLY: requests.serve_reply,
         routes.STAGE_PART: Stager(broker.sinks, work).serve,
-        routes.LOG_FRAMES: LogFrames(store, ends, work).serve,
+        routes.LOG_FRAMES: LogFrames(store, ends, work, broker.replication).serve,
     }
 
 

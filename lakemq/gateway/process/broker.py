@@ -12,6 +12,8 @@ from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.decode import Limits
 from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.registrar import Registrar
+from lakemq.gateway.fleet.replication import Replication
+from lakemq.gateway.fleet.static_leadership import StaticLeadership
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.redrive import Redriver
 from lakemq.gateway.routing.router import Router
@@ -76,9 +78,12 @@ class Broker:
         self.sinks = Sinks(settings, self.log, self.log.files, limits, system, self.topics.writable)
         self.registrar = Registrar(settings, self.log)
         self.follower: Follower | None = None
+        self.replication: Replication | None = None
         if isinstance(self.log, FollowedLog):
-            self.follower = Follower(settings, self.log, self.tell_compacted)
+            self.follower = Follower(settings, self.log, self.reader, self.tell_compacted)
             self.log.on_epoch = lambda: self.ids.open(self.log.identity)
+        else:
+            self.replication = Replication(settings, self.log, self.reader)
         self._lock: DirectoryLock | None = None
         self._housekeeper: asyncio.Task[None] | None = None
 
@@ -92,6 +97,8 @@ class Broker:
         if self.follower is not None:
             self.follower.begin()
         self.log.open(self.quarantine.mend, self.quarantine.put_off)
+        if self.follower is not None:
+            self.follower.opened()
         self.ids.open(self.log.identity)
         self.secret_ids.open(self.log.identity)
         remove_scratch(self.log.files, self.log.directory)
@@ -109,6 +116,9 @@ class Broker:
             self.groups.members.watch()
             self.follower.start()
             return
+        if self.replication is not None:
+            log, directory = self.log, self.settings.storage.data_dir
+            await self.replication.start(StaticLeadership(log.files, directory, log.identity.log_id))
         self.groups.start()
         await self.router.start()
         self.redriver.start()
@@ -125,6 +135,8 @@ class Broker:
         await self.registrar.close()
         if self.follower is not None:
             await self.follower.close()
+        if self.replication is not None:
+            await self.replication.close()
         if self._housekeeper is not None:
             self._housekeeper.cancel()
         await self.groups.close()
@@ -134,6 +146,8 @@ class Broker:
         self.cold.close()
         self.work.close()
         await self.log.close()
+        if self.follower is not None:
+            self.follower.end()
         self.unlock()
 
     def unlock(self) -> None:
@@ -174,6 +188,8 @@ class Broker:
             found += part.degraded()
         if self.follower is not None:
             return found + self.follower.degraded()
+        if self.replication is not None:
+            found += self.replication.degraded()
         overdue = self.router.overdue.count()
         found += [f"overdue: {count} of kind {kind}" for kind, count in overdue.items() if count]
         return found
@@ -185,12 +201,14 @@ class Broker:
             "min_position": log.min_position,
             "max_position": log.next_position,
             "flushed_position": log.flushed_position,
+            "confirmed_position": log.confirmed_position,
             "compacted_position": log.compacted_position,
         }
         identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch}
         overdue = self.router.overdue.count()
         waits = {"jobs": self.router.jobs.describe(), "overdue": sum(overdue.values()), "overdue_by_kind": overdue}
         who = {"name": self.name, "role": self.settings.broker.role, "replica": self.settings.broker.replica}
-        follows = {} if self.follower is None else self.follower.describe()
+        kept = self.follower or self.replication
+        follows = {} if kept is None else kept.describe()
         described = {**who, **follows, **identity, "positions": positions, **positions, **waits}
         return {**described, "lake": self.log_cleanup.describe(), "steady_ms": log.retention.steady_ms}

@@ -64,11 +64,17 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("lakemq_members", "Members of all groups.", log.state.groups.member_count)
         yield GaugeMetricFamily("lakemq_locks", "Queues that are locked.", len(broker.groups.locks.renewals))
         yield GaugeMetricFamily("lakemq_dirty_bytes", "Bytes written but not on disk yet.", log.flusher.dirty_bytes)
-        yield GaugeMetricFamily("lakemq_writable", "1 when the log takes writes.", int(log.unwritable is None))
+        yield GaugeMetricFamily("lakemq_writable", "1 when the log takes writes.", int(log.refusal() is None))
 
     def _following(self) -> Iterator[Metric]:
-        """Of a follower, how it does."""
-        follower = self._broker.follower
+        """How the replicas do; of a follower, how it follows."""
+        follower, replication = self._broker.follower, self._broker.replication
+        confirmed = self._broker.log.confirmed_position
+        yield GaugeMetricFamily("lakemq_confirmed_position", "All below is at all that are in sync.", confirmed)
+        if replication is not None:
+            count, short = len(replication.in_sync), int(self._broker.log.too_few is not None)
+            yield GaugeMetricFamily("lakemq_in_sync_replicas", "Replicas in sync, the primary too.", count)
+            yield GaugeMetricFamily("lakemq_too_few_replicas", "1 while too few are for anything to be written.", short)
         if follower is not None:
             follows = int(follower.fault is None and follower.problem is None)
             yield GaugeMetricFamily("lakemq_following", "1 while the primary's log is followed.", follows)

@@ -124,7 +124,7 @@ class Quick:
         self._producer = producer
         self._open_topics = producer.open_topics
         self._bytes_max = producer.small_bytes
-        self._sync = store.log.settings.flush == "sync"
+        self._promises = store.log.promise() is not None
         self.ids = store.ids
         self.secret_ids = store.secret_ids
         self.counters = counters
@@ -146,7 +146,7 @@ class Quick:
             draft = raw_draft(headers, self._producer.limits)
         if properties is None and draft is None:
             return None
-        return found._replace(sync=found.sync or self._sync, properties=properties, draft=draft)
+        return found._replace(properties=properties, draft=draft)
 
     def serve(self, connection: Answering, wanted: QuickRequest, body: bytes) -> bool:
         """Do what is asked for; False when it has to go the long way, and nothing has happened."""
@@ -157,7 +157,7 @@ class Quick:
         if size > self._bytes_max:
             return False
         route, name, group, sync, properties, draft = wanted
-        if self._sync and route is not PRODUCE:
+        if self._promises and route is not PRODUCE:
             return False
         if route is RESOLVE:
             return self._resolve(connection, name.encode("latin-1"), body)
@@ -188,7 +188,8 @@ class Quick:
 
     def _store(self, connection: Answering, append: OneAppend, size: int, sync: bool) -> bool:
         told = _Message(self, connection, size)
-        self._log.submit(append, OnDisk(self._log.flusher, told) if sync else told)
+        keeps = self._log.promise(sync)
+        self._log.submit(append, told if keeps is None else OnDisk(keeps, told))
         return True
 
     def _resolve(self, connection: Answering, transaction_id: bytes, body: bytes) -> bool:

@@ -122,7 +122,6 @@ class Producer:
         self._halves = halves
         self._work = work
         self.limits = Limits.of(work.limits)
-        self._default_ack = "sync" if store.log.settings.flush == "sync" else "async"
         self.small_bytes = min(SMALL_BYTES, self.limits.message_bytes_max)
         # A topic that isn't open any more is looked up again.
         self.open_topics: dict[str, Topic] = {}
@@ -141,8 +140,6 @@ class Producer:
 
     async def _serve(self, request: HttpRequest, name: str, group: str | None) -> None:
         ack = request.query.get("ack", "async")
-        if ack == "async":
-            ack = self._default_ack
         plain = plain_properties(request.scope["headers"]) if group is None and ack != "none" else None
         body = await read_body(request.receive, self.limits.request_bytes_max)
         if plain is not None and len(body) <= self.small_bytes:
@@ -171,8 +168,10 @@ class Producer:
         return topic
 
     async def _keep_promise(self, ack: str) -> None:
-        """Wait for the disk: when the request asked for it, or when too much waits for it already."""
-        if ack == "sync" or self._log.backlogged:
+        """Wait until it is safe, as the request asked for it, or when too much waits for the disk already."""
+        if ack != "none":
+            await self._log.keep_promise(sync=ack == "sync")
+        elif self._log.backlogged:
             await self._log.flushed()
 
     async def _store_decoded(self, scope: Scope, name: str, body: bytes, ack: str, group: str | None) -> Answer:

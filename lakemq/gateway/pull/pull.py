@@ -141,7 +141,7 @@ class Puller:
         while True:
             arrival: asyncio.Future[None] = loop.create_future()
             offset, holes = _step_over(queue, offset, holes)
-            if offset < queue.next_offset:
+            if offset < queue.end_offset:
                 begun = loop.time()
                 try:
                     found = await self._scan(queue, offset, pull, holes)
@@ -199,7 +199,7 @@ class Puller:
         step = wanted if pull.selector.everything else max(wanted, SCAN_STEP)
         if offset < queue.min_offset:
             return await self._scan_cold(queue, offset, pull, step, holes)
-        plan = self._reader.plan(queue, offset, step, bytes_max)
+        plan = self._reader.plan(queue, offset, min(step, queue.end_offset - offset), bytes_max)
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
             if self._is_light(slices, pull):
@@ -272,7 +272,7 @@ class Puller:
                 "status": status,
                 "next_offset": next_offset,
                 "min_offset": begin,
-                "max_offset": queue.next_offset,
+                "max_offset": queue.end_offset,
                 "messages": to_json_list(slices, ids),
             }
             if holes:
@@ -284,7 +284,7 @@ class Puller:
             (b"lakemq-status", status.encode()),
             (b"lakemq-next-offset", b"%d" % next_offset),
             (b"lakemq-min-offset", b"%d" % begin),
-            (b"lakemq-max-offset", b"%d" % queue.next_offset),
+            (b"lakemq-max-offset", b"%d" % queue.end_offset),
         ]
         if holes:
             headers.append((b"lakemq-holes", to_header(holes)))

@@ -178,7 +178,7 @@ class Receiver:
 
     def _may_have_some(self, wanted: ReceiveRequest) -> bool:
         places = [(queue, self._place(wanted, queue)) for queue in self._sources(wanted)]
-        return any((queue.floor if place is None else place) < queue.next_offset for queue, place in places)
+        return any((queue.floor if place is None else place) < queue.end_offset for queue, place in places)
 
     def _place(self, wanted: ReceiveRequest, queue: Queue) -> int | None:
         """Where the group goes on in the queue; None: at its first message."""
@@ -207,7 +207,7 @@ class Receiver:
             if budget.is_spent:
                 break
             begin = await self._begin(wanted, queue)
-            if begin >= queue.next_offset:
+            if begin >= queue.end_offset:
                 continue
             some, all_of_it = await self._selection.choose(wanted, queue, begin, subscription, taken, budget)
             is_all = is_all and all_of_it

@@ -113,7 +113,7 @@ class Selection:
         offset = self._place(view)
         parts: list[Slice] = []
         scanned = 0
-        while (offset := view.after_gap(offset)) < queue.next_offset and _goes_on(budget, scanned):
+        while (offset := view.after_gap(offset)) < queue.end_offset and _goes_on(budget, scanned):
             if view.takes_all:
                 found, reached = await self._read(view, offset, max(1, budget.messages_left), budget.bytes_left)
             else:
@@ -126,7 +126,7 @@ class Selection:
             offset = end
         if not parts and offset > view.begin:
             self._remember(view, offset)
-        return Chosen(queue, parts, offset, view.resets, view.gaps), offset >= queue.next_offset or bool(parts)
+        return Chosen(queue, parts, offset, view.resets, view.gaps), offset >= queue.end_offset or bool(parts)
 
     def _place(self, view: _View) -> int:
         """Where to look from, past what nothing was found in; what is gone there is in the view's gaps again."""
@@ -160,7 +160,7 @@ class Selection:
         scanned = 0
         while not backlog.is_full and _goes_on(budget, scanned):
             backlog.place = view.after_gap(backlog.place)
-            if backlog.place >= queue.next_offset:
+            if backlog.place >= queue.end_offset:
                 break
             looked, reached = await self._look(view, backlog.place, IN_ORDER_STEP, budget)
             for part in [match for each in looked for match in each.found]:
@@ -172,7 +172,7 @@ class Selection:
                 backlog.place = reached
         backlog.gaps = [] if parts else view.gaps[-GAPS_MAX:]
         self._backlogs.tidy()
-        is_all = backlog.place >= queue.next_offset or backlog.is_full or bool(parts)
+        is_all = backlog.place >= queue.end_offset or backlog.is_full or bool(parts)
         return Chosen(queue, parts, backlog.low, view.resets, view.gaps), is_all
 
     def _next_held(self, view: _View, backlog: Backlog, order: Order) -> int | None:
@@ -193,7 +193,7 @@ class Selection:
         picker, queue = _Picker(view), view.queue
         offset, scanned = self._place(view), 0
         # What stays behind is looked at again from the first on: so to end early would be never to come past it.
-        while (offset := view.after_gap(offset)) < queue.next_offset and _goes_on(
+        while (offset := view.after_gap(offset)) < queue.end_offset and _goes_on(
             budget, scanned, may_be_late=picker.left_some_behind
         ):
             looked, reached = await self._look(view, offset, SCAN_STEP, budget)
@@ -208,7 +208,7 @@ class Selection:
         if picker.found_nothing and offset > view.begin:
             self._remember(view, offset)
         chosen = Chosen(queue, picker.parts, picker.low, view.resets, view.gaps)
-        return chosen, offset >= queue.next_offset or not picker.found_nothing
+        return chosen, offset >= queue.end_offset or not picker.found_nothing
 
     async def _look(self, view: _View, offset: int, messages_max: int, budget: Budget) -> tuple[list[Looked], int]:
         """`_read`, and what of it matches. Nothing but what is read decides on that: what is out and what is
@@ -228,7 +228,8 @@ class Selection:
         """Messages of the queue from `offset` on, and where to go on."""
         if offset < view.queue.min_offset:
             return await self._read_cold(view, offset, messages_max, bytes_max)
-        plan = self._reader.plan(view.queue, offset, messages_max, bytes_max)
+        readable = min(messages_max, view.queue.end_offset - offset)
+        plan = self._reader.plan(view.queue, offset, readable, bytes_max)
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
         else:

@@ -84,7 +84,7 @@ class Redriver:
             self._beginning -= 1
         if not dry_run:
             self._spawn(position, redrive)
-        await self._executor.log.flushed()
+        await self._executor.log.until_confirmed()
         return self._executor.message_id(position), len(matched), gone
 
     async def _record(self, redrive: Redrive) -> int:

@@ -98,7 +98,9 @@ class Requests:
         try:
             queue = (await self._topics.system(REPLY_TOPIC)).queues[0]
             position = await self._append(draft, queue, {CORRELATION_ID: correlation_id})
-            message = pending.reply = await self._read(position)
+            message = await self._read(position)
+            await self._store.log.shown()
+            pending.reply = message
         except BaseException:
             pending.storing = None  # another may come
             raise

@@ -141,11 +141,13 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
 
     @serves(router, routes.GROUPS)
     async def list_groups(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        await log.shown()
         async with work.listing.place(client_of(request.scope)):
             return await respond({"groups": iter(await groups.list())})
 
     @serves(router, routes.GROUP)
     async def get_group(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]
+        await log.shown()
         async with work.listing.place(client_of(request.scope)):
             return await respond(await groups.describe(check_group(group)))
 
@@ -188,6 +190,7 @@ def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max:
         groups.find(check_group(group))
         if generation is not None and wait_ms:
             await members.wait(group, generation, wait_ms, client_gone(request.scope))
+        await log.shown()
         return answer(group)
 
 
@@ -198,6 +201,7 @@ def _add_offsets(router: APIRouter, offsets: Offsets, log: CommitLog, listing: G
     @serves(router, routes.OFFSETS)
     async def get_offsets(request: Request, group: str, topic: str | None = None) -> Response:  # pyright: ignore[reportUnusedFunction]
         wanted = topic if topic is None else check_readable(topic)
+        await log.shown()
         async with listing.place(client_of(request.scope)):
             return await describe(offsets.of(check_group(group), wanted))
 

@@ -7,14 +7,26 @@ interpreter's lock meanwhile. The contents are the follower's matter, and so is 
 from __future__ import annotations
 
 import asyncio
+import re
 
 from lakemq.contract.forms import FRAMES
 from lakemq.contract.limits import OFFSET_MAX
-from lakemq.contract.routes import FRAMES_BYTES_MAX, FRAMES_FROM, FRAMES_TO, FRAMES_WAIT_MS
+from lakemq.contract.routes import (
+    FRAMES_BYTES_MAX,
+    FRAMES_DURABLE,
+    FRAMES_EPOCH,
+    FRAMES_FROM,
+    FRAMES_REPLICA,
+    FRAMES_TO,
+    FRAMES_WAIT_MS,
+    REPLICA_MAX,
+)
+from lakemq.gateway.fleet.replication import Question, Replication
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
 from lakemq.gateway.routes.subscription import topics_of
 from lakemq.gateway.work.work import Work
-from lakemq.model.errors import Busy, PositionGone
+from lakemq.model.errors import Busy, InvalidRequest, PositionGone
+from lakemq.model.in_sync import Member
 from lakemq.storage.read.raw_frames import plan_frames, read_raw, size_of, with_state_alone
 from lakemq.storage.read.reader import PositionPlan
 from lakemq.storage.read.store import Store
@@ -25,12 +37,17 @@ from lakemq.web.request import HttpRequest
 BYTES_MAX = 32 * 1024 * 1024
 _ROUNDS_MAX = 8
 """So often is a read begun anew, as segments have left or were written anew meanwhile."""
+NEWS_S = 0.02
+"""A follower that has nothing else to be told is told so late of what is confirmed."""
+_INCARNATION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class LogFrames:
-    """Serves frames of one log, up to what is on disk."""
+    """Serves frames of one log, up to what is confirmed; to its followers, if it is the primary's, up to what is on
+    disk here."""
 
-    def __init__(self, store: Store, ends: LogEnd, work: Work) -> None:
+    def __init__(self, store: Store, ends: LogEnd, work: Work, replication: Replication | None) -> None:
+        self._replication = replication
         self._log = store.log
         self._reader = store.reader
         self._ends = ends
@@ -44,12 +61,16 @@ class LogFrames:
         wait_ms = parse_int(query, FRAMES_WAIT_MS, self._work.limits.wait_ms_max)
         bytes_max = parse_int(query, FRAMES_BYTES_MAX, BYTES_MAX)
         topics = topics_of(query.get("topics"))
-        confirmed = await self._confirmed(begin, topics, wait_ms)
+        question = self._question(query)
+        if question is None:
+            end = await self._confirmed(begin, topics, wait_ms)
+        else:
+            end = await self._until_more(question, begin, wait_ms)
         client = client_of(request.scope)
         for _ in range(_ROUNDS_MAX):
             if begin < self._log.min_position:
                 raise PositionGone(f"the log begins with position {self._log.min_position}; {begin} is gone")
-            plan = plan_frames(self._reader, begin, min(confirmed, to), topics, bytes_max)
+            plan = plan_frames(self._reader, begin, min(end, to), topics, bytes_max)
             if query.get("state") == "yes":
                 plan = with_state_alone(self._reader, plan, self._log.active)
             size = size_of(plan)
@@ -58,19 +79,58 @@ class LogFrames:
                     pieces = await self._work.answering.run_for(client)(read_raw, self._reader, plan)
                 except PositionGone:
                     continue
-                await _send(request.send, self._headers(plan, confirmed, size), pieces)
+                await _send(request.send, [*self._headers(plan, size), *self._more_headers(question)], pieces)
                 return
         raise Busy("the log's segments change faster than they can be read")
 
     async def _confirmed(self, begin: int, topics: set[str] | None, wait_ms: int) -> int:
-        """How far the log is on disk, once it holds a frame that is wanted, or the time is over."""
+        """How far the log is confirmed, once that holds a frame that is wanted, or the time is over."""
         deadline = asyncio.get_running_loop().time() + wait_ms / 1000
         while await self._ends.reached(begin, topics, None) <= begin:
             if not await self._ends.wait(topics, None, seconds_until(deadline)):
                 break
-        return await self._ends.durable_position()
+        return await self._ends.confirmed_position()
 
-    def _headers(self, plan: PositionPlan, confirmed: int, size: int) -> Headers:
+    def _question(self, query: dict[str, str]) -> Question | None:
+        """Which follower asks, if one does that counts; what it says of its disk is heard."""
+        if self._replication is None or FRAMES_REPLICA.name not in query:
+            return None
+        incarnation = query.get("incarnation", "")
+        if not _INCARNATION.fullmatch(incarnation):
+            raise InvalidRequest(f"incarnation matches {_INCARNATION.pattern}")
+        replica = parse_int(query, FRAMES_REPLICA, REPLICA_MAX)
+        epoch, durable = parse_int(query, FRAMES_EPOCH, OFFSET_MAX), parse_int(query, FRAMES_DURABLE, OFFSET_MAX)
+        question = Question(Member(replica, incarnation), epoch, durable)
+        return question if self._replication.hear(question) else None
+
+    async def _until_more(self, question: Question, begin: int, wait_ms: int) -> int:
+        """How far the log is on disk here, once the follower has something to get, is to bring to disk what it has
+        written, or may know of more that is confirmed; or the time is over."""
+        replication, log, loop = self._replication, self._log, asyncio.get_running_loop()
+        assert replication is not None
+        deadline = loop.time() + min(wait_ms, replication.wait_ms_max) / 1000
+        while True:
+            end = await self._ends.flushed_position()
+            if end > begin or min(log.confirmed.awaited, begin) > question.durable:
+                return end
+            if replication.has_news(question):
+                deadline = min(deadline, loop.time() + NEWS_S)
+            if not await self._ends.wait_to_send(seconds_until(deadline)):
+                return end
+
+    def _more_headers(self, question: Question | None) -> Headers:
+        """What followers need to know beside that."""
+        if question is None or self._replication is None:
+            return []
+        self._replication.tell(question)
+        in_sync = ",".join(map(str, self._replication.in_sync))
+        return [
+            (b"lakemq-awaited-position", b"%d" % self._log.confirmed.awaited),
+            (b"lakemq-ack", b"sync" if self._log.sync_always else b"async"),
+            (b"lakemq-in-sync", in_sync.encode()),
+        ]
+
+    def _headers(self, plan: PositionPlan, size: int) -> Headers:
         now = self._log.identity.now
         return [
             (b"content-type", FRAMES.encode()),
@@ -78,7 +138,8 @@ class LogFrames:
             (b"lakemq-log-id", self._log.identity.log_id.encode()),
             (b"lakemq-epoch", b"%d" % now.epoch),
             (b"lakemq-next-position", b"%d" % max(plan.end, plan.begin)),
-            (b"lakemq-confirmed-position", b"%d" % confirmed),
+            (b"lakemq-confirmed-position", b"%d" % self._log.confirmed_position),
+            (b"lakemq-end-position", b"%d" % self._log.flushed_position),
             (b"lakemq-min-position", b"%d" % self._log.min_position),
         ]
 

@@ -74,7 +74,7 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:
             raise PositionGone(f"the log begins with position {log.min_position}; {begin} is gone")
         wanted = subscription_of(log, topics, pattern)
         schema = _schema(columns)
-        plan = reader.plan_positions(begin, min(to, log.next_position), wanted, bytes_max)
+        plan = reader.plan_positions(begin, await ends.up_to(to), wanted, bytes_max)
 
         def carry_out() -> tuple[memoryview, int, list[Range]]:
             slices, reached = reader.read_positions_up_to(plan, wanted, bytes_max)

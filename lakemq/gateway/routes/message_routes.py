@@ -58,6 +58,8 @@ def make_router(store: Store, cold: ColdReader, bytes_max: int) -> APIRouter:
 
 async def _find(store: Store, cold: ColdReader, position: int) -> Slice | ColdSlice | None:
     """The message at the position. Raises `MessageNotFound`, `LogDamaged`, `LakeUnreadable`."""
+    if position >= store.log.visible_position:
+        raise MessageNotFound(f"the log holds no message at position {position} that may be read")
     if position >= store.log.min_position:
         plan = store.reader.plan_message(position)
         with suppress(PositionGone):  # retention was faster

@@ -101,6 +101,7 @@ def make_router(routing: Router, log: CommitLog, answering: Workshop) -> APIRout
         after: Annotated[int, Query(ge=-1, le=NUMBER_MAX)] = -1,
         count_max: Annotated[int, Query(alias="max", ge=1, le=PENDING_MAX)] = PENDING_MAX,
     ) -> Response:
+        await log.until_confirmed()
         run = answering.run_for(client_of(request.scope))
         body, following = await routing.pending.page(Kind(kind), Due(due_from_ms, due_to_ms), after, count_max, run)
         headers = {"lakemq-log-id": log.identity.log_id, "lakemq-epoch": str(log.identity.now.epoch)}

@@ -56,6 +56,8 @@ def make_router(routing: Router, log: CommitLog, wait_ms_max: int) -> APIRouter:
         if wait_ms > wait_ms_max:
             raise InvalidRequest(f"wait_ms is at most {wait_ms_max}")
         gone = client_gone(request.scope)
-        return {"checks": await routing.checks.poll(check_group(group), wait_ms, gone)}
+        found = await routing.checks.poll(check_group(group), wait_ms, gone)
+        await log.shown()
+        return {"checks": found}
 
     return router

@@ -79,7 +79,7 @@ class Decisions:
         for some in _chunks(list(nacks.items())):
             accepted += await self._nacks.decide(dict(some))
         # Those that were no news may have been carried out just now, and who posts forgets them.
-        await self._executor.log.flushed()
+        await self._executor.log.until_confirmed()
         return accepted
 
     async def _deliver(self, posted: Sequence[Posted]) -> int:

@@ -115,7 +115,7 @@ class Overdue:
         """Decide some of what is overdue; whether there may be more. Raises `StoreUnwritable`."""
         self._look_at_jobs()
         now_ms = self._clock.now_ms()
-        if self._executor.log.unwritable is not None:
+        if self._executor.log.refusal() is not None:
             return False
         at_ms = now_ms - self._grace_ms
         self._executor.state.dues.merge(at_ms)
@@ -186,7 +186,7 @@ class Overdue:
         finally:
             left = {slot: [cause for cause in some if cause in state.delays] for slot, some in chosen.items()}
             self.decided[Kind.DELAY] += len(causes) - sum(map(len, left.values()))
-            if self._executor.log.unwritable is None:
+            if self._executor.log.refusal() is None:
                 again_ms = self._clock.now_ms() + AGAIN_MS
                 for slot, some in left.items():
                     if some:

@@ -171,8 +171,9 @@ class Sinks:
 
     def _check_room(self, size: int) -> None:
         limits, staging = self._settings, self.staging
-        if self._log.unwritable is not None:
-            raise StoreUnwritable(self._log.unwritable)
+        refusal = self._log.refusal()
+        if refusal is not None:
+            raise refusal
         free, _ = self._log.files.free_bytes(self._log.directory)
         needed = self._log.settings.free_bytes_min + size + self._limits.request_bytes_max + FLUSH_BYTES
         if free < needed:  # what is staged must also fit the log before its file goes
@@ -240,7 +241,7 @@ class Sinks:
         queue = await self._queue(SINK_TOPIC)
         body = orjson.dumps(record)
         await asyncio.shield(self._log.append(RowsAppend([make_row(body=body)], [queue])))
-        await self._log.flushed()
+        await self._log.until_confirmed()
 
     async def _queue(self, name: str) -> Queue:
         return (await self._system_topic(name)).queues[0]
@@ -287,7 +288,7 @@ class Sinks:
 
     async def _let_go(self, stored: list[Part]) -> list[Part]:
         """Parts that are in the log, once that is on disk, need their files no more; none is left then."""
-        await self._log.flushed()
+        await self._log.until_confirmed()
         self._drop(stored)
         return []
 

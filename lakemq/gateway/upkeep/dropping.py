@@ -54,7 +54,7 @@ class Dropping:
         """Schedule anew what waits in the segment, which is about to go."""
         delays, end = self._log.routing.delays, oldest.end_position
         waiting = delays.rank(end - 1) if delays else 0
-        if not waiting or 2 * waiting > end - oldest.base_position or self._log.unwritable is not None:
+        if not waiting or 2 * waiting > end - oldest.base_position or self._log.refusal() is not None:
             return
         try:
             await self._clear_below(end)

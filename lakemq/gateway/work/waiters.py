@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from typing import Protocol
 
 from lakemq.gateway.work.deadlines import Deadlines
 from lakemq.model.errors import Busy
-from lakemq.storage.state.topics import Queue
 from lakemq.web.gone import finish
 
 Wait = Callable[[asyncio.Future[None], float, asyncio.Future[None]], Awaitable[bool]]
 """`Waiters.wait_within`."""
+
+
+class Watched(Protocol):
+    """What wakes those who wait for it: a queue, when a message comes."""
+
+    waiters: set[asyncio.Future[None]]
 
 
 class Waiters:
@@ -54,17 +60,17 @@ class Waiters:
                 gone.remove_done_callback(wake)
             self._waiting.discard(future)
 
-    async def wait_for_any(self, queues: Iterable[Queue], seconds: float) -> None:
-        """`wait` for a message in any of the queues."""
+    async def wait_for_any(self, what: Iterable[Watched], seconds: float) -> None:
+        """`wait` for any of these."""
         arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        watched = list(queues)
-        for queue in watched:
-            queue.waiters.add(arrival)
+        watched = list(what)
+        for each in watched:
+            each.waiters.add(arrival)
         try:
             await self.wait(arrival, seconds)
         finally:
-            for queue in watched:
-                queue.waiters.discard(arrival)
+            for each in watched:
+                each.waiters.discard(arrival)
 
     async def wait_within(self, future: asyncio.Future[None], seconds: float, gone: asyncio.Future[None]) -> bool:
         """`wait`; whether waiting has still a sense."""

@@ -17,13 +17,14 @@ from typing import Any, overload
 
 import pyarrow as pa
 
-from lakemq.model.errors import StoreUnwritable
+from lakemq.model.errors import NotEnoughReplicas, StoreUnwritable
 from lakemq.settings import Storage
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.appends import BatchAppend, OneAppend, RowsAppend
+from lakemq.storage.log.confirmed import Confirmed
 from lakemq.storage.log.flush_mark import FlushMark
-from lakemq.storage.log.flusher import Flusher
+from lakemq.storage.log.flusher import Flusher, Keeps
 from lakemq.storage.log.layout import Asked
 from lakemq.storage.log.lost_tail import pass_over_lost_tail
 from lakemq.storage.log.pending import LayOut, Pending, refuse
@@ -68,6 +69,12 @@ class CommitLog:
         self.compacted_position = 0
         self.torn_bytes = 0
         self.full: str | None = None
+        self.too_few: str | None = None
+        """Why no promise can be made that asks for others, and nothing is taken; None: one can."""
+        self.sync_always = False
+        """Whether each write is answered only when it is confirmed, and consumers see only what is."""
+        self.confirm_ms_max = 60_000
+        """So long is waited for others."""
         self.on_notes: Callable[[list[Note]], None] = lambda notes: None
         self._clock = clock
         self.retention = Retention(settings, files, self.directory, self._store, clock)
@@ -101,6 +108,7 @@ class CommitLog:
         self._mark = FlushMark(self.files, self.directory)
         self._mark.set(self.active, self.active.size)
         self.flusher = Flusher(self._prepare_flush, self.settings, self.next_position)
+        self.confirmed = Confirmed(self.flusher, self.confirm_ms_max)
         self._pace.begin(self.active.size)
         self._rolling = Rolling(self._store, self.state, self._writer, self.flushed, self.now_ms, self._rolled)
 
@@ -127,6 +135,7 @@ class CommitLog:
     def release(self) -> None:
         """Give the files and the threads back without a further write, as a crash would."""
         self._writer.close()
+        self.confirmed.close()
         self.flusher.close()
         self._positions.close()
         self._mark.close()
@@ -197,9 +206,25 @@ class CommitLog:
         return self.flusher.flushed_position
 
     @property
+    def confirmed_position(self) -> int:
+        """Everything below is on disk here, and at all others that count."""
+        return self.confirmed.position
+
+    @property
+    def visible_position(self) -> int:
+        """Consumers may see everything below."""
+        return self.confirmed.position if self.sync_always else self.next_position
+
+    @property
     def unwritable(self) -> str | None:
         """Why the log takes no writes now, or None."""
         return self.flusher.failure or self.full
+
+    def refusal(self) -> StoreUnwritable | None:
+        """What an append is refused with now, or None."""
+        if self.unwritable is not None:
+            return StoreUnwritable(self.unwritable)
+        return None if self.too_few is None else NotEnoughReplicas(self.too_few)
 
     def now_ms(self) -> int:
         """The log's time: the clock's, but never going back."""
@@ -241,10 +266,28 @@ class CommitLog:
         """Whether more waits for the disk than the bound allows: produce should wait for a flush."""
         return self.flusher.dirty_bytes > self.flusher.dirty_bytes_max
 
+    def until_confirmed(self) -> asyncio.Future[None]:
+        """Done when everything written by now is confirmed; fails as `Confirmed.wait` says."""
+        return self.confirmed.wait(self.next_position)
+
+    def promise(self, sync: bool = False) -> Keeps | None:
+        """Who says when an answer may be given, and that is waited for at once; `sync`: the request asks for it."""
+        if sync or self.sync_always:
+            return self.confirmed
+        return self.flusher if self.settings.flush == "sync" else None
+
     async def keep_promise(self, sync: bool = False) -> None:
-        """Wait for the disk: when that is asked for, or when too much waits for it. Raises `StoreUnwritable`."""
-        if sync or self.settings.flush == "sync" or self.backlogged:
+        """Wait until it is safe: when that is asked for; or for the disk, when too much waits for it. Raises
+        `StoreUnwritable`."""
+        if sync or self.sync_always:
+            await self.until_confirmed()
+        elif self.settings.flush == "sync" or self.backlogged:
             await self.flushed()
+
+    async def shown(self) -> None:
+        """Wait until what the state says may be shown: under `sync_always`, until it is confirmed."""
+        if self.sync_always:
+            await self.until_confirmed()
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -297,8 +340,9 @@ class CommitLog:
     def _write(self, asked: Sequence[Asked], lay_out: LayOut) -> None:
         """Write one frame and make it readable. All of a large one that takes long happens in a thread, and what else
         is pending waits."""
-        if self.unwritable is not None:
-            raise StoreUnwritable(self.unwritable)
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
         frame = lay_out(self._codec, self.next_position)
         store_time_ms, log = self.now_ms(), self.state.identity.now
         content = frame.content
@@ -325,6 +369,8 @@ class CommitLog:
         index = self.active_index
         index.add(offset, meta)
         self.cache.put((self.active.base_position, offset), Frame(meta, content))
+        if self.sync_always:
+            self.confirmed.hide(index.end_position, groups)
         for queue, count in groups:
             queue.next_offset += count
             if queue.waiters:

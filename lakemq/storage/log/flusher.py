@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 from lakemq.model.errors import StoreUnwritable
 from lakemq.settings import Storage
@@ -25,7 +26,7 @@ class Flusher:
 
     A flush starts at the latest `flush_interval_ms` after a write, or when `flush_bytes` are dirty, or at
     once when somebody waits for one. `sync` does it, in a thread; what it returns is called on the
-    loop before the waiters are answered.
+    loop before the waiters are answered. `on_flushed` is called when it is further, `on_failed` when it never will be.
     """
 
     def __init__(self, sync: Callable[[], Callable[[], None]], settings: Storage, position: int) -> None:
@@ -37,6 +38,9 @@ class Flusher:
         self._timer: asyncio.TimerHandle | None = None
         self._running = False
         self._waiters: deque[tuple[int, Receiver[None]]] = deque()
+        self._wanted = position
+        self.on_flushed: Callable[[], None] = lambda: None
+        self.on_failed: Callable[[str], None] = lambda why: None
         self.written_position = position
         self.flushed_position = position
         self.dirty_bytes = 0
@@ -70,9 +74,14 @@ class Flusher:
             receiver.set_result(None)
         else:
             self._waiters.append((position, receiver))
-            if not self._running:
-                # After the callbacks that are ready now: they may write too.
-                self._loop.call_soon(self.start)
+            self.want(position)
+
+    def want(self, position: int) -> None:
+        """Have the log be on disk up to `position` soon."""
+        self._wanted = max(self._wanted, position)
+        if not self._running:
+            # After the callbacks that are ready now: they may write too.
+            self._loop.call_soon(self.start)
 
     def start(self) -> None:
         """Begin a flush, unless one runs, has failed, or there is nothing to do."""
@@ -100,12 +109,13 @@ class Flusher:
         while waiters and waiters[0][0] <= position:
             reached.append(waiters.popleft()[1])
         # The disk goes on while they are told.
-        if waiters:
+        if waiters or self._wanted > position:
             self.start()
         elif self.dirty_bytes > 0:
             self.wrote(self.written_position, 0)
         for receiver in reached:
             tell_stored(receiver, None)
+        self.on_flushed()
 
     def fail(self, why: str) -> None:
         """Never promise anything again; everybody who waits is told."""
@@ -113,6 +123,7 @@ class Flusher:
         self.failure = why
         while self._waiters:
             tell_failed(self._waiters.popleft()[1], StoreUnwritable(why))
+        self.on_failed(why)
 
     def close(self) -> None:
         """Wait for a running flush and give the thread back."""
@@ -122,13 +133,21 @@ class Flusher:
         self._pool.shutdown(wait=True)
 
 
+class Keeps(Protocol):
+    """Who says when the log is safe up to a position."""
+
+    def tell(self, position: int, receiver: Receiver[None]) -> None:
+        """Tell the receiver when it is, or that this can't be promised."""
+        ...
+
+
 class OnDisk:
-    """Tells a receiver where its message was stored, as soon as that is on disk too: it is told of both itself."""
+    """Tells a receiver where its message was stored, as soon as that is safe too: it is told of both itself."""
 
-    __slots__ = ("_flusher", "_receiver", "_stored", "done", "set_exception")
+    __slots__ = ("_keeps", "_receiver", "_stored", "done", "set_exception")
 
-    def __init__(self, flusher: Flusher, receiver: Receiver[StoredOne]) -> None:
-        self._flusher = flusher
+    def __init__(self, keeps: Keeps, receiver: Receiver[StoredOne]) -> None:
+        self._keeps = keeps
         self._receiver = receiver
         self._stored: StoredOne | None = None
         self.done = receiver.done
@@ -140,4 +159,4 @@ class OnDisk:
         elif stored is not None:
             self._stored = stored
             _, _, position, _ = stored
-            self._flusher.tell(position + 1, self)
+            self._keeps.tell(position + 1, self)

@@ -19,10 +19,11 @@ from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.next_frames import NextFrame
 from lakemq.storage.log.positions import NoPositions
 from lakemq.storage.log.receiver import Receiver, tell_failed
-from lakemq.storage.segment.frame import KIND_MESSAGES
+from lakemq.storage.segment.frame import KIND_MESSAGES, Run
 from lakemq.storage.segment.segment import Frame
 from lakemq.storage.segment.segment_index import notes_of
 from lakemq.storage.state.replay import move_on
+from lakemq.storage.state.topics import Queue
 
 PIECE_BYTES = 256 * 1024
 PIECE_FRAMES = 64
@@ -83,7 +84,11 @@ class FollowedLog(CommitLog):
                 self.flusher.fail(f"a frame could not be applied: {error!r}; restart the gateway")
                 raise
             await asyncio.sleep(0)
-        await self.keep_promise()
+        if self.settings.flush == "sync" or self.backlogged:
+            await self.flushed()
+
+    async def shown(self) -> None:
+        """What the state says is the primary's matter, and it may be away."""
 
     async def _take(self, piece: list[NextFrame]) -> None:
         first = piece[0]
@@ -125,10 +130,15 @@ class FollowedLog(CommitLog):
         self.flusher.wrote(self.next_position, meta.frame_bytes)
         if meta.notes:
             self.on_notes(notes_of(meta))
-        for run in meta.runs:
-            topic = self.topics.find(run.topic)
-            if topic is not None and run.queue_id < len(topic.queues):
-                topic.queues[run.queue_id].wake()
+        queues = [(queue, run.count) for run in meta.runs if (queue := self._queue(run)) is not None]
+        if self.sync_always:
+            self.confirmed.hide(self.next_position, queues)
+        for queue, _ in queues:
+            queue.wake()
+
+    def _queue(self, run: Run) -> Queue | None:
+        topic = self.topics.find(run.topic)
+        return topic.queues[run.queue_id] if topic is not None and run.queue_id < len(topic.queues) else None
 
 
 def _pieces(frames: Sequence[NextFrame]) -> Iterator[list[NextFrame]]:

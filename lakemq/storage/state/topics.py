@@ -41,7 +41,8 @@ class TopicRecord(TypedDict):
 
 
 class Queue:
-    """One queue of a topic: offsets `min_offset ≤ o < next_offset` are readable."""
+    """One queue of a topic: offsets `min_offset ≤ o < next_offset` are in the log; of these the last `unconfirmed` are
+    not for consumers yet."""
 
     __slots__ = (
         "__weakref__",
@@ -56,6 +57,7 @@ class Queue:
         "queue_id",
         "says_something",
         "topic",
+        "unconfirmed",
         "waiters",
     )
 
@@ -66,6 +68,7 @@ class Queue:
         self.key = (topic, queue_id)
         self.min_offset = next_offset
         self.next_offset = next_offset
+        self.unconfirmed = 0
         # Below are messages of a topic of this name that was deleted.
         self.floor = 0
         # Offsets `begin ≤ o < end` that may have been given to messages that are lost: ascending.
@@ -75,6 +78,11 @@ class Queue:
         self.fill_offset = 0
         self.fill_position = 0
         self.waiters: set[asyncio.Future[None]] = set()
+
+    @property
+    def end_offset(self) -> int:
+        """Consumers read below it."""
+        return self.next_offset - self.unconfirmed
 
     def hide(self) -> None:
         """Make all that the queue holds unreadable: its topic was deleted."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from lakemq.gateway.fleet.follower import Follower
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect
 from tests.gateway.routing.asking import wait_until
@@ -57,6 +60,15 @@ def degraded(http: httpx.Client) -> str:
     response = http.get("/readyz")
     assert response.status_code == 200, response.text
     return "\n".join(each for each in response.json()["degraded"] if not each.startswith("the clock has jumped"))
+
+
+async def leave(follower: Follower) -> None:
+    """Have a follower in this process follow no more, and leave nothing open."""
+    await follower.close()
+    for thread in threading.enumerate():
+        if thread.name == "follower":
+            await asyncio.to_thread(thread.join)  # the question under way is answered
+    await follower.close()  # and its connection left
 
 
 def wait_for(follower: httpx.Client, primary: httpx.Client) -> int:

@@ -18,8 +18,9 @@ from lakemq.storage.disk.files import Files
 from lakemq.storage.log import followed_log
 from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.storage.log.recovery import list_segments
+from lakemq.storage.read.reader import Reader
 from lakemq.testing import GatewayProcess, LossyFiles, start_gateway
-from tests.gateway.fleet.following import broker_of
+from tests.gateway.fleet.following import broker_of, leave
 from tests.gateway.http_client import WAIT_S, connect, produce
 
 
@@ -59,18 +60,15 @@ def follow(settings: Settings, is_so: Callable[[Follower, FollowedLog], bool]) -
 
     async def scene() -> str | None:
         log = FollowedLog(settings.storage, Files(), SystemClock())
-        follower = Follower(settings, log, lambda position: None)
+        follower = Follower(settings, log, Reader(log), lambda position: None)
         await asyncio.to_thread(follower.begin)
         log.open()
+        follower.opened()
         follower.start()
         async with asyncio.timeout(WAIT_S):
             while not is_so(follower, log):  # noqa: ASYNC110  nobody tells
                 await asyncio.sleep(0.01)
-        await follower.close()
-        for thread in threading.enumerate():
-            if thread.name == "follower":
-                await asyncio.to_thread(thread.join)  # the question under way is answered
-        await follower.close()  # and its connection left
+        await leave(follower)
         await log.close()
         return follower.fault
 

@@ -11,7 +11,7 @@ import lakemq
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import Connection, check_problem, connect, is_problem, produce, pull_all
 
-POSITIONS = {"min_position", "max_position", "flushed_position", "compacted_position"}
+POSITIONS = {"min_position", "max_position", "flushed_position", "compacted_position", "confirmed_position"}
 
 
 def test_the_broker_says_who_and_where_it_is(fresh_gateway: GatewayProcess) -> None:

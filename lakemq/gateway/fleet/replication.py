@@ -1,0 +1,222 @@
+"""The in-sync set of a primary: hears its followers, changes the record, and says how far the log is confirmed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
+from lakemq.gateway.fleet.leadership import Leadership
+from lakemq.model.errors import LakemqError, NotConfirmed, NotEnoughReplicas
+from lakemq.model.in_sync import InSync, Member, Record, begun
+from lakemq.settings import Settings
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.hiding import hide_from
+from lakemq.storage.read.reader import Reader
+
+logger = logging.getLogger(__name__)
+
+TICKS = 10
+"""So often within the time after which a member is let go it is looked at."""
+QUESTIONS = 3
+"""So often within that time a follower is answered, be there news or not."""
+MARK_S = 1.0
+
+
+class Question(NamedTuple):
+    """Who asks for frames, and says how far it has the log on its disk, in that epoch."""
+
+    member: Member
+    epoch: int
+    durable: int
+
+
+class Replication:
+    """That of one broker's primary. Without followers it costs nothing and writes nothing."""
+
+    def __init__(self, settings: Settings, log: CommitLog, reader: Reader) -> None:
+        self._settings = settings.replication
+        self._log = log
+        self._reader = reader
+        self._replica = settings.broker.replica
+        self._mark = ConfirmedMark(log.files, settings.storage.data_dir)
+        self._marked_s = 0.0
+        self._told: dict[int, int] = {}
+        self._lost: dict[int, str] = {}
+        self._problem: str | None = None
+        self._begun = asyncio.Event()
+        """There has been a follower."""
+        self._awake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        log.sync_always = settings.replication.ack == "sync"
+        log.confirm_ms_max = settings.replication.confirm_ms_max
+
+    async def start(self, leadership: Leadership) -> None:
+        """Begin with the record as it was left, before anything is served. Raises `OSError`, `LogDamaged`."""
+        log, loop = self._log, asyncio.get_running_loop()
+        self._leadership, self._loop, self._looked_s = leadership, loop, loop.time()
+        held = await leadership.read()
+        own = Member(self._replica, uuid4().hex[:16])
+        record = begun(held, own, log.identity.now.epoch)
+        if held is not None and not await leadership.compare_and_set(record):
+            raise LakemqError("another one has changed who leads, and who is in sync")
+        self._in_sync = InSync(record, self._settings.silent_ms, self._now_ms())
+        self._look_at_size()
+        if len(record.members) > 1:
+            known = min(max(self._mark.read(log.identity.log_id).position, log.min_position), log.next_position)
+            log.confirmed.begin(known)
+            if log.sync_always:
+                hide_from(log, self._reader, known)
+            self._begun.set()
+        self._task = loop.create_task(self._run())
+
+    async def close(self) -> None:
+        """Change nothing any more, and tell those who wait for others."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._leave_mark()
+            self._log.confirmed.refuse(NotConfirmed("the gateway stops; it is written, and may be confirmed later"))
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    # Followers -------------------------------------------------------------------------------
+
+    def hear(self, question: Question) -> bool:
+        """A follower asks. Whether it may be sent what isn't confirmed: not if another has taken its place."""
+        self._excuse()
+        log, (member, epoch, durable) = self._log, question
+        counts = self._in_sync.hear(member, epoch, durable, log.flushed_position, self._now_ms())
+        if counts:
+            self._begun.set()
+            self._look()
+        return counts or self._in_sync.knows(member)
+
+    def _look(self) -> Record | None:
+        """How far all is confirmed now; and what the record is to be next, if another."""
+        self._excuse()
+        log = self._log
+        record = self._in_sync.propose(log.flushed_position, log.confirmed_position, self._now_ms())
+        log.confirmed.limit(self._in_sync.bound())
+        if record is not None:
+            self._awake.set()
+        return record
+
+    def _excuse(self) -> None:
+        """Where this process stood still it heard nobody, and that is nobody's fault."""
+        now_s = self._loop.time()
+        gap_ms, self._looked_s = int((now_s - self._looked_s) * 1000), now_s
+        if gap_ms > self._settings.silent_ms // 2:
+            self._in_sync.excuse(gap_ms, self._now_ms())
+
+    def has_news(self, question: Question) -> bool:
+        """Whether more is confirmed than the follower was told."""
+        return self._log.confirmed_position > self._told.get(question.member.replica, 0)
+
+    def tell(self, question: Question) -> None:
+        """The follower is told now how far the log is confirmed."""
+        self._told[question.member.replica] = self._log.confirmed_position
+
+    @property
+    def wait_ms_max(self) -> int:
+        """So long a follower's question may wait: it has to be heard of."""
+        return self._settings.silent_ms // QUESTIONS
+
+    # The record ------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        await self._begun.wait()
+        pause_s = self._settings.silent_ms / TICKS / 1000
+        while True:
+            self._awake.clear()
+            try:
+                await self._step()
+                self._note(None)
+                await self._rest(pause_s)
+            except Exception as error:  # noqa: BLE001  such as no thread: it is tried again, and who waits goes on
+                self._note(f"who is in sync can't be written down: {error!r}")
+                await asyncio.sleep(pause_s)
+
+    async def _step(self) -> None:
+        """Look at all members, and change the record where it has to be."""
+        record = self._look()
+        if record is not None:
+            await self._change(record)
+        if self._loop.time() - self._marked_s > MARK_S:
+            self._marked_s = self._loop.time()
+            self._leave_mark()
+
+    async def _change(self, record: Record) -> None:
+        try:
+            await self._leadership.compare_and_set(record)
+        finally:
+            # Whatever became of it: what is in force is what is read.
+            current = await self._leadership.read()
+            if current is not None and current != self._in_sync.record:
+                self._settle(current)
+
+    def _settle(self, record: Record) -> None:
+        before = self._in_sync.record
+        self._in_sync.settle(record)
+        for member in set(before.members).difference(record.members):
+            self._lost[member.replica] = f"replica {member.replica} is not in sync any more"
+            logger.warning("%s: record %d has %s", self._lost[member.replica], record.version, record.replicas)
+        for member in set(record.members).difference(before.members):
+            self._lost.pop(member.replica, None)
+            logger.info("replica %d is in sync: record %d has %s", member.replica, record.version, record.replicas)
+        self._look_at_size()
+        self._look()
+
+    def _look_at_size(self) -> None:
+        """Take no more where too few are in sync, and promise nothing of what is written."""
+        count, least, log = len(self._in_sync.record.members), self._settings.min_in_sync, self._log
+        if count >= least:
+            log.too_few = None
+            return
+        log.too_few = f"{count} of the broker's replicas are in sync, and replication.min_in_sync is {least}"
+        log.confirmed.refuse(NotEnoughReplicas(f"{log.too_few}: what is written may be kept"))
+
+    def _leave_mark(self) -> None:
+        if self._in_sync.bound() is not None:
+            log = self._log
+            self._mark.leave(log.identity.log_id, Mark(log.confirmed_position, log.sync_always))
+
+    async def _rest(self, seconds: float) -> None:
+        """Until it is time for the next look, at once where something is to be changed, or was by another."""
+        watching = self._loop.create_task(self._leadership.watch(self._in_sync.record.version, seconds))
+        waking = self._loop.create_task(self._awake.wait())
+        try:
+            await asyncio.wait([watching, waking], return_when=asyncio.FIRST_COMPLETED)
+            found = watching.result() if watching.done() else None
+            if found is not None and found != self._in_sync.record:
+                self._settle(found)
+        finally:
+            watching.cancel()
+            waking.cancel()
+            await asyncio.gather(watching, waking, return_exceptions=True)
+
+    def _note(self, problem: str | None) -> None:
+        if problem is not None and problem != self._problem:
+            logger.error("%s", problem)
+        self._problem = problem
+
+    # What is said ----------------------------------------------------------------------------
+
+    @property
+    def in_sync(self) -> list[int]:
+        """The replicas that are."""
+        return self._in_sync.record.replicas
+
+    def degraded(self) -> list[str]:
+        """What is wrong, a line each."""
+        found = [] if self._log.too_few is None else [f"nothing is written: {self._log.too_few}"]
+        return [*found, *self._lost.values(), *([] if self._problem is None else [self._problem])]
+
+    def describe(self) -> dict[str, Any]:
+        """What `GET /v1/broker` says of it."""
+        limits, record = self._settings, self._in_sync.record
+        replication = {"ack": limits.ack, "min_in_sync": limits.min_in_sync, "record_version": record.version}
+        return {"in_sync": record.replicas, "replication": replication}

@@ -1,0 +1,65 @@
+"""The record of a leader that is set by configuration, in a file of its own folder: nobody else changes it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+from lakemq.model.errors import LogDamaged
+from lakemq.model.in_sync import Member, Record, may_replace
+from lakemq.storage.disk.files import Files
+from lakemq.storage.disk.sealed import read_sealed, write_sealed
+
+NAME = "IN_SYNC"
+
+
+class StaticLeadership:
+    """The record of that log, in `directory`. On one loop, whose threads touch the file."""
+
+    def __init__(self, files: Files, directory: Path, log_id: str) -> None:
+        self._files = files
+        self._path = directory / NAME
+        self._log_id = log_id
+        self._turn = asyncio.Lock()
+        self._changed = asyncio.Condition()
+        self._held: Record | None = None
+        self._is_known = False
+
+    async def read(self) -> Record | None:
+        """`Leadership.read`. Raises `LogDamaged` for a file that isn't sound: who was in sync isn't known then."""
+        if not self._is_known:
+            self._held, self._is_known = await asyncio.to_thread(self._read), True
+        return self._held
+
+    def _read(self) -> Record | None:
+        try:
+            held = read_sealed(self._files, self._path)
+            if held is None or held["log_id"] != self._log_id:
+                return None
+            members = tuple(Member(int(replica), str(incarnation)) for replica, incarnation in held["members"])
+            return Record(int(held["leader"]), int(held["epoch"]), int(held["version"]), members)
+        except (ValueError, KeyError, TypeError) as error:
+            raise LogDamaged(f"which followers were in sync can't be read in {self._path}: {error!r}") from None
+
+    async def compare_and_set(self, record: Record) -> bool:
+        """`Leadership.compare_and_set`: on disk on return."""
+        async with self._turn:
+            current = await self.read()
+            if not may_replace(record, current):
+                return False
+            held = {"log_id": self._log_id, **record._asdict()}
+            self._is_known = False  # where it fails, the file holds the one or the other
+            await asyncio.to_thread(write_sealed, self._files, self._path, held)
+            self._held, self._is_known = record, True
+        async with self._changed:
+            self._changed.notify_all()
+        return True
+
+    async def watch(self, version: int, seconds: float) -> Record | None:
+        """`Leadership.watch`: changes by this process are all that there are."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), self._changed:
+                while (found := await self.read()) is None or found.version == version:
+                    await self._changed.wait()
+        return await self.read()

@@ -1,0 +1,199 @@
+"""Who of a broker's replicas is in sync: one record, changed by compare-and-set, and the rules by which its leader
+changes it. docs/fleet.md, "Synchronous replication", has them with what they guarantee.
+
+A member has all that is confirmed on its own disk, and confirmed is what all members have. So the set shrinks before
+anything is confirmed without the member, and whoever is to join counts before it is a member: what is confirmed
+meanwhile it has, too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+NEAR_PART = 10
+"""Who is behind by less than this part of the time after which a member is let go may join: so long at most those who
+wait for what is confirmed may wait for it."""
+RETIRED_MAX = 16
+"""So many incarnations of a replica that were replaced are remembered."""
+
+
+class Member(NamedTuple):
+    """A replica, in one stretch of its life: what it says counts for that one alone."""
+
+    replica: int
+    incarnation: str
+
+
+class Record(NamedTuple):
+    """Who leads, under which epoch, and who is in sync: the leader is one of `members`, which ascend."""
+
+    leader: int
+    epoch: int
+    version: int
+    members: tuple[Member, ...]
+
+    @property
+    def replicas(self) -> list[int]:
+        """Those of its members."""
+        return [each.replica for each in self.members]
+
+
+def grown(record: Record, member: Member) -> Record:
+    """The record with one member more."""
+    return _with(record, sorted([*record.members, member]))
+
+
+def shrunk(record: Record, gone: Iterable[Member]) -> Record:
+    """The record without these members; never without its leader."""
+    left = set(gone)
+    return _with(record, [each for each in record.members if each not in left or each.replica == record.leader])
+
+
+def begun(record: Record | None, leader: Member, epoch: int) -> Record:
+    """The record as its leader begins with it, in an epoch and as an incarnation of its own."""
+    if record is None:
+        return Record(leader.replica, epoch, 0, (leader,))
+    others = [each for each in record.members if each.replica != leader.replica]
+    return Record(leader.replica, epoch, record.version + 1, tuple(sorted([*others, leader])))
+
+
+def _with(record: Record, members: Iterable[Member]) -> Record:
+    return record._replace(version=record.version + 1, members=tuple(members))
+
+
+def may_replace(new: Record, current: Record | None) -> bool:
+    """Whether a compare-and-set puts the new record in the current one's place: nobody else has changed it."""
+    return current is None or new.version == current.version + 1
+
+
+def confirmed(before: int, end: int, bound: int | None) -> int:
+    """What is confirmed, where the leader's disk has the log up to `end` and those of all others that count have it
+    up to `bound`; None: there are none. It never goes back."""
+    return max(before, end if bound is None else min(end, bound))
+
+
+@dataclass
+class _Follower:
+    """What is known of a replica."""
+
+    member: Member
+    heard_ms: int
+    target: int
+    """Where the leader's log ended when this one last had all that there was before: at `since_ms`."""
+    since_ms: int
+    durable: int = 0
+    near: bool = False
+
+    def look(self, end: int, now_ms: int) -> None:
+        """It has its target, or not yet."""
+        if self.durable >= self.target:
+            self.target, self.since_ms = end, now_ms
+
+
+class InSync:
+    """The set of one leader: `record` is in force, `proposed` may be, and `joining` is to be proposed. Times are ms
+    of a clock that nobody sets; `end` is how far the leader's own disk has the log."""
+
+    def __init__(self, record: Record, silent_ms: int, now_ms: int) -> None:
+        """Members that aren't heard of for `silent_ms`, or lack what the leader had so long ago, are let go."""
+        self.record = record
+        self.proposed: Record | None = None
+        self.joining: Member | None = None
+        self._silent_ms = silent_ms
+        self._followers = {
+            each.replica: _Follower(each, now_ms, 0, now_ms) for each in record.members if each.replica != record.leader
+        }
+        self._retired: dict[int, deque[str]] = {}
+
+    # What followers say ----------------------------------------------------------------------
+
+    def hear(self, member: Member, epoch: int, durable: int, end: int, now_ms: int) -> bool:
+        """The member has the log up to `durable` on its disk, in that epoch. False where that counts for nothing: the
+        replica has come back as another since, or it claims what the leader doesn't have."""
+        replica, incarnation = member
+        if replica == self.record.leader or incarnation in self._retired.get(replica, ()) or durable > end:
+            return False
+        known = self._followers.get(replica)
+        if known is None or known.member != member:
+            if known is not None:
+                self._retired.setdefault(replica, deque(maxlen=RETIRED_MAX)).append(known.member.incarnation)
+            known = self._followers[replica] = _Follower(member, now_ms, end, now_ms)
+        known.heard_ms = now_ms
+        if epoch == self.record.epoch:
+            known.durable = max(known.durable, durable)
+            is_quick = now_ms - known.since_ms <= self._silent_ms // NEAR_PART
+            known.near = known.durable >= end or (known.durable >= known.target and is_quick)
+            known.look(end, now_ms)
+        return True
+
+    def excuse(self, gap_ms: int, now_ms: int) -> None:
+        """The leader itself stood still for so long, until now: nobody could be heard."""
+        for each in self._followers.values():
+            each.heard_ms = min(each.heard_ms + gap_ms, now_ms)
+            each.since_ms = min(each.since_ms + gap_ms, now_ms)
+
+    def knows(self, member: Member) -> bool:
+        """Whether it is the replica's current incarnation."""
+        known = self._followers.get(member.replica)
+        return known is not None and known.member == member
+
+    # What is confirmed -----------------------------------------------------------------------
+
+    def bound(self) -> int | None:
+        """How far all others that count have the log on disk: members, also of a set that is only proposed, and who
+        is joining. None: there are none."""
+        return min((self._durable(each) for each in self._counted()), default=None)
+
+    def _counted(self) -> set[Member]:
+        counted = set(self.record.members)
+        if self.proposed is not None:
+            counted.update(self.proposed.members)
+        if self.joining is not None:
+            counted.add(self.joining)
+        return {each for each in counted if each.replica != self.record.leader}
+
+    def _durable(self, member: Member) -> int:
+        known = self._followers.get(member.replica)
+        return known.durable if known is not None and known.member == member else 0
+
+    # Changing the set ------------------------------------------------------------------------
+
+    def propose(self, end: int, confirmed_position: int, now_ms: int) -> Record | None:
+        """The record that is to be in force next, to be given to a compare-and-set; None: it is as it should be. What
+        was proposed stays so until `settle` says what became of it."""
+        for each in self._followers.values():
+            each.look(end, now_ms)
+        if self.proposed is None:
+            gone = [each for each in self._counted() if each != self.joining and not self._is_well(each, now_ms)]
+            self.proposed = shrunk(self.record, gone) if gone else self._growth(confirmed_position, now_ms)
+        return self.proposed
+
+    def _growth(self, confirmed_position: int, now_ms: int) -> Record | None:
+        if self.joining is not None and not self._is_well(self.joining, now_ms):
+            self.joining = None  # it was never proposed
+        if self.joining is None:
+            self.joining = self._candidate(now_ms)
+        if self.joining is None or self._durable(self.joining) < confirmed_position:
+            return None
+        joining, self.joining = self.joining, None
+        return grown(self.record, joining)
+
+    def _candidate(self, now_ms: int) -> Member | None:
+        members = self.record.members
+        found = (each.member for each in self._followers.values() if each.near and each.member not in members)
+        return next((each for each in found if self._is_well(each, now_ms)), None)
+
+    def _is_well(self, member: Member, now_ms: int) -> bool:
+        known = self._followers.get(member.replica)
+        if known is None or known.member != member:
+            return False
+        return max(now_ms - known.heard_ms, now_ms - known.since_ms) <= self._silent_ms
+
+    def settle(self, record: Record) -> None:
+        """This record is in force for certain."""
+        self.record = record
+        if self.proposed is not None and record.version >= self.proposed.version:
+            self.proposed = None

@@ -1,0 +1,177 @@
+"""The small files by which a broker knows, after any end, who was in sync, who it was, and what was confirmed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakemq.gateway.fleet.confirmed_mark import NO_MARK, ConfirmedMark, Mark
+from lakemq.gateway.fleet.incarnation import Incarnation
+from lakemq.gateway.fleet.static_leadership import NAME, StaticLeadership
+from lakemq.model.errors import LogDamaged
+from lakemq.model.in_sync import Member, Record, grown, shrunk
+from lakemq.storage.disk.files import Files
+from lakemq.testing import LossyFiles
+
+LOG = "log"
+ALONE = Record(0, 1, 0, (Member(0, "a"),))
+BOTH = grown(ALONE, Member(1, "b"))
+SHRUNK = shrunk(BOTH, [Member(1, "b")])
+SEEDS = range(40)
+SYNCS = ("storage.disk.sealed.write_sealed: replace.sync", "storage.disk.sealed.write_sealed: replace.sync_dir")
+"""Without any of them a set that has shrunk may be the larger one again, or none."""
+
+
+def static(directory: Path, files: Files | None = None, log_id: str = LOG) -> StaticLeadership:
+    return StaticLeadership(files or Files(), directory, log_id)
+
+
+def read(directory: Path, files: Files | None = None, log_id: str = LOG) -> Record | None:
+    """What a start finds."""
+    return asyncio.run(static(directory, files, log_id).read())
+
+
+def test_a_record_is_kept_and_only_the_next_one_takes_its_place(tmp_path: Path) -> None:
+    async def scene() -> None:
+        kept = static(tmp_path)
+        assert await kept.read() is None
+        assert await kept.compare_and_set(BOTH)
+        assert not await kept.compare_and_set(BOTH)
+        assert await kept.read() == BOTH
+        assert await kept.compare_and_set(SHRUNK)
+        assert await kept.read() == SHRUNK
+
+    asyncio.run(scene())
+    assert read(tmp_path) == SHRUNK
+    assert read(tmp_path, log_id="another") is None
+
+
+def test_of_two_that_set_at_once_one_succeeds(tmp_path: Path) -> None:
+    async def scene() -> list[bool]:
+        kept = static(tmp_path)
+        await kept.compare_and_set(ALONE)
+        return list(await asyncio.gather(*[kept.compare_and_set(each) for each in (BOTH, BOTH._replace(epoch=2))]))
+
+    assert sorted(asyncio.run(scene())) == [False, True]
+
+
+def test_who_watches_is_told_of_the_next_version_or_that_there_is_none(tmp_path: Path) -> None:
+    async def scene() -> None:
+        kept = static(tmp_path)
+        assert await kept.watch(0, 0.01) is None
+        await kept.compare_and_set(ALONE)
+        assert await kept.watch(0, 0.01) == ALONE
+        assert await kept.watch(7, 60) == ALONE
+        watching = asyncio.create_task(kept.watch(0, 60))
+        await asyncio.sleep(0)
+        await kept.compare_and_set(BOTH)
+        assert await watching == BOTH
+
+    asyncio.run(scene())
+
+
+def test_a_set_that_failed_is_read_again_whatever_became_of_it(tmp_path: Path) -> None:
+    async def scene() -> None:
+        files = LossyFiles(tmp_path, 0)
+        kept = static(tmp_path, files)
+        await kept.compare_and_set(ALONE)
+        begin = files.calls
+        await kept.compare_and_set(BOTH)
+        for call in range(files.calls - begin):
+            before = await kept.read()
+            assert before is not None
+            files.fault = (files.calls + 1 + call, 5)
+            following = before._replace(version=before.version + 1)
+            with pytest.raises(OSError, match="error"):
+                await kept.compare_and_set(following)
+            found = await kept.read()
+            assert found in (before, following)
+            assert found == await asyncio.to_thread(lambda: asyncio.run(static(tmp_path, files).read()))
+
+    asyncio.run(scene())
+
+
+def test_a_file_that_is_not_sound_is_no_set_of_one(tmp_path: Path) -> None:
+    asyncio.run(static(tmp_path).compare_and_set(BOTH))
+    path = tmp_path / NAME
+    path.write_bytes(path.read_bytes().replace(b'"b"', b'"c"'))
+    with pytest.raises(LogDamaged, match="which followers were in sync"):
+        read(tmp_path)
+
+
+def shrink_and_cut(root: Path, seed: int, skipped_site: str | None) -> Record | None:
+    """What a start finds when the power is cut just after a set has shrunk."""
+    root.mkdir()
+    asyncio.run(static(root).compare_and_set(BOTH))
+    files = LossyFiles(root, seed)
+    files.skipped_site = skipped_site
+    kept = static(root, files)
+    assert asyncio.run(kept.compare_and_set(SHRUNK))
+    files.cut_power()
+    try:
+        return read(root, files)
+    except LogDamaged:
+        return None
+
+
+def test_a_set_that_has_shrunk_has_shrunk_after_any_power_cut(tmp_path: Path) -> None:
+    assert {shrink_and_cut(tmp_path / str(seed), seed, None) for seed in SEEDS} == {SHRUNK}
+
+
+@pytest.mark.parametrize("site", SYNCS)
+def test_without_any_one_sync_a_set_that_has_shrunk_may_not_have(tmp_path: Path, site: str) -> None:
+    found = {shrink_and_cut(tmp_path / str(seed), seed, site) for seed in SEEDS}
+    assert found - {SHRUNK}
+
+
+def begun(directory: Path, end: int, log_id: str = LOG) -> str:
+    """The name of the stretch that begins with a log of that end."""
+    incarnation = Incarnation(Files(), directory)
+    incarnation.begin(log_id, end)
+    return incarnation.name
+
+
+def test_a_follower_goes_on_as_who_it_was_only_after_a_clean_stop_with_the_same_log(tmp_path: Path) -> None:
+    def after(stop: Callable[[Incarnation], object]) -> Callable[..., tuple[str, str]]:
+        def scene(end: int, log_id: str = LOG) -> tuple[str, str]:
+            incarnation = Incarnation(Files(), tmp_path)
+            incarnation.begin(LOG, 5)
+            stop(incarnation)
+            return incarnation.name, begun(tmp_path, end, log_id)
+
+        return scene
+
+    clean = after(lambda incarnation: incarnation.end(LOG, 5))
+    before, now = clean(5)
+    assert before == now
+    for scene, *found in ((after(lambda _: None), 5), (clean, 4), (clean, 5, "another")):
+        before, now = scene(*found)
+        assert before != now
+    (tmp_path / "REPLICA").write_bytes(b"torn")
+    assert begun(tmp_path, 5) not in ("", now)
+    Incarnation(Files(), tmp_path).end(LOG, 5)  # it never began: nothing is said
+
+
+def test_what_was_confirmed_is_known_of_the_same_log_or_nothing_is(tmp_path: Path) -> None:
+    mark = ConfirmedMark(Files(), tmp_path)
+    assert mark.read(LOG) == NO_MARK
+    mark.leave(LOG, Mark(5, sync=True))
+    mark.leave(LOG, Mark(9, sync=True))
+    mark.leave(LOG, Mark(9, sync=True))
+    assert ConfirmedMark(Files(), tmp_path).read(LOG) == Mark(9, sync=True)
+    assert ConfirmedMark(Files(), tmp_path).read("another") == NO_MARK
+    (tmp_path / "CONFIRMED").write_bytes(b"torn")
+    assert mark.read(LOG) == NO_MARK
+
+
+def test_a_mark_that_can_not_be_left_is_tried_again(tmp_path: Path) -> None:
+    files = LossyFiles(tmp_path, 0)
+    mark = ConfirmedMark(files, tmp_path)
+    files.fault = (1, 28)
+    mark.leave(LOG, Mark(5, sync=True))
+    assert mark.read(LOG) == NO_MARK
+    mark.leave(LOG, Mark(5, sync=True))
+    assert mark.read(LOG) == Mark(5, sync=True)
