@@ -30,10 +30,10 @@ def error_of_answer(status: int, content: bytes, whose: str = "") -> LakemqError
 
 
 def error_of_code(code: object, detail: str) -> LakemqError:
-    """The error of a stable code, as answers name it."""
+    """The error of a stable code, as answers name it: of the kind that gives itself that code."""
     if not isinstance(code, str):
         return LakemqError(detail)
-    by_code = {kind.code: kind for kind in _kinds(LakemqError)}
+    by_code = {kind.code: kind for kind in _kinds(LakemqError) if "code" in vars(kind)}
     error = by_code.get(code, LakemqError)(detail)
     error.code = code
     return error

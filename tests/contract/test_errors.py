@@ -30,6 +30,17 @@ def test_a_known_code_gives_its_class() -> None:
     assert error.detail == "no topic 'x'"
 
 
+def test_a_kind_whose_code_is_anothers_is_not_made_of_an_answer() -> None:
+    """Regression: the client's own kind of `invalid_request`, which wants more than a detail, was."""
+
+    class WantsMore(TopicNotFound):
+        def __init__(self, name: str, given: str) -> None:
+            super().__init__(f"{name}: {given}")
+
+    assert type(refusal_of(404, b'{"code": "topic_not_found", "detail": "no topic"}')) is TopicNotFound
+    assert WantsMore("x", "y").code == TopicNotFound.code
+
+
 def test_an_unknown_code_is_kept() -> None:
     error = refusal_of(418, json.dumps({"code": "teapot", "title": "short and stout"}).encode())
     assert (error.code, error.detail) == ("teapot", "short and stout")

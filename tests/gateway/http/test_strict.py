@@ -59,7 +59,8 @@ def test_what_is_less_than_a_field_may_be_is_refused_and_documented(http: httpx.
     put_topic(http, "least", 1)
     paths = http.get("/openapi.json").json()["paths"]
     bound = [(route, field) for route in ALL for field in route.query if field.least is not None]
-    assert {field.name for _, field in bound} == {"offset", "max", "wait_ms", "timeout_ms", "from", "to", "bytes_max"}
+    of_reading = {"offset", "max", "wait_ms", "timeout_ms", "from", "to", "bytes_max"}
+    assert {field.name for _, field in bound} == of_reading | {"epoch", "replica", "durable"}
     for route, field in bound:
         parameters = paths[route.path][route.method.lower()]["parameters"]
         (minimum,) = [each["schema"]["minimum"] for each in parameters if each["name"] == field.name]
