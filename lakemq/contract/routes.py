@@ -199,17 +199,17 @@ FRAMES_STATE = Field(
     choices=("no", "yes"),
 )  # fmt: skip
 REPLICA_MAX = 255
-FRAMES_REPLICA = Field("replica", "integer", "of a follower: which one it is; then these three are needed", least=0)
+FRAMES_REPLICA = Field("replica", "integer", "of a follower: which one it is; it says all four", least=0)
 FRAMES_INCARNATION = Field("incarnation", "string", "in which stretch of its life")
 FRAMES_DURABLE = Field("durable", "integer", "how far it has the log on its disk", least=0)
 FRAMES_EPOCH = Field("epoch", "integer", "in that epoch", least=0)
-_FOLLOWERS = (FRAMES_REPLICA, FRAMES_INCARNATION, FRAMES_DURABLE, FRAMES_EPOCH)
+FRAMES_FOLLOWER = (FRAMES_REPLICA, FRAMES_INCARNATION, FRAMES_DURABLE, FRAMES_EPOCH)
 LOG_FRAMES = Route(
     "GET",
     "/v1/log/frames",
     "log",
     "Frames as they are",
-    (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX, FRAMES_STATE, *_FOLLOWERS),
+    (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX, FRAMES_STATE, *FRAMES_FOLLOWER),
 )
 LOG_POSITION = Route("GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,))
 ERASE = Route("POST", "/v1/log/erasures", "log", "Erase messages: done when they are in no file of the log", reads=JSON)

@@ -15,7 +15,9 @@ from lakemq.contract.routes import (
     FRAMES_BYTES_MAX,
     FRAMES_DURABLE,
     FRAMES_EPOCH,
+    FRAMES_FOLLOWER,
     FRAMES_FROM,
+    FRAMES_INCARNATION,
     FRAMES_REPLICA,
     FRAMES_TO,
     FRAMES_WAIT_MS,
@@ -93,14 +95,9 @@ class LogFrames:
 
     def _question(self, query: dict[str, str]) -> Question | None:
         """Which follower asks, if one does that counts; what it says of its disk is heard."""
-        if self._replication is None or FRAMES_REPLICA.name not in query:
+        question = _read_question(query)
+        if question is None or self._replication is None:
             return None
-        incarnation = query.get("incarnation", "")
-        if not _INCARNATION.fullmatch(incarnation):
-            raise InvalidRequest(f"incarnation matches {_INCARNATION.pattern}")
-        replica = parse_int(query, FRAMES_REPLICA, REPLICA_MAX)
-        epoch, durable = parse_int(query, FRAMES_EPOCH, OFFSET_MAX), parse_int(query, FRAMES_DURABLE, OFFSET_MAX)
-        question = Question(Member(replica, incarnation), epoch, durable)
         return question if self._replication.hear(question) else None
 
     async def _until_more(self, question: Question, begin: int, wait_ms: int) -> int:
@@ -150,3 +147,21 @@ async def _send(send: Send, headers: Headers, pieces: list[memoryview]) -> None:
     for piece in pieces:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _read_question(query: dict[str, str]) -> Question | None:
+    """What a follower says of itself; None where nobody says that he is one."""
+    if not any(field.name in query for field in FRAMES_FOLLOWER):
+        return None
+    numbers = {
+        field: parse_int(query, field, most)
+        for field, most in ((FRAMES_REPLICA, REPLICA_MAX), (FRAMES_EPOCH, OFFSET_MAX), (FRAMES_DURABLE, OFFSET_MAX))
+        if field.name in query
+    }
+    lacking = [field.name for field in FRAMES_FOLLOWER if field.name not in query]
+    if lacking:
+        raise InvalidRequest(f"the query lacks {', '.join(lacking)}: a follower says all of it")
+    incarnation = query[FRAMES_INCARNATION.name]
+    if not _INCARNATION.fullmatch(incarnation):
+        raise InvalidRequest(f"incarnation matches {_INCARNATION.pattern}")
+    return Question(Member(numbers[FRAMES_REPLICA], incarnation), numbers[FRAMES_EPOCH], numbers[FRAMES_DURABLE])

@@ -389,7 +389,8 @@ def test_a_lone_primary_confirms_what_it_has_on_disk_and_keeps_no_record(tmp_pat
     ("query", "said"),
     [
         ({"replica": 1}, "incarnation"),
-        ({"replica": 1, "incarnation": "a b"}, "incarnation"),
+        ({"replica": 1, "incarnation": "a b", "durable": 0, "epoch": 1}, "incarnation matches"),
+        ({"durable": 0}, "lacks replica, incarnation, epoch"),
         ({"replica": 256, "incarnation": "x", "durable": 0, "epoch": 1}, "replica is 256"),
         ({"replica": 1, "incarnation": "x", "epoch": 1}, "durable"),
         ({"replica": 1, "incarnation": "x", "durable": 0}, "epoch"),
