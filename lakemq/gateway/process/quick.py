@@ -188,7 +188,7 @@ class Quick:
 
     def _store(self, connection: Answering, append: OneAppend, size: int, sync: bool) -> bool:
         told = _Message(self, connection, size)
-        keeps = self._log.promise(sync)
+        keeps = self._log.promise(sync) if sync or self._promises else None
         self._log.submit(append, told if keeps is None else OnDisk(keeps, told))
         return True
 
