@@ -245,7 +245,8 @@ class Connection(HttpToolsProtocol):
         self._phase = _BODY
         parser = self.parser
         if parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
-            self._upgrading = True
+            # What is remembered of a request is its cycle's, and this one has none before it is parsed once more.
+            self._upgrading, self._came = True, None
             return
         method, version = parser.get_method(), parser.get_http_version()
         problem = self.guard.problem(method, self.url, self.headers, version != "1.0", self.server)

@@ -352,6 +352,28 @@ def test_requests_that_differ_in_their_query_alone_are_each_answered_as_they_ask
         assert ask(b"?offset=0&max=3", b"Accept: application/x-ndjson")[1].count(b"\n") == 3
 
 
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
+
+
+@pytest.mark.parametrize("before", ["GET", "POST"])
+def test_a_request_that_asks_for_http_2_again_and_again_is_not_taken_for_the_one_before(
+    gateway: GatewayProcess, http: httpx.Client, topic: str, before: str
+) -> None:
+    """What was before it on its connection was answered, or it was no request at all, as it was remembered before it
+    was parsed."""
+    put_topic(http, topic)
+    path = b"/v1/topics/%s" % topic.encode()
+    first = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" if before == "GET" else post(topic, b"quick")
+    asking = b"GET %b?%%s HTTP/1.1\r\nHost: localhost\r\n%b\r\n" % (path, UPGRADE)
+    with Connection(gateway) as connection:
+        for request in (first, first, asking % b"", asking % b"", asking % b"x=1", asking % b"", first):
+            connection.send(request)
+            answer = connection.answer()
+            assert answer is not None
+            assert answer.status == (400 if b"x=1" in request else 200), answer
+            assert (b'"topic":"%b"' % topic.encode() in answer.body) == (request == asking % b"")
+
+
 def test_a_request_that_comes_again_with_another_body_has_that(
     gateway: GatewayProcess, http: httpx.Client, topic: str
 ) -> None:
