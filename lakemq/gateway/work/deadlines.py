@@ -8,9 +8,9 @@ import math
 from lakemq.web.gone import finish
 
 LATE_BITS = 7
-"""A wait ends late by up to a 128th of its time,"""
+"""A wait ends late by up to a 64th of its time, which is a power of two for all that are about as long,"""
 LATE_S_MIN, LATE_S_MAX = 0.001, 0.1
-"""which is between these."""
+"""and which is between these."""
 
 
 class Deadlines:
@@ -26,7 +26,7 @@ class Deadlines:
     def add(self, future: asyncio.Future[None], seconds: float) -> set[asyncio.Future[None]]:
         """Finish the future when the time is over, unless it is taken out of what this returns before."""
         loop = asyncio.get_running_loop()
-        late_s = math.ldexp(1.0, math.frexp(seconds)[1] - LATE_BITS)
+        late_s = math.ldexp(1.0, math.frexp(max(seconds, LATE_S_MIN))[1] - LATE_BITS)
         late_s = min(max(late_s, LATE_S_MIN), LATE_S_MAX)
         at = math.ceil((loop.time() + max(seconds, 0.0)) / late_s) * late_s
         together = self._at.get(at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,36 @@ def test_a_wait_ends_when_its_time_is_over_and_no_earlier(seconds: float) -> Non
         assert not len(deadlines)
 
     asyncio.run(scene())
+
+
+class Noting(asyncio.SelectorEventLoop):
+    """It notes when its timers are set for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timers: list[float] = []
+
+    def call_at(self, when: float, callback: Any, *arguments: Any, context: Any = None) -> asyncio.TimerHandle:
+        self.timers.append(when)
+        return super().call_at(when, callback, *arguments, context=context)
+
+
+@pytest.mark.parametrize("seconds", [-60, -0.01, 0, 1e-9, 0.01, 0.5, 1, 3, 60])
+def test_what_is_due_in_a_short_time_or_at_once_is_late_by_little(seconds: float) -> None:
+    """A wait whose time was over already took as long as one of a second is late."""
+
+    async def scene() -> None:
+        begun_s = loop.time()
+        Deadlines().add(loop.create_future(), seconds)
+        left_s = max(seconds, 0.0)
+        late_s = min(max(left_s / 64, LATE_S_MIN), LATE_S_MAX)
+        assert begun_s + left_s <= loop.timers[-1] + 1e-6
+        assert loop.timers[-1] <= loop.time() + left_s + late_s + 1e-6
+
+    with asyncio.Runner(loop_factory=Noting) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, Noting)
+        runner.run(scene())
 
 
 def test_waits_that_are_about_as_long_share_timers() -> None:
