@@ -1,6 +1,7 @@
 """How far the log was confirmed when that was last looked at: what a start may show before it has asked anybody.
 
-The mark is not synced, so it may be behind, or lost; what it says is on the disks of all that counted.
+The mark is not synced, so it may be behind, or lost; what it says is on the disks of all that counted. One that a power
+cut has torn says nothing of how far, but that there was a mark: so nothing is shown by it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Mark(NamedTuple):
 
 
 NO_MARK = Mark(0, False)
+TORN = Mark(0, True)
 
 
 class ConfirmedMark:
@@ -35,13 +37,14 @@ class ConfirmedMark:
         self._last: Mark | None = None
 
     def read(self, log_id: str) -> Mark:
-        """What is known of that log; `NO_MARK`: nothing. Raises `OSError`."""
+        """What is known of that log; `NO_MARK`: nothing; `TORN`: not any more. Raises `OSError`."""
         try:
-            held = read_sealed(self._files, self._path) or {}
-            known = Mark(int(held["position"]), bool(held["sync"]))
+            held = read_sealed(self._files, self._path)
+            if held is None or held["log_id"] != log_id:
+                return NO_MARK
+            return Mark(int(held["position"]), bool(held["sync"]))
         except (ValueError, KeyError, TypeError):
-            return NO_MARK
-        return known if held["log_id"] == log_id else NO_MARK
+            return TORN
 
     def leave(self, log_id: str, mark: Mark) -> None:
         """Say it. What consumers may see is on disk on return; how far the log is confirmed need not be."""

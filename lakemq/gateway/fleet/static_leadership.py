@@ -25,12 +25,31 @@ class StaticLeadership:
         self._changed = asyncio.Condition()
         self._held: Record | None = None
         self._is_known = False
+        self._is_in_doubt = False
+        """A write has failed: the file holds what it was to hold, or what it held before, on disk or not."""
 
     async def read(self) -> Record | None:
         """`Leadership.read`. Raises `LogDamaged` for a file that isn't sound: who was in sync isn't known then."""
         if not self._is_known:
-            self._held, self._is_known = await asyncio.to_thread(self._read), True
+            async with self._turn:
+                await self._know()
         return self._held
+
+    async def _know(self) -> None:
+        if not self._is_known:
+            self._held, self._is_known = await asyncio.to_thread(self._find), True
+
+    def _find(self) -> Record | None:
+        """What the file holds, on disk for certain."""
+        held = self._read()
+        if held is not None and self._is_in_doubt:
+            self._write(held)
+        return held
+
+    def _write(self, record: Record) -> None:
+        self._is_in_doubt = True
+        write_sealed(self._files, self._path, {"log_id": self._log_id, **record._asdict()})
+        self._is_in_doubt = False
 
     def _read(self) -> Record | None:
         try:
@@ -45,12 +64,16 @@ class StaticLeadership:
     async def compare_and_set(self, record: Record) -> bool:
         """`Leadership.compare_and_set`: on disk on return."""
         async with self._turn:
-            current = await self.read()
-            if not may_replace(record, current):
+            await self._know()
+            if not may_replace(record, self._held):
                 return False
-            held = {"log_id": self._log_id, **record._asdict()}
             self._is_known = False  # where it fails, the file holds the one or the other
-            await asyncio.to_thread(write_sealed, self._files, self._path, held)
+            writing = asyncio.ensure_future(asyncio.to_thread(self._write, record))
+            try:
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                await asyncio.wait([writing])  # nobody else may find it half done, such as the next process
+                raise
             self._held, self._is_known = record, True
         async with self._changed:
             self._changed.notify_all()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lakemq.gateway.fleet.confirmed_mark import NO_MARK, ConfirmedMark, Mark
+from lakemq.gateway.fleet.confirmed_mark import NO_MARK, TORN, ConfirmedMark, Mark
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.static_leadership import NAME, StaticLeadership
 from lakemq.model.errors import LogDamaged
 from lakemq.model.in_sync import Member, Record, grown, shrunk
 from lakemq.storage.disk.files import Files
 from lakemq.testing import LossyFiles
+from tests.gateway.http_client import WAIT_S
 
 LOG = "log"
 ALONE = Record(0, 1, 0, (Member(0, "a"),))
@@ -94,6 +96,59 @@ def test_a_set_that_failed_is_read_again_whatever_became_of_it(tmp_path: Path) -
     asyncio.run(scene())
 
 
+def test_a_set_that_may_have_failed_is_on_disk_before_it_counts(tmp_path: Path) -> None:
+    async def shrink(kept: StaticLeadership, fault: Callable[[], object]) -> Record | None:
+        await kept.compare_and_set(BOTH)
+        fault()
+        with pytest.raises(OSError, match="error"):
+            await kept.compare_and_set(SHRUNK)
+        return await kept.read()
+
+    def calls_of_a_set() -> int:
+        root = tmp_path / "counted"
+        root.mkdir()
+        files = LossyFiles(root, 0)
+        kept = static(root, files)
+        asyncio.run(kept.compare_and_set(ALONE))
+        before = files.calls
+        asyncio.run(kept.compare_and_set(BOTH))
+        return files.calls - before
+
+    last = calls_of_a_set()
+    for seed in SEEDS:
+        root = tmp_path / str(seed)
+        root.mkdir()
+        files = LossyFiles(root, seed)
+
+        def fail_the_last_step(files: LossyFiles = files) -> None:
+            files.fault = (files.calls + last, 5)
+
+        assert asyncio.run(shrink(static(root, files), fail_the_last_step)) == SHRUNK
+        files.cut_power()
+        assert read(root, files) == SHRUNK
+
+
+def test_a_set_that_was_begun_is_over_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
+    began, may_go_on = threading.Event(), threading.Event()
+
+    class Slow(Files):
+        def rename(self, path: Path, other: Path) -> None:
+            began.set()
+            assert may_go_on.wait(WAIT_S)
+            super().rename(path, other)
+
+    async def scene() -> None:
+        setting = asyncio.create_task(static(tmp_path, Slow()).compare_and_set(BOTH))
+        assert await asyncio.to_thread(began.wait, WAIT_S)
+        setting.cancel()
+        asyncio.get_running_loop().call_soon(may_go_on.set)
+        with pytest.raises(asyncio.CancelledError):
+            await setting
+        assert await asyncio.to_thread(read, tmp_path) == BOTH
+
+    asyncio.run(scene())
+
+
 def test_a_file_that_is_not_sound_is_no_set_of_one(tmp_path: Path) -> None:
     asyncio.run(static(tmp_path).compare_and_set(BOTH))
     path = tmp_path / NAME
@@ -164,7 +219,22 @@ def test_what_was_confirmed_is_known_of_the_same_log_or_nothing_is(tmp_path: Pat
     assert ConfirmedMark(Files(), tmp_path).read(LOG) == Mark(9, sync=True)
     assert ConfirmedMark(Files(), tmp_path).read("another") == NO_MARK
     (tmp_path / "CONFIRMED").write_bytes(b"torn")
-    assert mark.read(LOG) == NO_MARK
+    assert mark.read(LOG) == TORN
+
+
+def test_after_any_power_cut_no_more_is_shown_than_was_confirmed(tmp_path: Path) -> None:
+    found: set[Mark] = set()
+    for seed in SEEDS:
+        root = tmp_path / str(seed)
+        root.mkdir()
+        files = LossyFiles(root, seed)
+        mark = ConfirmedMark(files, root)
+        mark.leave(LOG, Mark(5, sync=True))
+        mark.leave(LOG, Mark(9, sync=True))
+        files.cut_power()
+        found.add(ConfirmedMark(files, root).read(LOG))
+    assert TORN in found
+    assert found <= {TORN, Mark(5, sync=True), Mark(9, sync=True)}
 
 
 def test_a_mark_that_can_not_be_left_is_tried_again(tmp_path: Path) -> None:
