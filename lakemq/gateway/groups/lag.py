@@ -62,7 +62,7 @@ class Lags:
             offset = group.find_offset(queue.topic, queue.queue_id) if received is None else received
             begin = self._beginning(queue, first, member) if offset is None else offset
             known = received is not None or group.model != BROADCASTING
-            lag = queue.count_from(max(begin, first)) if known else None
+            lag = queue.visible_from(max(begin, first)) if known else None
             yield QueueLag(name, queue.queue_id, offset, first, queue.end_offset, lag)
 
     def _received(self, group: Group, queue: Queue) -> int | None:

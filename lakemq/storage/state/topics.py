@@ -120,6 +120,10 @@ class Queue:
         gaps = sum(end - max(begin, offset) for begin, end in self.gaps if end > offset)
         return max(self.next_offset - offset - gaps, 0)
 
+    def visible_from(self, offset: int) -> int:
+        """How many of these consumers see."""
+        return self.count_from(offset) - self.count_from(max(offset, self.end_offset))
+
     def given_between(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """The ranges of offsets from `begin` on, below `end`, that were given to messages."""
         for first, after in self.gaps:

@@ -142,12 +142,14 @@ def test_what_is_not_confirmed_is_hidden_and_who_waits_for_it_is_woken_when_it_i
         await log.append(write(harness))
         await log.append(write(harness))
         assert (queue.next_offset, queue.end_offset) == (begin + 2, begin)
+        assert (queue.count_from(begin), queue.visible_from(begin), queue.visible_from(begin + 1)) == (2, 0, 0)
         assert log.visible_position == log.next_position - 2
         arrival = asyncio.get_running_loop().create_future()
         queue.waiters.add(arrival)
         await log.flushed()
         log.confirmed.limit(log.next_position - 1)
         assert (queue.end_offset, arrival.done()) == (begin + 1, True)
+        assert queue.visible_from(begin) == 1
         log.confirmed.show_all()
         assert queue.end_offset == queue.next_offset
 
