@@ -118,6 +118,7 @@ class Redriver:
     async def describe(self, redrive_id: str, offset: int, results_max: int) -> dict[str, Any]:
         """How a redrive is, with its results from `offset` on. Raises `RedriveNotFound`, `LogDamaged`."""
         position = self._position(redrive_id)
+        await self._executor.log.shown()
         run = self._runs.get(position)
         if run is not None:
             progress, state = run.progress, "running"

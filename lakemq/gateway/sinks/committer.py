@@ -104,6 +104,10 @@ class Sinks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def shown(self) -> None:
+        """Wait until what the state says may be shown."""
+        await self._log.shown()
+
     def tidy(self, now_ms: int) -> None:
         """Forget what nobody has come back for."""
         before_ms = now_ms - self._settings.keep_ms
@@ -125,7 +129,10 @@ class Sinks:
         """
         self._check_names(sink, batch, name, group)
         known = self.state.by_name.get(sink)
-        if (known is not None and batch <= known.batch) or (sink, batch) in self._over:
+        if known is not None and batch <= known.batch:
+            await self._log.until_confirmed()  # who committed it may not have been told yet
+            return None
+        if (sink, batch) in self._over:
             return None
         async with self._turn(f"{sink}/{batch}/{name}"):  # a slash is in no name
             return await self._stage(sink, batch, name, topic, group, body, run)
@@ -201,6 +208,7 @@ class Sinks:
             if known is not None and known.left:
                 await self._store_left(sink)
             if not self.state.takes(sink, batch):
+                await self._log.until_confirmed()  # the commit before may have been told that it isn't
                 self._drop(self.staging.of(sink, batch))
                 return Committed(False, 0, 0)
             before = (0, 0) if known is None else (known.messages, known.dropped)
