@@ -33,7 +33,8 @@ WAIT_MS_MAX = 15_000
 BYTES_MAX = 4 * 1024 * 1024
 PACE_S = 0.02
 """Small answers don't come faster: each has the primary bring its log to disk."""
-AGAIN_S, AGAIN_S_MAX = 0.1, 5.0
+AGAIN_S, AGAIN_S_MAX = 0.1, 1.0
+"""A primary that is back lets go whom it hasn't heard of for `replication.silent_ms`."""
 
 
 class _NotApplied(Exception):
@@ -98,9 +99,10 @@ class Follower:
         self._show_only_confirmed(known.sync)
 
     def end(self) -> None:
-        """The log is closed, after `close`. What is on disk goes on from here only if all of it is."""
+        """The log is closed, after `close`. What is on disk goes on from here only if all of it is, and nobody has
+        taken this one's place: then a start comes as another."""
         log = self._log
-        if log.flusher.failure is not None or log.flushed_position < log.next_position:
+        if self._is_replaced or log.flusher.failure is not None or log.flushed_position < log.next_position:
             return
         with suppress(OSError):
             self._incarnation.end(log.identity.log_id, log.next_position)
@@ -247,6 +249,10 @@ class Follower:
     # What is said ----------------------------------------------------------------------------
 
     @property
+    def _is_replaced(self) -> bool:
+        return self._said is not None and not self._said.counted
+
+    @property
     def lag(self) -> int | None:
         """How many positions the primary had beyond this log's end when it was last heard; None: it never was."""
         return None if self._said is None else max(self._said.end_position - self._log.next_position, 0)
@@ -255,7 +261,10 @@ class Follower:
         """Why it isn't followed, in a line."""
         if self.fault is not None:
             return [f"this follower follows no more, and serves what it has: {self.fault}"]
-        return [] if self.problem is None else [f"the primary can't be followed now: {self.problem}"]
+        found = [] if self.problem is None else [f"the primary can't be followed now: {self.problem}"]
+        if self._is_replaced:
+            found.append(f"another one has come as replica {self._replica}: this one is in sync only after a start")
+        return found
 
     def describe(self) -> dict[str, Any]:
         """What `GET /v1/broker` says of it."""

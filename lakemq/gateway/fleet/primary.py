@@ -40,13 +40,15 @@ class Own(NamedTuple):
 
 class Said(NamedTuple):
     """What the primary says with each answer: how far it has the log on disk, how far all have it that are in sync, and
-    how far somebody waits for that. `sync`: consumers see no more than is confirmed."""
+    how far somebody waits for that. `sync`: consumers see no more than is confirmed. `counted`: what the follower says
+    of itself counts; it doesn't once another has come as the same replica."""
 
     end_position: int
     confirmed_position: int
     awaited_position: int
     sync: bool
     in_sync: tuple[int, ...]
+    counted: bool
 
 
 class Answered(NamedTuple):
@@ -165,13 +167,14 @@ def begin_log(primary: Primary, files: Files, directory: Path) -> None:
 
 def _said(answer: Answer) -> Said:
     confirmed, headers = _number(answer, "Lakemq-Confirmed-Position"), answer.headers
-    in_sync = headers.get("Lakemq-In-Sync", "")
+    in_sync, counted = headers.get("Lakemq-In-Sync", ""), "Lakemq-Awaited-Position" in headers
     return Said(
         _number(answer, "Lakemq-End-Position"),
         confirmed,
-        _number(answer, "Lakemq-Awaited-Position") if "Lakemq-Awaited-Position" in headers else 0,
+        _number(answer, "Lakemq-Awaited-Position") if counted else 0,
         headers.get("Lakemq-Ack") == "sync",
         tuple(int(each) for each in in_sync.split(",") if each.isdigit()),
+        counted,
     )
 
 

@@ -50,6 +50,7 @@ class Replication:
         """There has been a follower."""
         self._awake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._leaving = False
         log.sync_always = settings.replication.ack == "sync"
         log.confirm_ms_max = settings.replication.confirm_ms_max
 
@@ -70,7 +71,23 @@ class Replication:
             if log.sync_always:
                 hide_from(log, self._reader, known)
             self._begun.set()
-        self._task = loop.create_task(self._run())
+
+    def serve(self) -> None:
+        """From now on followers can be heard, and those that aren't are let go."""
+        self._excuse()
+        self._task = self._loop.create_task(self._run())
+
+    def leave(self) -> None:
+        """The gateway stops: followers can't be heard any more. Nobody is let go for that, and those who wait for
+        others are told."""
+        if self._task is not None:
+            self._leaving = True
+            self._awake.set()
+            if self._in_sync.bound() is not None:
+                self._refuse()
+
+    def _refuse(self) -> None:
+        self._log.confirmed.refuse(NotConfirmed("the gateway stops; it is written, and may be confirmed later"))
 
     async def close(self) -> None:
         """Change nothing any more, and tell those who wait for others."""
@@ -78,7 +95,7 @@ class Replication:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._leave_mark()
-            self._log.confirmed.refuse(NotConfirmed("the gateway stops; it is written, and may be confirmed later"))
+            self._refuse()
 
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)
@@ -99,7 +116,9 @@ class Replication:
         """How far all is confirmed now; and what the record is to be next, if another."""
         self._excuse()
         log = self._log
-        record = self._in_sync.propose(log.flushed_position, log.confirmed_position, self._now_ms())
+        record = None
+        if not self._leaving:
+            record = self._in_sync.propose(log.flushed_position, log.confirmed_position, self._now_ms())
         log.confirmed.limit(self._in_sync.bound())
         if record is not None:
             self._awake.set()
@@ -143,6 +162,8 @@ class Replication:
     async def _step(self) -> None:
         """Look at all members, and change the record where it has to be."""
         record = self._look()
+        if self._leaving and self._in_sync.bound() is not None:
+            self._refuse()  # who came to wait since
         if record is not None:
             await self._change(record)
         if self._loop.time() - self._marked_s > MARK_S:

@@ -124,9 +124,16 @@ class Broker:
         self.redriver.start()
         self.sinks.start()
 
+    def serve(self) -> None:
+        """From now on requests are answered."""
+        if self.replication is not None:
+            self.replication.serve()
+
     def leave(self) -> None:
         """Answer who waits, and let clients look for another broker."""
         self.work.waiters.stop()
+        if self.replication is not None:
+            self.replication.leave()
         self.registrar.leave()
 
     async def close(self) -> None:

@@ -67,6 +67,7 @@ async def serve(
         config = _config(settings, broker, listener.getsockname()[1])
         server = Server(config, broker.leave, broker.work.loop_lag.note)
         begin(server, url_of(listener))
+        broker.serve()
         broker.registrar.start(url_of(listener))
         try:
             await server.serve_on(listener, settings.gateway)

@@ -73,7 +73,7 @@ class LogFrames:
             if begin < self._log.min_position:
                 raise PositionGone(f"the log begins with position {self._log.min_position}; {begin} is gone")
             plan = plan_frames(self._reader, begin, min(end, to), topics, bytes_max)
-            if query.get("state") == "yes":
+            if query.get("state") == "yes" and begin <= max(end, self._log.min_position):
                 plan = with_state_alone(self._reader, plan, self._log.active)
             size = size_of(plan)
             with self._work.answering.holding(size, client):
@@ -116,16 +116,18 @@ class LogFrames:
                 return end
 
     def _more_headers(self, question: Question | None) -> Headers:
-        """What followers need to know beside that."""
-        if question is None or self._replication is None:
+        """What followers need to know beside that; also one whose place another has taken, which shows what it has."""
+        if self._replication is None:
             return []
-        self._replication.tell(question)
         in_sync = ",".join(map(str, self._replication.in_sync))
-        return [
-            (b"lakemq-awaited-position", b"%d" % self._log.confirmed.awaited),
+        headers = [
             (b"lakemq-ack", b"sync" if self._log.sync_always else b"async"),
             (b"lakemq-in-sync", in_sync.encode()),
         ]
+        if question is not None:
+            self._replication.tell(question)
+            headers.append((b"lakemq-awaited-position", b"%d" % self._log.confirmed.awaited))
+        return headers
 
     def _headers(self, plan: PositionPlan, size: int) -> Headers:
         now = self._log.identity.now

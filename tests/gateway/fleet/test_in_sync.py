@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable, Generator, Iterator
@@ -20,6 +21,7 @@ from tests.gateway.fleet.following import SMALL, broker_of, degraded, frames_of,
 from tests.gateway.http_client import connect, is_problem, produce, pull, pull_all, put_topic
 from tests.gateway.receive.asking import ack, receive
 from tests.gateway.routing.asking import begin, resolve, wait_until
+from tests.gateway.sinks.asking import commit, put_part
 
 SYNC = {**SMALL, "replication__ack": "sync", "replication__silent_ms": 2_000, "replication__confirm_ms_max": 100_000}
 """A primary that waits."""
@@ -69,6 +71,12 @@ def waiting(ask: Callable[[], Any]) -> Generator[Future[Any]]:
 
 def in_sync(http: httpx.Client) -> list[int]:
     return broker_of(http)["in_sync"]
+
+
+def recorded(directory: Path) -> list[int]:
+    """Who is in sync, as the primary of that folder has written it down."""
+    record = json.loads((directory / "IN_SYNC").read_bytes().partition(b"\n")[0])
+    return [replica for replica, _ in record["members"]]
 
 
 def written(http: httpx.Client, position: int) -> bool:
@@ -133,11 +141,12 @@ def test_nothing_is_answered_shown_or_handed_out_before_it_is_confirmed(pair: Fl
             assert leads.get("/v1/topics/shown").json()["queues"][0]["max_offset"] == 2
             identity = broker_of(leads)
             unseen = leads.get(f"/v1/messages/{handed_out[0]['message_id']}").json()
-            own_id = unseen["message_id"].replace(str(unseen["position"]), str(before))
+            own_id = f"{unseen['message_id'].removesuffix(str(unseen['position']))}{before}"
             assert is_problem(leads.get(f"/v1/messages/{own_id}"), 404, "message_not_found")
             # A job, and whoever else reads the log, is told of what is confirmed.
             frames = leads.get("/v1/log/frames", params={"from": before})
             assert (frames.content, frames.headers["lakemq-confirmed-position"]) == (b"", str(before))
+            assert frames.headers["lakemq-ack"] == "sync"  # for a follower that another has replaced
             assert leads.get("/v1/log/end", params={"from": 0}).json()["end_position"] == before
             rows = leads.get("/v1/log/messages", params={"from": 0, "to": identity["max_position"]})
             assert rows.headers["lakemq-next-position"] == str(before)
@@ -182,25 +191,67 @@ def test_transactions_groups_and_receipts_work_as_on_a_lone_broker(pair: Fleet) 
 
 
 def test_where_the_set_can_not_be_written_down_nothing_is_answered_without_its_member(tmp_path: Path) -> None:
-    options = {**SYNC, "replication__silent_ms": 500, "replication__confirm_ms_max": 3_000}
+    options = {**SYNC, "replication__silent_ms": 500, "replication__confirm_ms_max": 1_500}
     body, key = {"messages": [{"body": "once"}]}, {"Idempotency-Key": "k"}
     with fleet(tmp_path, **options) as both:
-        put_topic(both.leads, "t")
-        wait_until(lambda: in_sync(both.leads) == [0, 1])
+        wait_until(lambda: both.leads.put("/v1/topics/t", json={"queues": 1}).is_success)
+        staged = put_part(both.leads, "s", 0, "p", ["part"], topic="t")
+        assert staged.status_code == 200
         obstacle = tmp_path / "primary" / "IN_SYNC.tmp"
+
+        def both_stay() -> bool:
+            try:
+                obstacle.mkdir()
+            except FileExistsError:
+                return False  # one is being written
+            if recorded(tmp_path / "primary") == in_sync(both.leads) == [0, 1]:
+                return True
+            obstacle.rmdir()
+            return False
+
+        wait_until(both_stay)
         with stopped(both.follower):
-            obstacle.mkdir()
             answer = both.leads.post("/v1/topics/t/messages", json=body, headers=key)
             assert is_problem(answer, 504, "not_confirmed")
             assert "it may be stored" in answer.json()["detail"]
+            for _ in range(4):  # at last it is no news, and who asks may be the one who was told 504
+                assert is_problem(commit(both.leads, "s", 0, "p"), 504, "not_confirmed")
+            assert is_problem(put_part(both.leads, "s", 0, "p", ["part"], topic="t"), 504, "not_confirmed")
+            assert is_problem(both.leads.get("/v1/sinks/s"), 504, "not_confirmed")
             assert pull_all(both.leads, "t") == []
             assert in_sync(both.leads) == [0, 1]
             assert "who is in sync can't be written down" in degraded(both.leads)
             obstacle.rmdir()
+            wait_until(lambda: in_sync(both.leads) == [0])
             again = both.leads.post("/v1/topics/t/messages", json=body, headers=key)
             assert again.status_code == 200
-            assert in_sync(both.leads) == [0]
-            assert [each["body"] for each in pull_all(both.leads, "t")] == ["once"]
+            assert commit(both.leads, "s", 0, "p").json()["new"] is False
+            assert [each["body"] for each in pull_all(both.leads, "t")] == ["once", "part"]
+
+
+def test_a_primary_that_stops_tells_who_waits_and_lets_nobody_go(tmp_path: Path) -> None:
+    with fleet(tmp_path, **PATIENT) as both:
+        put_topic(both.leads, "t")
+        with stopped(both.follower):
+            before = broker_of(both.leads)["confirmed_position"]
+            with waiting(lambda: both.leads.post("/v1/topics/t/messages", content=b"not yet")) as held:
+                wait_until(lambda: written(both.leads, before))
+                both.primary.stop()
+                assert is_problem(held.result(), 504, "not_confirmed")
+    assert recorded(tmp_path / "primary") == [0, 1]
+
+
+def test_no_state_is_shown_of_what_is_not_confirmed(tmp_path: Path) -> None:
+    with fleet(tmp_path, **PATIENT) as both:
+        put_topic(both.leads, "t")
+        with stopped(both.follower):
+            end = broker_of(both.leads)["max_position"]
+            for number, body in enumerate((b"x" * 2 * MIB, b"in the next segment")):
+                query = {"ack": "none"}
+                both.leads.post("/v1/topics/t/messages", content=body, params=query).raise_for_status()
+                wait_until(lambda at=end + number: broker_of(both.leads)["flushed_position"] > at)
+            state = both.leads.get("/v1/log/frames", params={"from": end + 1, "state": "yes"})
+            assert (state.status_code, state.content) == (200, b"")
 
 
 def test_a_follower_that_stands_still_is_let_go_and_comes_back(tmp_path: Path) -> None:
@@ -288,6 +339,26 @@ def test_a_primary_alone_writes_nothing_where_two_have_to_be_in_sync(tmp_path: P
         assert broker_of(http)["max_position"] == 0
 
 
+def test_a_follower_whose_place_another_takes_says_so_and_takes_it_back_with_a_start(tmp_path: Path) -> None:
+    with start_gateway(tmp_path / "primary", **PATIENT) as primary, connect(primary) as leads:
+        with start_follower(tmp_path / "follower", primary.url) as follower, connect(follower) as follows:
+            wait_until(lambda: in_sync(leads) == [0, 1])
+            twin = {"replica": 1, "incarnation": "twin", "durable": 0, "epoch": broker_of(leads)["epoch"]}
+            leads.get("/v1/log/frames", params={"from": 0, **twin}).raise_for_status()
+            wait_until(lambda: in_sync(leads) == [0])
+
+            def says_so() -> bool:
+                produce(leads, "t", "0")  # its question is answered
+                return degraded(follows).startswith("another one has come as replica 1")
+
+            wait_until(says_so)
+        with start_follower(tmp_path / "follower", primary.url) as follower, connect(follower) as follows:
+            wait_until(lambda: in_sync(leads) == [0, 1])
+            (placed,) = produce(leads, "t", "1")
+            assert broker_of(follows)["flushed_position"] > placed["position"]
+            assert degraded(follows) == ""
+
+
 @pytest.mark.parametrize("end", ["kill", "stop"])
 def test_a_follower_that_ended_comes_back_as_who_it_was_only_after_a_clean_stop(tmp_path: Path, end: str) -> None:
     with start_gateway(tmp_path / "primary", **PATIENT) as primary, connect(primary) as leads:
@@ -343,10 +414,13 @@ def test_a_follower_shows_no_more_than_is_confirmed_also_after_a_start_without_i
         ):
             wait_until(lambda: in_sync(leads) == [0, 1, 2])
             produce(leads, "t", "confirmed")
+            start = {"offsets": [{"topic": "t", "queue_id": 0, "offset": 0}]}
+            leads.put("/v1/groups/g/offsets", json=start).raise_for_status()
             with stopped(second), waiting(lambda: leads.post("/v1/topics/t/messages", content=b"not yet")) as held:
                 wait_until(lambda: broker_of(follows)["max_position"] > broker_of(leads)["confirmed_position"])
                 assert [each["body"] for each in pull_all(follows, "t")] == ["confirmed"]
                 assert pull(follows, "t", 0, 1)["status"] == "no_new_message"
+                assert follows.get("/v1/groups/g").json()["lag_total"] == 1
                 primary.kill()
                 wait_until(lambda: "can't be followed now" in degraded(follows))
                 assert isinstance(held.exception(), httpx.TransportError)

@@ -1,0 +1,47 @@
+"""A primary's in-sync set as it starts: in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from lakemq.gateway.fleet.follower import AGAIN_S_MAX
+from lakemq.gateway.fleet.replication import Replication
+from lakemq.gateway.fleet.static_leadership import StaticLeadership
+from lakemq.model.in_sync import Member, Record
+from lakemq.settings import Replication as Limits
+from lakemq.settings import load
+from lakemq.storage.disk.clock import SystemClock
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.reader import Reader
+from tests.gateway.http_client import WAIT_S
+
+SILENT_MS = 200
+
+
+def test_a_primary_that_starts_lets_nobody_go_before_it_can_be_asked(tmp_path: Path) -> None:
+    limits = {"silent_ms": SILENT_MS, "confirm_ms_max": 60_000}
+    settings = load(environment={}, options={"storage": {"data_dir": str(tmp_path)}, "replication": limits})
+
+    async def scene() -> None:
+        log = CommitLog(settings.storage, Files(), SystemClock())
+        replication = Replication(settings, log, Reader(log))
+        log.open()
+        leadership = StaticLeadership(log.files, tmp_path, log.identity.log_id)
+        await leadership.compare_and_set(Record(0, 1, 1, (Member(0, "a"), Member(1, "b"))))
+        await replication.start(leadership)
+        await asyncio.sleep(3 * SILENT_MS / 1000)  # the rest of a start
+        assert replication.in_sync == [0, 1]
+        replication.serve()
+        async with asyncio.timeout(WAIT_S):
+            while replication.in_sync != [0]:  # noqa: ASYNC110  nobody tells
+                await asyncio.sleep(0.01)
+        await replication.close()
+        await log.close()
+
+    asyncio.run(scene())
+
+
+def test_a_follower_asks_again_before_a_primary_that_is_back_lets_it_go() -> None:
+    assert 2_000 * AGAIN_S_MAX < Limits().silent_ms
