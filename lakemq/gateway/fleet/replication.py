@@ -43,7 +43,7 @@ class Replication:
         self._replica = settings.broker.replica
         self._mark = ConfirmedMark(log.files, settings.storage.data_dir)
         self._marked_s = 0.0
-        self._told: dict[int, int] = {}
+        self._told: dict[int, tuple[int, int]] = {}
         self._lost: dict[int, str] = {}
         self._problem: str | None = None
         self._begun = asyncio.Event()
@@ -132,12 +132,15 @@ class Replication:
             self._in_sync.excuse(gap_ms, self._now_ms())
 
     def has_news(self, question: Question) -> bool:
-        """Whether more is confirmed than the follower was told."""
-        return self._log.confirmed_position > self._told.get(question.member.replica, 0)
+        """Whether more is confirmed than the follower was told, or others are in sync."""
+        return self._now() != self._told.get(question.member.replica)
 
     def tell(self, question: Question) -> None:
-        """The follower is told now how far the log is confirmed."""
-        self._told[question.member.replica] = self._log.confirmed_position
+        """The follower is told now how far the log is confirmed, and who is in sync."""
+        self._told[question.member.replica] = self._now()
+
+    def _now(self) -> tuple[int, int]:
+        return self._log.confirmed_position, self._in_sync.record.version
 
     @property
     def wait_ms_max(self) -> int:
@@ -190,6 +193,7 @@ class Replication:
             logger.info("replica %d is in sync: record %d has %s", member.replica, record.version, record.replicas)
         self._look_at_size()
         self._look()
+        self._log.confirmed.asked.wake()  # followers that wait are told
 
     def _look_at_size(self) -> None:
         """Take no more where too few are in sync, and promise nothing of what is written."""

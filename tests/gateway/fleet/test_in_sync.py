@@ -113,6 +113,7 @@ def test_a_raw_message_is_answered_when_it_is_on_both_disks_too(pair: Fleet) -> 
 def test_both_say_who_is_in_sync_and_how_far(pair: Fleet) -> None:
     end = wait_for(pair.follows, pair.leads)
     wait_until(lambda: broker_of(pair.follows)["confirmed_position"] >= end)
+    wait_until(lambda: in_sync(pair.follows) == [0, 1])
     leads, follows = broker_of(pair.leads), broker_of(pair.follows)
     assert (leads["in_sync"], follows["in_sync"]) == ([0, 1], [0, 1])
     assert leads["replication"] | {"record_version": 0} == {"ack": "sync", "min_in_sync": 1, "record_version": 0}
