@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from lakemq.client import MessageView, Resolution, aio
+from lakemq.client import Message, MessageView, Resolution, aio
 from lakemq.client.consume import membership
 from lakemq.client.consume.group_api import GroupApi
 from lakemq.client.consume.locks import Locks
@@ -126,7 +126,7 @@ def test_locks_are_still_asked_for(caplog: pytest.LogCaptureFixture) -> None:
 class _Commits:
     """Of a producer that began nothing itself."""
 
-    async def execute_local_transaction(self, *_: object) -> Resolution:
+    async def execute_local_transaction(self, message: Message, transaction_id: str, argument: Any) -> Resolution:
         raise NotImplementedError
 
     async def check_local_transaction(self, message: MessageView) -> Resolution:

@@ -344,6 +344,7 @@ def test_a_follower_whose_place_another_takes_says_so_and_takes_it_back_with_a_s
     with start_gateway(tmp_path / "primary", **PATIENT) as primary, connect(primary) as leads:
         with start_follower(tmp_path / "follower", primary.url) as follower, connect(follower) as follows:
             wait_until(lambda: in_sync(leads) == [0, 1])
+            produce(leads, "t", "what the twin lacks")
             twin = {"replica": 1, "incarnation": "twin", "durable": 0, "epoch": broker_of(leads)["epoch"]}
             leads.get("/v1/log/frames", params={"from": 0, **twin}).raise_for_status()
             wait_until(lambda: in_sync(leads) == [0])
