@@ -15,7 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from lakemq.settings import Settings, Spark, Sql
 from lakemq.testing import gateway_process
-from tests.ports import Ports
+from tests.ports import Ports, own_ports
 from tests.reliability.fork_server import LazyForks
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _part(nodeid: str) -> str:
 @pytest.fixture(scope="session")
 def ports() -> Iterator[Ports]:
     """For servers that are to be found at the same address when they are started again."""
-    own = Ports()
+    own = own_ports()
     yield own
     own.close()
 

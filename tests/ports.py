@@ -10,6 +10,7 @@ import random
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 
@@ -62,3 +63,18 @@ class Ports:
     def close(self) -> None:
         """Others may have the block."""
         self._claim.close()
+
+
+@cache
+def own_ports() -> Ports:
+    """This process's."""
+    return Ports()
+
+
+def free_port() -> int:
+    """One that nobody listens at, for a server of a test that has to know it before, or comes back at its address."""
+    port = own_ports().take()
+    if port:
+        return port
+    with socket.create_server((HOST, 0)) as listener:
+        return int(listener.getsockname()[1])

@@ -19,7 +19,7 @@ from lakemq.testing import GatewayProcess, start_gateway
 from tests.client.consumer_process import ConsumerProcess
 from tests.client.consuming import Seen, make_topic, numbered, offsets, put, view, wait_until
 from tests.client.name_server import NameServer
-from tests.free_port import free_port
+from tests.ports import free_port
 
 EXPIRY: dict[str, Any] = {"groups__member_expiry_ms": 8_000, "groups__lock_expiry_ms": 10_000}
 

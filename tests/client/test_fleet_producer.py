@@ -22,7 +22,7 @@ from lakemq.testing import GatewayProcess, MemoryBroker, start_gateway
 from tests.client.consuming import make_topic
 from tests.client.producing import DEAD, bodies, reaches, stored
 from tests.client.test_producer_faults import two_gateways
-from tests.free_port import free_port
+from tests.ports import free_port
 
 WAIT_S_MAX = 60.0
 

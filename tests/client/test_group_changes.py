@@ -18,7 +18,7 @@ from lakemq.model.rebalance import STRATEGIES, by_configuration
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.client.consumer_process import ConsumerProcess
 from tests.client.consuming import WAIT_S_MAX, Seen, make_topic, numbered, offsets, put, view, wait_until
-from tests.free_port import free_port
+from tests.ports import free_port
 
 
 def queues_of(consumer: PushConsumer, topic: str) -> set[int]:

@@ -23,8 +23,8 @@ from tests.client.consuming import Seen, make_topic, numbered, put
 from tests.client.name_server import NameServer
 from tests.client.producing import DEAD, bodies, reaches
 from tests.client.test_routes import pass_s, run
-from tests.free_port import free_port
 from tests.nameserver.asking import NOWHERE
+from tests.ports import free_port
 
 WAIT_S_MAX = 60.0
 

@@ -20,7 +20,7 @@ from lakemq.client.http import HttpClient
 from lakemq.model.errors import FlowControl, InvalidRequest, LakemqError
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.client.producing import DEAD, bodies, reaches
-from tests.free_port import free_port
+from tests.ports import free_port
 
 KILLS = 1
 

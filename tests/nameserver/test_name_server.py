@@ -17,9 +17,9 @@ from lakemq.nameserver.name_server import NameServer
 from lakemq.nameserver.registry import Key
 from lakemq.settings import NameServer as Limits
 from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
-from tests.free_port import free_port
 from tests.gateway.http_client import JSON, is_problem
 from tests.nameserver.asking import NOWHERE, body_of, connect, hear, hold, metric, path_of, routes, told, wait_until
+from tests.ports import free_port
 
 REPLICA = {"replica": 0, "address": NOWHERE, "role": "primary", "epoch": 1}
 

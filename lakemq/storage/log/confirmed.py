@@ -15,6 +15,7 @@ from lakemq.model.in_sync import confirmed
 from lakemq.storage.log.flusher import Flusher
 from lakemq.storage.log.receiver import Receiver, tell_failed, tell_stored
 from lakemq.storage.state.topics import Queue
+from lakemq.storage.state.waking import wake_all
 
 
 class Waking:
@@ -26,9 +27,7 @@ class Waking:
     def wake(self) -> None:
         """Tell all who wait."""
         waiters, self.waiters = self.waiters, set()
-        for future in waiters:
-            if not future.done():
-                future.set_result(None)
+        wake_all(waiters)
 
 
 class Confirmed(Waking):

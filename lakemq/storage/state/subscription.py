@@ -9,6 +9,7 @@ from pyroaring import BitMap64
 
 from lakemq.model.names import retry_topic
 from lakemq.storage.state.bitmaps import pack, unpack
+from lakemq.storage.state.waking import wake_all
 
 Order = str | int
 """What keeps an order of its own: an ordering key, or the queue of messages without one."""
@@ -82,18 +83,11 @@ class Waiters:
 
     def wake(self) -> None:
         """Tell everybody."""
-        for future in [*self.any, *self.ordered]:
-            _tell(future)
+        wake_all([*self.any, *self.ordered])
 
     def wake_ordered(self) -> None:
         """Tell those who wait for what was held up."""
-        for future in list(self.ordered):
-            _tell(future)
-
-
-def _tell(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+        wake_all(list(self.ordered))
 
 
 class Subscription:

@@ -19,6 +19,7 @@ from lakemq.storage.segment.frame import encode_queue
 from lakemq.storage.state.endings import Endings
 from lakemq.storage.state.routing_state import is_routed
 from lakemq.storage.state.steps import Steps, copy_each, finish
+from lakemq.storage.state.waking import wake_all
 
 TOPICS_TOPIC = "RMQ_SYS_TOPICS"
 PERMISSIONS = ("rw", "r", "w")
@@ -137,9 +138,7 @@ class Queue:
     def wake(self) -> None:
         """Tell everybody who waits for the queue that something arrived."""
         waiters, self.waiters = self.waiters, set()
-        for future in waiters:
-            if not future.done():
-                future.set_result(None)
+        wake_all(waiters)
 
 
 class Topic:

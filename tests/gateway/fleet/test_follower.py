@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from lakemq.testing import start_gateway
-from tests.free_port import free_port
 from tests.gateway.cold.lakes import wait_until_all_left
 from tests.gateway.fleet.following import (
     SMALL,
@@ -27,6 +26,7 @@ from tests.gateway.fleet.following import (
 from tests.gateway.http_client import connect, is_problem, produce, produce_arrow, pull, pull_all, put_topic
 from tests.gateway.receive.asking import ack, receive
 from tests.gateway.routing.asking import begin, resolve, wait_until
+from tests.ports import free_port
 
 
 @pytest.fixture(scope="module")

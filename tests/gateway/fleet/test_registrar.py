@@ -20,11 +20,11 @@ from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
-from tests.free_port import free_port
 from tests.gateway.fleet.following import degraded, wait_for
 from tests.gateway.http_client import WAIT_S, connect, is_problem, produce, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
 from tests.nameserver import asking
+from tests.ports import free_port
 
 NOBODY = "http://127.0.0.1:1"
 

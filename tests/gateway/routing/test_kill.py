@@ -29,9 +29,9 @@ import pyarrow as pa
 import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.free_port import free_port
 from tests.gateway.http_client import connect, produce, pull_all
 from tests.gateway.routing.flow import GROUP, PRODUCERS, TOPIC, Flow
+from tests.ports import free_port
 from tests.quick_spark import QUICK_SPARK
 
 KILLS = int(os.environ.get("LAKEMQ_TEST_KILLS", "1"))
