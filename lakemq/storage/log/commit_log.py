@@ -380,6 +380,9 @@ class CommitLog:
             apply(self.state, meta, content)
         self._positions.gave(index.end_position)
         self.flusher.wrote(index.end_position, meta.frame_bytes)
+        if self.sync_always:
+            # Also what no request waits for, such as what was due: consumers wait for it.
+            self.confirmed.ask(index.end_position)
         if meta.notes:
             self.on_notes(notes_of(meta))
 

@@ -156,6 +156,21 @@ def test_what_is_not_confirmed_is_hidden_and_who_waits_for_it_is_woken_when_it_i
     harness.run(scene())
 
 
+def test_what_is_hidden_is_asked_for_at_once_also_where_no_request_waits_for_it(harness: LogHarness) -> None:
+    async def scene() -> None:
+        log = harness.log
+        await log.until_confirmed()
+        log.sync_always = True
+        log.confirmed.limit(log.flushed_position)
+        asked = asyncio.get_running_loop().create_future()
+        log.confirmed.asked.waiters.add(asked)
+        await log.append(write(harness))
+        assert (asked.done(), log.confirmed.awaited) == (True, log.next_position)
+        log.confirmed.limit(None)
+
+    harness.run(scene())
+
+
 def test_a_start_hides_what_is_not_known_to_be_confirmed(harness: LogHarness) -> None:
     harness.append("a", 0, b"0", b"1", b"2")
     known = harness.log.next_position
