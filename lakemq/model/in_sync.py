@@ -9,9 +9,9 @@ meanwhile it has, too.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NEAR_PART = 10
 """Who is behind by less than this part of the time after which a member is let go may join: so long at most those who
@@ -28,17 +28,29 @@ class Member(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Who leads, under which epoch, and who is in sync: the leader is one of `members`, which ascend."""
+    """Who leads, under which epoch, and who is in sync: the leader is one of `members`, which ascend. All of that is
+    about the log of that id."""
 
     leader: int
     epoch: int
     version: int
     members: tuple[Member, ...]
+    log_id: str
 
     @property
     def replicas(self) -> list[int]:
         """Those of its members."""
         return [each.replica for each in self.members]
+
+
+def record_of(fields: Mapping[str, Any]) -> Record:
+    """The record whose fields JSON gave back. Raises `ValueError`."""
+    try:
+        members = tuple(Member(int(replica), str(incarnation)) for replica, incarnation in fields["members"])
+        numbers = int(fields["leader"]), int(fields["epoch"]), int(fields["version"])
+        return Record(*numbers, members, str(fields["log_id"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"this is no record of who leads: {error!r}") from None
 
 
 def grown(record: Record, member: Member) -> Record:
@@ -52,12 +64,12 @@ def shrunk(record: Record, gone: Iterable[Member]) -> Record:
     return _with(record, [each for each in record.members if each not in left or each.replica == record.leader])
 
 
-def begun(record: Record | None, leader: Member, epoch: int) -> Record:
-    """The record as its leader begins with it, in an epoch and as an incarnation of its own."""
+def begun(record: Record | None, leader: Member, epoch: int, log_id: str) -> Record:
+    """The record as its leader begins with it and its log, in an epoch and as an incarnation of its own."""
     if record is None:
-        return Record(leader.replica, epoch, 0, (leader,))
+        return Record(leader.replica, epoch, 0, (leader,), log_id)
     others = [each for each in record.members if each.replica != leader.replica]
-    return Record(leader.replica, epoch, record.version + 1, tuple(sorted([*others, leader])))
+    return Record(leader.replica, epoch, record.version + 1, tuple(sorted([*others, leader])), log_id)
 
 
 def _with(record: Record, members: Iterable[Member]) -> Record:

@@ -64,7 +64,7 @@ class Fleet:
     def start_leader(self) -> None:
         """It begins with the record that is stored, and knows nothing of what was confirmed."""
         self.lives += 1
-        record = begun(self.stored, Member(LEADER, f"0-{self.lives}"), self.epoch)
+        record = begun(self.stored, Member(LEADER, f"0-{self.lives}"), self.epoch, "log")
         if self.stored is not None:
             assert may_replace(record, self.stored)
             self.stored = record

@@ -23,13 +23,14 @@ from lakemq.model.in_sync import (
 from tests.model.in_sync_fleet import SILENT_MS, Broken, Fleet, Follower
 
 LEADER, ONE, TWO = Member(0, "a"), Member(1, "b"), Member(2, "c")
-ALONE = Record(0, 1, 0, (LEADER,))
+LOG = "log"
+ALONE = Record(0, 1, 0, (LEADER,), LOG)
 BOTH = grown(ALONE, ONE)
 
 
 def test_a_record_grows_and_shrinks_by_one_version_each_and_keeps_its_leader() -> None:
-    assert grown(grown(ALONE, TWO), ONE) == Record(0, 1, 2, (LEADER, ONE, TWO))
-    assert shrunk(BOTH, [ONE, LEADER]) == Record(0, 1, 2, (LEADER,))
+    assert grown(grown(ALONE, TWO), ONE) == Record(0, 1, 2, (LEADER, ONE, TWO), LOG)
+    assert shrunk(BOTH, [ONE, LEADER]) == Record(0, 1, 2, (LEADER,), LOG)
     assert BOTH.replicas == [0, 1]
 
 
@@ -42,8 +43,8 @@ def test_a_record_replaces_just_the_one_before_it() -> None:
 
 def test_a_leader_begins_in_its_own_epoch_and_incarnation_with_the_members_that_were() -> None:
     again = Member(0, "again")
-    assert begun(None, LEADER, 7) == Record(0, 7, 0, (LEADER,))
-    assert begun(BOTH, again, 7) == Record(0, 7, 2, (again, ONE))
+    assert begun(None, LEADER, 7, LOG) == Record(0, 7, 0, (LEADER,), LOG)
+    assert begun(BOTH, again, 7, "other") == Record(0, 7, 2, (again, ONE), "other")
 
 
 def test_confirmed_is_the_least_and_never_goes_back() -> None:

@@ -60,7 +60,7 @@ class Replication:
         self._leadership, self._loop, self._looked_s = leadership, loop, loop.time()
         held = await leadership.read()
         own = Member(self._replica, uuid4().hex[:16])
-        record = begun(held, own, log.identity.now.epoch)
+        record = begun(held, own, log.identity.now.epoch, log.identity.log_id)
         if held is not None and not await leadership.compare_and_set(record):
             raise LakemqError("another one has changed who leads, and who is in sync")
         self._in_sync = InSync(record, self._settings.silent_ms, self._now_ms())

@@ -6,8 +6,10 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
+from lakemq.gateway.fleet.leadership import Superseded
+from lakemq.model.beat import Beat
 from lakemq.model.errors import LogDamaged
-from lakemq.model.in_sync import Member, Record, may_replace
+from lakemq.model.in_sync import Record, may_replace, record_of
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.sealed import read_sealed, write_sealed
 
@@ -24,6 +26,7 @@ class StaticLeadership:
         self._turn = asyncio.Lock()
         self._changed = asyncio.Condition()
         self._held: Record | None = None
+        self._beat: Beat | None = None
         self._is_known = False
         self._is_in_doubt = False
         """A write has failed: the file holds what it was to hold, or what it held before, on disk or not."""
@@ -48,17 +51,15 @@ class StaticLeadership:
 
     def _write(self, record: Record) -> None:
         self._is_in_doubt = True
-        write_sealed(self._files, self._path, {"log_id": self._log_id, **record._asdict()})
+        write_sealed(self._files, self._path, record._asdict())
         self._is_in_doubt = False
 
     def _read(self) -> Record | None:
         try:
             held = read_sealed(self._files, self._path)
-            if held is None or held["log_id"] != self._log_id:
-                return None
-            members = tuple(Member(int(replica), str(incarnation)) for replica, incarnation in held["members"])
-            return Record(int(held["leader"]), int(held["epoch"]), int(held["version"]), members)
-        except (ValueError, KeyError, TypeError) as error:
+            record = None if held is None else record_of(held)
+            return record if record is not None and record.log_id == self._log_id else None
+        except ValueError as error:
             raise LogDamaged(f"which followers were in sync can't be read in {self._path}: {error!r}") from None
 
     async def compare_and_set(self, record: Record) -> bool:
@@ -86,3 +87,17 @@ class StaticLeadership:
                 while (found := await self.read()) is None or found.version == version:
                     await self._changed.wait()
         return await self.read()
+
+    async def beat(self, beat: Beat) -> None:
+        """`Leadership.beat`: nobody waits for it, as nobody takes this leader's place. It is known in this process
+        alone."""
+        if not beat.is_of(await self.read()):
+            raise Superseded(f"replica {beat.replica} doesn't lead in epoch {beat.epoch}")
+        self._beat = beat
+
+    async def last_beat(self) -> Beat | None:
+        """`Leadership.last_beat`: this process's own, so a follower of a static leader finds none."""
+        return self._beat
+
+    async def close(self) -> None:
+        """`Leadership.close`."""

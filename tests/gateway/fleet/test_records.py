@@ -19,7 +19,7 @@ from lakemq.testing import LossyFiles
 from tests.gateway.http_client import WAIT_S
 
 LOG = "log"
-ALONE = Record(0, 1, 0, (Member(0, "a"),))
+ALONE = Record(0, 1, 0, (Member(0, "a"),), LOG)
 BOTH = grown(ALONE, Member(1, "b"))
 SHRUNK = shrunk(BOTH, [Member(1, "b")])
 SEEDS = range(40)

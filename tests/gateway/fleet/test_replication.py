@@ -29,7 +29,7 @@ def test_a_primary_that_starts_lets_nobody_go_before_it_can_be_asked(tmp_path: P
         replication = Replication(settings, log, Reader(log))
         log.open()
         leadership = StaticLeadership(log.files, tmp_path, log.identity.log_id)
-        await leadership.compare_and_set(Record(0, 1, 1, (Member(0, "a"), Member(1, "b"))))
+        await leadership.compare_and_set(Record(0, 1, 1, (Member(0, "a"), Member(1, "b")), log.identity.log_id))
         await replication.start(leadership)
         await asyncio.sleep(3 * SILENT_MS / 1000)  # the rest of a start
         assert replication.in_sync == [0, 1]
