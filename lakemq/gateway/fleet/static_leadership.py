@@ -58,9 +58,9 @@ class StaticLeadership:
         try:
             held = read_sealed(self._files, self._path)
             record = None if held is None else record_of(held)
-            return record if record is not None and record.log_id == self._log_id else None
         except ValueError as error:
             raise LogDamaged(f"which followers were in sync can't be read in {self._path}: {error!r}") from None
+        return record if record is not None and record.log_id == self._log_id else None
 
     async def compare_and_set(self, record: Record) -> bool:
         """`Leadership.compare_and_set`: on disk on return."""
