@@ -24,6 +24,21 @@ class Reads(Enum):
     """One or many, in any form; headers `Lakemq-…` are fields of the message."""
 
 
+class Answered(Enum):
+    """When a route's answer may be given."""
+
+    AT_ONCE = "at once"
+    """It says nothing that could be lost again, as what it shows is confirmed."""
+    BY_HANDLER = "when its handler says so"
+    """As that waits for less than all that is written, or has to do something afterwards."""
+    SHOWN = "when it may be shown"
+    """Under synchronous replication: when all that is written by then is confirmed."""
+    SAFE = "when it is safe"
+    """So too; or when it is on disk, as `storage.flush` says; or confirmed, as its `ack` does."""
+    CONFIRMED = "when it is confirmed"
+    """Whatever the settings say."""
+
+
 class Target(NamedTuple):
     """A route with its names filled in: what a client asks for."""
 
@@ -55,6 +70,10 @@ class Route:
     reads: Reads = Reads.NOTHING
     hands_out: bool = False
     """Whether a GET of it changes something all the same, as what it answers is this client's then."""
+    differs: Answered | None = None
+    """When it may be answered, if that is not as of most."""
+    answered: Answered = field(init=False)
+    """When it may be answered: of most that are got `SHOWN`, of all others `SAFE`."""
     writes: bool = field(init=False)
     """Whether it changes anything: followers serve only what doesn't."""
     names: frozenset[str] = field(init=False)
@@ -69,7 +88,9 @@ class Route:
         segments = ["%s" if is_name(each) else each for each in self.path.split("/")]
         object.__setattr__(self, "_template", "/".join(segments))
         object.__setattr__(self, "names", frozenset(each.name for each in self.query))
-        object.__setattr__(self, "writes", self.hands_out or self.method not in _READING)
+        reads = self.method in _READING
+        object.__setattr__(self, "writes", self.hands_out or not reads)
+        object.__setattr__(self, "answered", self.differs or (Answered.SHOWN if reads else Answered.SAFE))
         object.__setattr__(self, "needed", any(each.required for each in self.query))
         object.__setattr__(self, "bound", tuple(each for each in self.query if each.required or each.choices))
 

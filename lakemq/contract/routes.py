@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
-from lakemq.contract.route import Field, Reads, Route
+from lakemq.contract.route import Answered, Field, Reads, Route
 
 JSON, MESSAGES = Reads.JSON, Reads.MESSAGES
+AT_ONCE, BY_HANDLER, CONFIRMED = Answered.AT_ONCE, Answered.BY_HANDLER, Answered.CONFIRMED
 _ACK = Field("ack", "string", "`sync`: on disk before the answer", "async", choices=("async", "sync"))
 _ACK_OR_NONE = _ACK._replace(
     choices=("async", "sync", "none"), description="`sync`: on disk before the answer; `none`: no answer"
@@ -21,7 +22,9 @@ PULL_WAIT_MS = Field("wait_ms", "integer", "hold the request so long for a match
 REPLY_TIMEOUT_MS = Field("timeout_ms", "integer", "how long to wait for the reply", 3_000, least=1)
 
 # Messages
-PRODUCE = Route("POST", "/v1/topics/{topic}/messages", "messages", "Produce", (_ACK_OR_NONE,), MESSAGES)
+PRODUCE = Route(
+    "POST", "/v1/topics/{topic}/messages", "messages", "Produce", (_ACK_OR_NONE,), MESSAGES, differs=BY_HANDLER
+)
 PULL = Route(
     "GET",
     "/v1/topics/{topic}/queues/{queue_id}/messages",
@@ -35,6 +38,7 @@ PULL = Route(
         Field("sql", "string", "SQL92 over properties: `a > 5 AND b LIKE 'x%'`", ""),
         Field("group", "string", "the consumer group that asks", ""),
     ),
+    differs=AT_ONCE,
 )
 MESSAGES_BY_KEY = Route(
     "GET",
@@ -48,8 +52,9 @@ MESSAGES_BY_KEY = Route(
         Field("end_ms", "integer", default=NUMBER_MAX),
         Field("max", "integer", default=32),
     ),
+    differs=AT_ONCE,
 )
-MESSAGE = Route("GET", "/v1/messages/{message_id}", "messages", "A message by its id")
+MESSAGE = Route("GET", "/v1/messages/{message_id}", "messages", "A message by its id", differs=AT_ONCE)
 RECALL = Route("DELETE", "/v1/messages/{message_id}", "routing", "Recall a scheduled message")
 
 # Transactions
@@ -60,6 +65,7 @@ BEGIN = Route(
     "Begin transactions: store halves",
     (Field("producer_group", "string", required=True), _ACK),
     MESSAGES,
+    differs=BY_HANDLER,
 )
 RESOLVE = Route("POST", "/v1/transactions/{transaction_id}", "transactions", "Resolve a transaction", (_ACK,), JSON)
 RESOLVE_MANY = Route("POST", "/v1/transactions", "transactions", "Resolve many transactions", reads=JSON)
@@ -80,17 +86,22 @@ REQUEST = Route(
     "Send a message and wait for the reply",
     (REPLY_TIMEOUT_MS,),
     MESSAGES,
+    differs=BY_HANDLER,
 )
 REPLY = Route("POST", "/v1/replies/{correlation_id}", "requests", "Reply to a request", reads=MESSAGES)
 
 # Simple consumption
-RECEIVE = Route("POST", "/v1/groups/{group}/receive", "receive", "Receive messages of any queue", reads=JSON)
+RECEIVE = Route(
+    "POST", "/v1/groups/{group}/receive", "receive", "Receive messages of any queue", reads=JSON, differs=BY_HANDLER
+)
 ACKS = Route("POST", "/v1/groups/{group}/acks", "receive", "Acknowledge what was received", reads=JSON)
 INVISIBILITY = Route(
     "POST", "/v1/groups/{group}/invisibility", "receive", "Change how long a message is out", reads=JSON
 )
 NACKS = Route("POST", "/v1/groups/{group}/nacks", "routing", "Consume messages later", reads=JSON)
-REDRIVE = Route("POST", "/v1/groups/{group}/dead-letters/redrive", "routing", "Redrive dead letters", reads=JSON)
+REDRIVE = Route(
+    "POST", "/v1/groups/{group}/dead-letters/redrive", "routing", "Redrive dead letters", reads=JSON, differs=CONFIRMED
+)
 REDRIVEN = Route(
     "GET",
     "/v1/redrives/{redrive_id}",
@@ -121,8 +132,10 @@ LOCK = Route("POST", "/v1/groups/{group}/locks", "groups", "Lock queues, or rene
 UNLOCK = Route("DELETE", "/v1/groups/{group}/locks", "groups", "Release locks", reads=JSON)
 
 # Topics
-TOPICS = Route("GET", "/v1/topics", "topics", "All topics", (Field("system", "boolean", default=False),))
-TOPIC = Route("GET", "/v1/topics/{topic}", "topics", "One topic and its queues' offsets")
+TOPICS = Route(
+    "GET", "/v1/topics", "topics", "All topics", (Field("system", "boolean", default=False),), differs=AT_ONCE
+)
+TOPIC = Route("GET", "/v1/topics/{topic}", "topics", "One topic and its queues' offsets", differs=AT_ONCE)
 PUT_TOPIC = Route(
     "PUT",
     "/v1/topics/{topic}",
@@ -130,20 +143,22 @@ PUT_TOPIC = Route(
     "Make or change a topic",
     (Field("auto", "boolean", "make it as its first message would, if that may, or leave it as it is", False),),
     JSON,
+    differs=CONFIRMED,
 )
-DELETE_TOPIC = Route("DELETE", "/v1/topics/{topic}", "topics", "Delete a topic")
+DELETE_TOPIC = Route("DELETE", "/v1/topics/{topic}", "topics", "Delete a topic", differs=CONFIRMED)
 OFFSET_BY_TIME = Route(
     "GET",
     "/v1/topics/{topic}/queues/{queue_id}/offset",
     "topics",
     "The first offset stored at or after a time",
     (_TIMESTAMP_MS,),
+    differs=AT_ONCE,
 )
 
 # Sinks
 SINKS = Route("GET", "/v1/sinks", "sinks", "All sinks")
 SINK = Route("GET", "/v1/sinks/{sink}", "sinks", "A sink's last batch and progress")
-FORGET_SINK = Route("DELETE", "/v1/sinks/{sink}", "sinks", "Forget a sink")
+FORGET_SINK = Route("DELETE", "/v1/sinks/{sink}", "sinks", "Forget a sink", differs=BY_HANDLER)
 STAGE_PART = Route(
     "PUT",
     "/v1/sinks/{sink}/batches/{batch}/parts/{part}",
@@ -153,9 +168,15 @@ STAGE_PART = Route(
         Field("topic", "string", required=True),
         Field("group", "string", "the one group that gets them"),
     ),
+    differs=BY_HANDLER,
 )
 COMMIT_BATCH = Route(
-    "POST", "/v1/sinks/{sink}/batches/{batch}/commit", "sinks", "Make a batch's parts visible, all or none", reads=JSON
+    "POST",
+    "/v1/sinks/{sink}/batches/{batch}/commit",
+    "sinks",
+    "Make a batch's parts visible, all or none",
+    reads=JSON,
+    differs=BY_HANDLER,
 )
 ABORT_BATCH = Route(
     "POST", "/v1/sinks/{sink}/batches/{batch}/abort", "sinks", "Give up parts that are not committed", reads=JSON
@@ -175,6 +196,7 @@ LOG_END = Route(
         _WAIT_MS,
         Field("timer", "string", choices=("delay", "transaction", "receive", "any")),
     ),
+    differs=AT_ONCE,
 )
 LOG_MESSAGES = Route(
     "GET",
@@ -189,6 +211,7 @@ LOG_MESSAGES = Route(
         Field("columns", "string"),
         Field("bytes_max", "integer", default=16 * 1024 * 1024),
     ),
+    differs=AT_ONCE,
 )
 FRAMES_FROM = Field("from", "integer", "the position that the first frame holds", required=True, least=0)
 FRAMES_TO = Field("to", "integer", "no frame begins there or beyond", OFFSET_MAX, least=0)
@@ -210,12 +233,15 @@ LOG_FRAMES = Route(
     "log",
     "Frames as they are",
     (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX, FRAMES_STATE, *FRAMES_FOLLOWER),
+    differs=AT_ONCE,
 )
-LOG_POSITION = Route("GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,))
+LOG_POSITION = Route(
+    "GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,), differs=AT_ONCE
+)
 ERASE = Route("POST", "/v1/log/erasures", "log", "Erase messages: done when they are in no file of the log", reads=JSON)
 
 # Jobs
-ROUTING = Route("GET", "/v1/routing", "routing", "What waits, and the settings of the routing queries")
+ROUTING = Route("GET", "/v1/routing", "routing", "What waits, and the settings of the routing queries", differs=AT_ONCE)
 PENDING = Route(
     "GET",
     "/v1/routing/pending",
@@ -228,18 +254,27 @@ PENDING = Route(
         Field("after", "integer", "`Lakemq-Next-Cause` of the page before", -1),
         Field("max", "integer", "at most so many", 10_000),
     ),
+    differs=CONFIRMED,
 )
-DECIDE = Route("POST", "/v1/log/decisions", "routing", "Decisions of the routing queries", reads=JSON)
-HEAR_JOBS = Route("PUT", "/v1/jobs", "operations", "Heartbeats of jobs", reads=JSON)
-COMPACTED = Route("PUT", "/v1/broker/compacted", "operations", "Tell how far the lake holds everything", reads=JSON)
+DECIDE = Route(
+    "POST", "/v1/log/decisions", "routing", "Decisions of the routing queries", reads=JSON, differs=CONFIRMED
+)
+HEAR_JOBS = Route("PUT", "/v1/jobs", "operations", "Heartbeats of jobs", reads=JSON, differs=AT_ONCE)
+COMPACTED = Route(
+    "PUT", "/v1/broker/compacted", "operations", "Tell how far the lake holds everything", reads=JSON, differs=AT_ONCE
+)
 
 # Operations
-BROKER = Route("GET", "/v1/broker", "operations", "The broker and its positions")
-HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up")
-READY = Route("GET", "/readyz", "operations", "Whether the log is recovered and writable")
-METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics")
-DOCS, DOCS_HEAD = (Route(method, "/docs", "docs", "A page that shows all this") for method in ("GET", "HEAD"))
-OPENAPI, OPENAPI_HEAD = (Route(method, "/openapi.json", "docs", "All this as OpenAPI") for method in ("GET", "HEAD"))
+BROKER = Route("GET", "/v1/broker", "operations", "The broker and its positions", differs=AT_ONCE)
+HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up", differs=AT_ONCE)
+READY = Route("GET", "/readyz", "operations", "Whether the log is recovered and writable", differs=AT_ONCE)
+METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics", differs=AT_ONCE)
+DOCS, DOCS_HEAD = (
+    Route(method, "/docs", "docs", "A page that shows all this", differs=AT_ONCE) for method in ("GET", "HEAD")
+)
+OPENAPI, OPENAPI_HEAD = (
+    Route(method, "/openapi.json", "docs", "All this as OpenAPI", differs=AT_ONCE) for method in ("GET", "HEAD")
+)
 
 ALL: tuple[Route, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Route))
 """Every route above, in that order."""

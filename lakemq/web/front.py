@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from lakemq.contract.grammar import Grammar
 from lakemq.contract.route import Route
 from lakemq.web.asgi import App, Disconnected, Receive, Scope, Send, bounded, send_answer
+from lakemq.web.held_answer import HeldAnswer, Until
 from lakemq.web.problems import Answer, answer_to, make_problem
 from lakemq.web.request import Handler, HttpRequest, check_head, read_query
 
@@ -17,7 +19,7 @@ PATH_SHOWN_MAX = 200
 
 class Front:
     """All routes of a grammar: `handlers` answers some, `app` the others, whose bodies have at most so many bytes.
-    `count` is told of each error by its code."""
+    `count` is told of each error by its code. Routes that are in `until` are answered when that is done."""
 
     def __init__(
         self,
@@ -26,6 +28,7 @@ class Front:
         app: App | None,
         bytes_max: int,
         count: Callable[[str], None],
+        until: Mapping[Route, Until] = MappingProxyType({}),
     ) -> None:
         """Raises `NotImplementedError` where there is no `app` for a route that has no handler."""
         if app is None and (without := [route.path for route in grammar.routes if route not in handlers]):
@@ -35,6 +38,7 @@ class Front:
         self._handlers = handlers
         self._bytes_max = bytes_max
         self._count = count
+        self._until = until
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -55,6 +59,8 @@ class Front:
         try:
             check_head(found.route, scope["headers"])
             query = read_query(found.route, scope["query_string"])
+            if (until := self._until.get(found.route)) is not None:
+                send = HeldAnswer(send, until, query, self._count).send
             if handler is not None:
                 await handler(HttpRequest(scope, receive, send, found.values, query))
                 return

@@ -15,6 +15,7 @@ from lakemq import __version__
 from lakemq.contract import routes
 from lakemq.contract.grammar import GRAMMAR
 from lakemq.contract.route import Route
+from lakemq.gateway.http.answered import answered_when
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.metrics import BrokerCollector
 from lakemq.gateway.process.openapi import complete
@@ -77,7 +78,8 @@ def make_app(broker: Broker) -> App:
     _add_error_handlers(app, broker.work.counters.problem)
     served = handlers | _refusals(broker.log) if isinstance(broker.log, FollowedLog) else handlers
     problem = broker.work.counters.problem
-    return App(Front(GRAMMAR, served, app, broker.work.limits.message_bytes_max, problem), producer)
+    until = answered_when(broker.log)
+    return App(Front(GRAMMAR, served, app, broker.work.limits.message_bytes_max, problem, until), producer)
 
 
 def _refusals(log: FollowedLog) -> dict[Route, Handler]:
@@ -118,7 +120,7 @@ def _handlers(broker: Broker, producer: Producer, ends: LogEnd) -> dict[Route, H
     return {
         routes.PRODUCE: producer.serve,
         routes.BEGIN: producer.serve_halves,
-        routes.RESOLVE: Transactor(store.log, broker.router.transactions.resolve).serve,
+        routes.RESOLVE: Transactor(broker.router.transactions.resolve).serve,
         routes.PULL: Puller(store, broker.cold, broker.gaps, work, behind=broker.follower is not None).serve,
         routes.RECEIVE: receives.serve_receive,
         routes.ACKS: receives.serve_acks,
@@ -136,7 +138,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
     return [
         message_routes.make_router(store, cold, limits.pull_bytes_max),
         routing_routes.make_router(router, log, work.answering),
-        transaction_routes.make_router(router, log, limits.wait_ms_max),
+        transaction_routes.make_router(router, limits.wait_ms_max),
         redrive_routes.make_router(broker.redriver),
         sink_routes.make_router(broker.sinks),
         group_routes.make_router(broker.groups, log, work),

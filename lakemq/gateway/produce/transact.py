@@ -8,7 +8,6 @@ import orjson
 
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
-from lakemq.storage.log.commit_log import CommitLog
 from lakemq.web.asgi import read_body, send_answer
 from lakemq.web.problems import json_answer
 from lakemq.web.request import HttpRequest
@@ -20,8 +19,7 @@ _FIELDS = {"producer_group", "resolution"}
 class Transactor:
     """Resolves transactions: `resolve` one by id, group and resolution."""
 
-    def __init__(self, log: CommitLog, resolve: Callable[[str, str, str], Awaitable[None]]) -> None:
-        self._log = log
+    def __init__(self, resolve: Callable[[str, str, str], Awaitable[None]]) -> None:
         self._resolve = resolve
 
     async def serve(self, request: HttpRequest) -> None:
@@ -29,7 +27,6 @@ class Transactor:
         (transaction_id,) = request.values
         group, resolution = parse_resolution(await read_body(request.receive, BODY_BYTES_MAX))
         await self._resolve(transaction_id, group, resolution)
-        await self._log.keep_promise(sync=request.query.get("ack") == "sync")
         content = {"transaction_id": transaction_id, "resolution": resolution}
         await send_answer(request.send, json_answer(orjson.dumps(content)))
 

@@ -124,14 +124,12 @@ class Server:
     async def _acknowledge(self, group: str, body: AcksBody) -> dict[str, Any]:
         _check("receipts' count", len(body.receipts), self._limits.receipts_per_call_max)
         statuses = await self._acknowledger.acknowledge(group, body.receipts)
-        await self._store.log.keep_promise()
         pairs = zip(body.receipts, statuses, strict=True)
         return {"receipts": [{"receipt": receipt, "status": status} for receipt, status in pairs]}
 
     async def _change(self, group: str, body: InvisibilityBody) -> dict[str, Any]:
         _check("invisible_ms", body.invisible_ms, self._limits.invisible_ms_max)
         receipt, until_ms = await self._acknowledger.change(group, body.receipt, body.invisible_ms)
-        await self._store.log.keep_promise()
         return {"receipt": receipt, "invisible_until_ms": until_ms}
 
 

@@ -58,8 +58,8 @@ class Redriver:
 
     async def begin(self, group: str, where: str | None, rate_per_s: float, dry_run: bool) -> tuple[str, int, int]:
         """Redrive the group's dead letters that satisfy `where`; returns the redrive's id, how many they
-        are, and how many letters of the group are neither in the log nor in the lake any more. On return it
-        is on disk that they will be redriven. A dry run only says which.
+        are, and how many letters of the group are neither in the log nor in the lake any more. Who asked is told when
+        it is confirmed that they will be redriven. A dry run only says which.
 
         Raises `InvalidFilter`, `InvalidRequest`, `FlowControl`, `Busy`, `StoreUnwritable`,
         `LogDamaged`, `LakeUnreadable`.
@@ -84,7 +84,6 @@ class Redriver:
             self._beginning -= 1
         if not dry_run:
             self._spawn(position, redrive)
-        await self._executor.log.until_confirmed()
         return self._executor.message_id(position), len(matched), gone
 
     async def _record(self, redrive: Redrive) -> int:
@@ -118,7 +117,6 @@ class Redriver:
     async def describe(self, redrive_id: str, offset: int, results_max: int) -> dict[str, Any]:
         """How a redrive is, with its results from `offset` on. Raises `RedriveNotFound`, `LogDamaged`."""
         position = self._position(redrive_id)
-        await self._executor.log.shown()
         run = self._runs.get(position)
         if run is not None:
             progress, state = run.progress, "running"

@@ -99,7 +99,9 @@ class Requests:
             queue = (await self._topics.system(REPLY_TOPIC)).queues[0]
             position = await self._append(draft, queue, {CORRELATION_ID: correlation_id})
             message = await self._read(position)
-            await self._store.log.shown()
+            # Who asked waits no more for what is written: it may be shown to him.
+            if (unseen := self._store.log.until_shown()) is not None:
+                await unseen
             pending.reply = message
         except BaseException:
             pending.storing = None  # another may come
@@ -107,7 +109,6 @@ class Requests:
         finally:
             storing.set_result(None)
         finish(pending.woken)
-        await self._store.log.keep_promise()
         return message
 
     async def _append(self, draft: Draft, queue: Queue, properties: dict[str, str]) -> int:

@@ -52,7 +52,6 @@ def make_router(
             halves = [*(log.routing.halves & wanted)]
             if halves:
                 await transactions.drop(halves)
-                await log.keep_promise()
             done = await eraser.erase(wanted)
             await sinks.drop_copies()  # a replay may have read what is erased, and not committed it
         finally:

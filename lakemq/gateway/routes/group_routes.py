@@ -135,32 +135,29 @@ async def to_member(body: HeartbeatBody) -> Member:
 def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
     """The routes of a log's groups."""
     router = APIRouter()
-    _add_members(router, groups, log, work.limits.wait_ms_max)
-    _add_offsets(router, groups.offsets, log, work.listing)
+    _add_members(router, groups, work.limits.wait_ms_max)
+    _add_offsets(router, groups.offsets, work.listing)
     _add_locks(router, groups.locks, log)
 
     @serves(router, routes.GROUPS)
     async def list_groups(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        await log.shown()
         async with work.listing.place(client_of(request.scope)):
             return await respond({"groups": iter(await groups.list())})
 
     @serves(router, routes.GROUP)
     async def get_group(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]
-        await log.shown()
         async with work.listing.place(client_of(request.scope)):
             return await respond(await groups.describe(check_group(group)))
 
     @serves(router, routes.DELETE_GROUP)
     async def delete_group(group: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         await groups.delete(check_group(group))
-        await log.keep_promise()
         return {"group": group, "deleted": True}
 
     return router
 
 
-def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max: int) -> None:
+def _add_members(router: APIRouter, groups: Groups, wait_ms_max: int) -> None:
     members = groups.members
 
     def answer(group: str) -> Response:
@@ -169,13 +166,11 @@ def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max:
     @serves(router, routes.HEARTBEAT)
     async def heartbeat(group: str, client_id: PathClientId, body: HeartbeatBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         await members.heartbeat(check_group(group), client_id, await to_member(body))
-        await log.keep_promise()
         return answer(group)
 
     @serves(router, routes.LEAVE)
     async def leave(group: str, client_id: PathClientId) -> Response:  # pyright: ignore[reportUnusedFunction]
         await members.leave(check_group(group), client_id)
-        await log.keep_promise()
         return answer(group)
 
     @serves(router, routes.MEMBERS)
@@ -190,18 +185,16 @@ def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max:
         groups.find(check_group(group))
         if generation is not None and wait_ms:
             await members.wait(group, generation, wait_ms, client_gone(request.scope))
-        await log.shown()
         return answer(group)
 
 
-def _add_offsets(router: APIRouter, offsets: Offsets, log: CommitLog, listing: Gate) -> None:
+def _add_offsets(router: APIRouter, offsets: Offsets, listing: Gate) -> None:
     async def describe(found: Iterable[QueueOffset]) -> Response:
         return await respond({"offsets": (each._asdict() for each in found)})
 
     @serves(router, routes.OFFSETS)
     async def get_offsets(request: Request, group: str, topic: str | None = None) -> Response:  # pyright: ignore[reportUnusedFunction]
         wanted = topic if topic is None else check_readable(topic)
-        await log.shown()
         async with listing.place(client_of(request.scope)):
             return await describe(offsets.of(check_group(group), wanted))
 
@@ -209,7 +202,6 @@ def _add_offsets(router: APIRouter, offsets: Offsets, log: CommitLog, listing: G
     async def commit(group: str, body: OffsetsBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         wanted = [QueueOffset(each.topic, each.queue_id, each.offset) for each in body.offsets]
         found = await offsets.commit(check_group(group), wanted, body.if_absent, body.resets)
-        await log.keep_promise()
         return await describe(found)
 
     @serves(router, routes.RESET_OFFSETS)
@@ -217,7 +209,6 @@ def _add_offsets(router: APIRouter, offsets: Offsets, log: CommitLog, listing: G
         if body.to == "timestamp" and body.timestamp_ms is None:
             raise InvalidRequest("to timestamp needs timestamp_ms")
         found = await offsets.reset(check_group(group), body.topic, body.to, body.timestamp_ms or 0)
-        await log.keep_promise()
         return await describe(found)
 
 
@@ -229,11 +220,9 @@ def _add_locks(router: APIRouter, locks: Locks, log: CommitLog) -> None:
     @serves(router, routes.LOCK)
     async def lock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         found = await locks.acquire(check_group(group), body.client_id, body.keys(), log.topics)
-        await log.keep_promise()
         return await describe("locked", found)
 
     @serves(router, routes.UNLOCK)
     async def unlock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         found = await locks.release(check_group(group), body.client_id, body.keys())
-        await log.keep_promise()
         return await describe("unlocked", found)

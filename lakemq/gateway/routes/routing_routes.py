@@ -75,7 +75,6 @@ def make_router(routing: Router, log: CommitLog, answering: Workshop) -> APIRout
     @serves(router, routes.RECALL)
     async def recall(message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         await routing.recalls.recall(message_id)
-        await log.keep_promise()
         return {"message_id": message_id, "recalled": True}
 
     @serves(router, routes.NACKS)
@@ -84,7 +83,6 @@ def make_router(routing: Router, log: CommitLog, answering: Workshop) -> APIRout
             Nack(each.message_id, each.delay_level, each.max_reconsume_times, each.receipt) for each in body.messages
         ]
         statuses = await routing.nacks.nack(check_group(group), nacks)
-        await log.keep_promise()
         results = [each.name() | {"status": status} for each, status in zip(body.messages, statuses, strict=True)]
         return {"messages": results}
 
@@ -101,7 +99,6 @@ def make_router(routing: Router, log: CommitLog, answering: Workshop) -> APIRout
         after: Annotated[int, Query(ge=-1, le=NUMBER_MAX)] = -1,
         count_max: Annotated[int, Query(alias="max", ge=1, le=PENDING_MAX)] = PENDING_MAX,
     ) -> Response:
-        await log.until_confirmed()
         run = answering.run_for(client_of(request.scope))
         body, following = await routing.pending.page(Kind(kind), Due(due_from_ms, due_to_ms), after, count_max, run)
         headers = {"lakemq-log-id": log.identity.log_id, "lakemq-epoch": str(log.identity.now.epoch)}

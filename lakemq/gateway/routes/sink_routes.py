@@ -48,14 +48,12 @@ def make_router(sinks: Sinks) -> APIRouter:
 
     @serves(router, routes.SINKS)
     async def sinks_all() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        await sinks.shown()
         staging = sinks.staging
         staged = {"staged_parts": staging.count, "staged_bytes": staging.bytes}
         return {"sinks": all_of(sinks.state, staging), **staged}
 
     @serves(router, routes.SINK)
     async def one(sink: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        await sinks.shown()
         return describe(sink, sinks.state, sinks.staging)
 
     @serves(router, routes.FORGET_SINK)

@@ -80,14 +80,12 @@ def make_router(log: CommitLog, changes: TopicChanges, cold: ColdReader, listing
             queues = len(old.queues) if old else changes.limits.default_queues
             permission = old.permission if old else "rw"
             made = await changes.put(topic, body.queues or queues, body.permission or permission)
-        await log.until_confirmed()
         response.status_code = 200 if old else 201
         return describe(made, cold.known_min_offset)
 
     @serves(router, routes.DELETE_TOPIC)
     async def delete_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         await changes.delete(check_writable(topic))
-        await log.until_confirmed()
         return {"topic": topic, "deleted": True}
 
     @serves(router, routes.OFFSET_BY_TIME)

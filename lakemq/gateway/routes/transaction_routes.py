@@ -12,7 +12,6 @@ from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.router import Router
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
-from lakemq.storage.log.commit_log import CommitLog
 from lakemq.web.gone import client_gone
 
 BATCH_MAX = 10_000
@@ -35,7 +34,7 @@ class Resolutions(BaseModel):
     resolutions: list[Resolution] = Field(min_length=1, max_length=BATCH_MAX)
 
 
-def make_router(routing: Router, log: CommitLog, wait_ms_max: int) -> APIRouter:
+def make_router(routing: Router, wait_ms_max: int) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
 
@@ -43,7 +42,6 @@ def make_router(routing: Router, log: CommitLog, wait_ms_max: int) -> APIRouter:
     async def resolve_many(body: Resolutions) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         pairs = [(each.transaction_id, each.resolution) for each in body.resolutions]
         results = await routing.transactions.resolve_many(pairs, check_group(body.producer_group))
-        await log.keep_promise()
         return {"results": [result._asdict() for result in results]}
 
     @serves(router, routes.CHECKS)
@@ -57,7 +55,6 @@ def make_router(routing: Router, log: CommitLog, wait_ms_max: int) -> APIRouter:
             raise InvalidRequest(f"wait_ms is at most {wait_ms_max}")
         gone = client_gone(request.scope)
         found = await routing.checks.poll(check_group(group), wait_ms, gone)
-        await log.shown()
         return {"checks": found}
 
     return router

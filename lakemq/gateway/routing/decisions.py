@@ -60,7 +60,8 @@ class Decisions:
             )
 
     async def take(self, posted: Sequence[Posted]) -> int:
-        """Carry out or write down; returns how many were news. On return all of that is on disk.
+        """Carry out or write down; returns how many were news. Who posts is told when all is confirmed, also what is
+        no news: it may have been carried out just now, and who posts forgets it then.
 
         Raises `InvalidRequest`, `StoreUnwritable`, `LogDamaged`.
         """
@@ -78,8 +79,6 @@ class Decisions:
         nacks = {each.cause: _retry_of(each) for each in retries if each.cause not in run_out}
         for some in _chunks(list(nacks.items())):
             accepted += await self._nacks.decide(dict(some))
-        # Those that were no news may have been carried out just now, and who posts forgets them.
-        await self._executor.log.until_confirmed()
         return accepted
 
     async def _deliver(self, posted: Sequence[Posted]) -> int:

@@ -104,10 +104,6 @@ class Sinks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def shown(self) -> None:
-        """Wait until what the state says may be shown."""
-        await self._log.shown()
-
     def tidy(self, now_ms: int) -> None:
         """Forget what nobody has come back for."""
         before_ms = now_ms - self._settings.keep_ms

@@ -276,18 +276,21 @@ class CommitLog:
             return self.confirmed
         return self.flusher if self.settings.flush == "sync" else None
 
-    async def keep_promise(self, sync: bool = False) -> None:
-        """Wait until it is safe: when that is asked for; or for the disk, when too much waits for it. Raises
-        `StoreUnwritable`."""
+    def until_safe(self, sync: bool = False) -> asyncio.Future[None] | None:
+        """Done when everything written by now is safe: confirmed, when that is asked for; or on disk, when that is, or
+        too much waits for it. None: it is, as far as anybody asks."""
         if sync or self.sync_always:
-            await self.until_confirmed()
-        elif self.settings.flush == "sync" or self.backlogged:
-            await self.flushed()
+            return self.until_confirmed()
+        return self.flushed() if self.settings.flush == "sync" or self.backlogged else None
 
-    async def shown(self) -> None:
-        """Wait until what the state says may be shown: under `sync_always`, until it is confirmed."""
-        if self.sync_always:
-            await self.until_confirmed()
+    async def keep_promise(self, sync: bool = False) -> None:
+        """Wait until it is safe. Raises `StoreUnwritable`."""
+        if (waits := self.until_safe(sync)) is not None:
+            await waits
+
+    def until_shown(self) -> asyncio.Future[None] | None:
+        """Done when what the state says may be shown: under `sync_always`, when it is confirmed. None: it may."""
+        return self.until_confirmed() if self.sync_always else None
 
     def _schedule(self) -> None:
         if not self._scheduled:

@@ -87,7 +87,7 @@ class FollowedLog(CommitLog):
         if self.settings.flush == "sync" or self.backlogged:
             await self.flushed()
 
-    async def shown(self) -> None:
+    def until_shown(self) -> None:
         """What the state says is the primary's matter, and it may be away."""
 
     async def _take(self, piece: list[NextFrame]) -> None:

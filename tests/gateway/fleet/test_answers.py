@@ -1,0 +1,186 @@
+"""No route answers before what it says is confirmed, by one rule: what the contract says of the route."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import httpx
+
+from lakemq.contract import routes
+from lakemq.contract.route import Route
+from lakemq.contract.routes import ALL
+from lakemq.testing import start_gateway
+from tests.gateway.fleet.following import SMALL, broker_of
+from tests.gateway.http_client import ARROW, connect, is_problem, produce, put_topic, write_arrow
+from tests.gateway.receive.asking import receive
+from tests.gateway.routing.asking import begin, half_id, log_of, position, wait_until
+from tests.gateway.sinks.asking import commit, put_part
+
+SYNC = {"replication__ack": "sync", "replication__silent_ms": 500, "replication__confirm_ms_max": 501}
+HOUR_MS = 3_600_000
+AT_ONCE = {
+    # They show what is confirmed, and nothing else.
+    routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.OFFSET_BY_TIME,
+    routes.LOG_END, routes.LOG_MESSAGES, routes.LOG_FRAMES, routes.LOG_POSITION,
+    # They say how the broker is, or are told how somebody else is.
+    routes.TOPICS, routes.TOPIC, routes.ROUTING, routes.HEAR_JOBS, routes.COMPACTED, routes.BROKER,
+    routes.HEALTH, routes.READY, routes.METRICS,
+    routes.DOCS, routes.DOCS_HEAD, routes.OPENAPI, routes.OPENAPI_HEAD,
+}  # fmt: skip
+
+
+class Primary(NamedTuple):
+    """A primary with a follower in sync that is played by the test: it says once how far it has the log on its disk."""
+
+    http: httpx.Client
+    directory: Path
+
+    def follow(self) -> None:
+        """Have all that there is on that follower's disk."""
+        said = broker_of(self.http)
+        self._ask(said["epoch"], said["flushed_position"])
+
+    def _ask(self, epoch: int, durable: int) -> None:
+        query = {"from": durable, "replica": 1, "incarnation": "played", "durable": durable, "epoch": epoch}
+        self.http.get("/v1/log/frames", params=query).raise_for_status()
+
+    def keep_in_sync(self) -> bool:
+        """Have it in sync for good, as who is can't be written down any more; False: not yet."""
+        obstacle = self.directory / "IN_SYNC.tmp"
+        self.follow()
+        try:
+            obstacle.mkdir()
+        except FileExistsError:
+            return False  # one is being written
+        record = self.directory / "IN_SYNC"
+        if record.exists() and b'"played"' in record.read_bytes() and broker_of(self.http)["in_sync"] == [0, 1]:
+            return True
+        obstacle.rmdir()
+        return False
+
+
+class Asked(NamedTuple):
+    """A request of a route: what stands for its names, its query, and its body."""
+
+    values: tuple[str | int, ...] = ()
+    query: Mapping[str, Any] = MappingProxyType({})
+    body: Any = None
+    content: bytes = b""
+
+
+_OFFSET = {"topic": "t", "queue_id": 0, "offset": 0}
+_LOCK = {"client_id": "m", "queues": [{"topic": "t", "queue_id": 0}]}
+_MESSAGES = {"messages": [{"body": "x"}]}
+
+
+def of_messages(http: httpx.Client) -> dict[Route, Asked]:
+    """A sound request of each route of topics, messages and transactions, of what is there."""
+    put_topic(http, "t")
+    put_topic(http, "deleted")
+    stored = produce(http, "t", {"body": "0", "keys": ["k"]}, "1", "2", "3")
+    recalled = produce(http, "t", {"body": "later", "delay_ms": HOUR_MS})[0]["message_id"]
+    first, second = begin(http, "t", "0", "1")
+    rolled_back = {"producer_group": "pg", "resolutions": [{"transaction_id": second, "resolution": "rollback"}]}
+    return {
+        routes.PUT_TOPIC: Asked(("made",), body={}),
+        routes.DELETE_TOPIC: Asked(("deleted",)),
+        routes.TOPICS: Asked(),
+        routes.TOPIC: Asked(("t",)),
+        routes.OFFSET_BY_TIME: Asked(("t", 0), {"timestamp_ms": 0}),
+        routes.PRODUCE: Asked(("t",), body=_MESSAGES),
+        routes.PULL: Asked(("t", 0), {"offset": 0}),
+        routes.MESSAGES_BY_KEY: Asked((), {"topic": "t", "key": "k"}),
+        routes.MESSAGE: Asked((stored[0]["message_id"],)),
+        routes.RECALL: Asked((recalled,)),
+        routes.BEGIN: Asked(("t",), {"producer_group": "pg"}, _MESSAGES),
+        routes.RESOLVE: Asked((first,), body={"producer_group": "pg", "resolution": "commit"}),
+        routes.RESOLVE_MANY: Asked(body=rolled_back),
+        routes.CHECKS: Asked(("pg",)),
+        routes.REQUEST: Asked(("t",), {"timeout_ms": 60_000}, {"body": "x"}),
+        routes.REPLY: Asked(("nobody",), body={"body": "x"}),
+        routes.NACKS: Asked(("g",), body={"messages": [{"message_id": stored[3]["message_id"]}]}),
+    }
+
+
+def of_groups(http: httpx.Client) -> dict[Route, Asked]:
+    """One of each route of groups."""
+    acknowledged, changed = (each["receipt"] for each in receive(http, "r", "t", max=2))
+    http.post("/v1/groups/g/members/m/heartbeat", json={}).raise_for_status()
+    http.post("/v1/groups/left/members/m/heartbeat", json={}).raise_for_status()
+    http.put("/v1/groups/deleted/offsets", json={"offsets": [_OFFSET]}).raise_for_status()
+    redriven = http.post("/v1/groups/g/dead-letters/redrive", json={"dry_run": True}).json()["redrive_id"]
+    return {
+        routes.RECEIVE: Asked(("r",), body={"topic": "t", "invisible_ms": HOUR_MS, "wait_ms": 0, "max": 1}),
+        routes.ACKS: Asked(("r",), body={"receipts": [acknowledged]}),
+        routes.INVISIBILITY: Asked(("r",), body={"receipt": changed, "invisible_ms": HOUR_MS}),
+        routes.REDRIVE: Asked(("g",), body={}),
+        routes.REDRIVEN: Asked((redriven,)),
+        routes.GROUPS: Asked(),
+        routes.GROUP: Asked(("g",)),
+        routes.DELETE_GROUP: Asked(("deleted",)),
+        routes.HEARTBEAT: Asked(("g", "m"), body={}),
+        routes.LEAVE: Asked(("left", "m")),
+        routes.MEMBERS: Asked(("g",)),
+        routes.OFFSETS: Asked(("g",)),
+        routes.COMMIT_OFFSETS: Asked(("g",), body={"offsets": [_OFFSET]}),
+        routes.RESET_OFFSETS: Asked(("new",), body={"topic": "t", "to": "latest"}),
+        routes.LOCK: Asked(("g",), body=_LOCK),
+        routes.UNLOCK: Asked(("g",), body=_LOCK),
+    }
+
+
+def of_jobs(http: httpx.Client) -> dict[Route, Asked]:
+    """One of each route of sinks, of the log and of jobs."""
+    (half,) = begin(http, "t", "erased")
+    for sink in ("s", "committed", "forgotten"):
+        put_part(http, sink, 0, "p", ["part"], topic="t").raise_for_status()
+    for sink in ("s", "forgotten"):
+        commit(http, sink, 0, "p").raise_for_status()
+    end = broker_of(http)["max_position"]
+    return {
+        routes.SINKS: Asked(),
+        routes.SINK: Asked(("s",)),
+        routes.FORGET_SINK: Asked(("forgotten",)),
+        routes.STAGE_PART: Asked(("s", 0, "p"), {"topic": "t"}, content=write_arrow({"body": [b"part"]})),
+        routes.COMMIT_BATCH: Asked(("committed", 0), body={"parts": ["p"]}),
+        routes.ABORT_BATCH: Asked(("s", 0), body={}),
+        routes.LOG_END: Asked(),
+        routes.LOG_MESSAGES: Asked((), {"from": 0, "to": end}),
+        routes.LOG_FRAMES: Asked((), {"from": 0}),
+        routes.LOG_POSITION: Asked((), {"timestamp_ms": 0}),
+        routes.ERASE: Asked(body={"positions": [position(half_id(half))]}),
+        routes.ROUTING: Asked(),
+        routes.PENDING: Asked((), {"kind": "delay"}),
+        routes.DECIDE: Asked(body={"cause": [end + 1_000], "action": ["deliver"], "due_ms": [None]} | log_of(http)),
+        routes.HEAR_JOBS: Asked(body={"jobs": []}),
+        routes.COMPACTED: Asked(body={"compacted_position": 0}),
+    }
+
+
+def send(http: httpx.Client, route: Route, asked: Asked) -> httpx.Response:
+    method, path = route.at(*asked.values)
+    if asked.body is not None:
+        return http.request(method, path, params=asked.query, json=asked.body)
+    headers = {"Content-Type": ARROW} if asked.content else {}
+    return http.request(method, path, params=asked.query, content=asked.content or None, headers=headers)
+
+
+def test_no_route_answers_before_what_it_says_is_confirmed(tmp_path: Path) -> None:
+    with start_gateway(tmp_path, **SMALL, **SYNC) as gateway, connect(gateway) as http:
+        asked = of_messages(http) | of_groups(http) | of_jobs(http)  # of a lone broker yet
+        primary = Primary(http, tmp_path)
+        wait_until(primary.keep_in_sync)
+        before = broker_of(http)["confirmed_position"]
+        http.post("/v1/topics/t/messages", content=b"unseen", params={"ack": "none"}).raise_for_status()
+        wait_until(lambda: broker_of(http)["flushed_position"] > before)
+        with ThreadPoolExecutor(len(ALL)) as pool:
+            answers = {route: pool.submit(send, http, route, asked.get(route, Asked())) for route in ALL}
+        at_once = {route for route, answer in answers.items() if answer.result().is_success}
+        assert {f"{each.method} {each.path}" for each in at_once ^ AT_ONCE} == set()
+        for route in set(ALL) - AT_ONCE:
+            assert is_problem(answers[route].result(), 504, "not_confirmed"), route
+        assert broker_of(http)["confirmed_position"] == before
