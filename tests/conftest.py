@@ -15,6 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from lakemq.settings import Settings, Spark, Sql
 from lakemq.testing import gateway_process
+from tests.etcd_server import EtcdServer, find_etcd
 from tests.ports import Ports, own_ports
 from tests.reliability.fork_server import LazyForks
 
@@ -113,6 +114,21 @@ def forked_gateways(ports: Ports) -> Iterator[None]:
     gateway_process.spawn_by_default = start
     yield
     forks.close()
+
+
+@pytest.fixture(scope="session")
+def etcd() -> Iterator[EtcdServer]:
+    """One etcd for the whole run; whoever uses it has a broker or cluster of its own name."""
+    program = find_etcd()
+    if program is None:
+        assert "CI" not in os.environ, "scripts/setup-etcd.sh found no etcd"
+        pytest.skip("there is no etcd: scripts/setup-etcd.sh gets Debian's")
+    server = EtcdServer(program)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ class Beat(NamedTuple):
 
     epoch: int
     replica: int
-    count: int
+    count: int  # pyright: ignore[reportIncompatibleMethodOverride]  nobody asks how often it has a value
     address: str
 
     def is_of(self, record: Record | None) -> bool:

@@ -19,7 +19,7 @@ from lakemq.model.environment import read_environment
 from lakemq.model.errors import SettingsError
 from lakemq.model.ids import is_broker_name
 from lakemq.model.keep import parse_keep
-from lakemq.settings.listener import Fleet as Fleet
+from lakemq.settings.fleet import Fleet as Fleet
 from lakemq.settings.listener import Gateway as Gateway
 from lakemq.settings.listener import Listener as Listener
 from lakemq.settings.listener import NameServer as NameServer

@@ -1,4 +1,4 @@
-"""Where servers listen, what their connections may take, and who finds them."""
+"""Where servers listen, and what their connections may take."""
 
 from __future__ import annotations
 
@@ -113,38 +113,3 @@ class NameServer(Listener):
     broker_replicas_max: int = Field(default=16, ge=1)
     topics_max: int = Field(default=20_000, ge=1)
     all_topics_max: int = Field(default=200_000, ge=1)
-
-
-class Fleet(Section):
-    """The other processes that make a fleet with this one. `nameservers`: addresses such as http://10.0.0.1:9876,
-    with commas between; the broker registers with all of them.
-
-    `leader`: how it is known who leads; `static`: by `broker.replica`, for good. `primary`: the address of a follower's
-    primary; empty: the name servers know it.
-    """
-
-    nameservers: tuple[str, ...] = ()
-    leader: str = "static"
-    primary: str = ""
-
-    @field_validator("leader")
-    @classmethod
-    def _leader(cls, value: str) -> str:
-        if value != "static":
-            raise ValueError("it is static, for now: replica 0 leads, and no other takes its place")
-        return value
-
-    @field_validator("primary")
-    @classmethod
-    def _primary(cls, value: str) -> str:
-        return check_url(value) if value else value
-
-    @field_validator("nameservers", mode="before")
-    @classmethod
-    def _list(cls, value: object) -> object:
-        return split_list(value)
-
-    @field_validator("nameservers")
-    @classmethod
-    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(check_url(each) for each in value))

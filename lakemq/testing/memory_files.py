@@ -136,6 +136,8 @@ class MemoryFiles(Files):
         with self._turn:
             if path not in self._files:
                 raise _error(errno.ENOENT, path)
+            if other in self._files:
+                raise _error(errno.EEXIST, other)
             self._files[other] = self._files[path]
 
     def names(self, path: Path) -> list[str]:

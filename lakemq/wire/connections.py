@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import socket
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -61,15 +61,17 @@ class Connections:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
+        answer_bytes_max: int | None = None,
     ) -> Answer:
-        """One exchange. `timeout_s` is for each wait for the gateway. Raises `NoAnswer`, and `InvalidRequest` for
-        headers that can't be sent."""
+        """One exchange. `timeout_s` is for each wait for the gateway. Raises `NoAnswer`, also for an answer that is
+        larger than `answer_bytes_max`, and `InvalidRequest` for headers that can't be sent."""
         path = f"{self._prefix}{target.path}?{urlencode(params)}" if params else f"{self._prefix}{target.path}"
         connection = self._connect(timeout_s)
         try:
             connection.request(target.method, path, body, {**_HEADERS, **(headers or {})})
             response = connection.getresponse()
-            answer = Answer(response.status, response.headers, response.read())  # pyright: ignore[reportArgumentType]
+            content = response.read() if answer_bytes_max is None else _read(response, answer_bytes_max)
+            answer = Answer(response.status, response.headers, content)  # pyright: ignore[reportArgumentType]
         except (OSError, HTTPException) as error:
             connection.close()
             raise NoAnswer(_reason(error), sent=True) from error
@@ -119,6 +121,13 @@ def _has_ended(connection: socket.socket) -> bool:
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(0))
+
+
+def _read(response: HTTPResponse, bytes_max: int) -> bytes:
+    content = response.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise HTTPException(f"the answer has more than {bytes_max} bytes")
+    return content
 
 
 def _reason(error: Exception) -> str:

@@ -96,6 +96,7 @@ class Replication:
             await asyncio.gather(self._task, return_exceptions=True)
             self._leave_mark()
             self._refuse()
+            await self._leadership.close()
 
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)

@@ -11,9 +11,9 @@ from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.decode import Limits
 from lakemq.gateway.fleet.follower import Follower
+from lakemq.gateway.fleet.open_leadership import open_leadership
 from lakemq.gateway.fleet.registrar import Registrar
 from lakemq.gateway.fleet.replication import Replication
-from lakemq.gateway.fleet.static_leadership import StaticLeadership
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.redrive import Redriver
 from lakemq.gateway.routing.router import Router
@@ -117,8 +117,8 @@ class Broker:
             self.follower.start()
             return
         if self.replication is not None:
-            log, directory = self.log, self.settings.storage.data_dir
-            await self.replication.start(StaticLeadership(log.files, directory, log.identity.log_id))
+            log = self.log
+            await self.replication.start(await open_leadership(self.settings, log.files, log.identity.log_id))
         self.groups.start()
         await self.router.start()
         self.redriver.start()

@@ -101,6 +101,10 @@ class Files:
         self.remove(other)
         self._link(path, other)
 
+    def link_new(self, path: Path, other: Path) -> None:
+        """Let `other` be another name of the same file; raises `FileExistsError` where there is one of that name."""
+        self._link(path, other)
+
     def _link(self, path: Path, other: Path) -> None:
         os.link(path, other)
 

@@ -11,6 +11,7 @@ import pytest
 
 import lakemq
 from tests.gateway.fleet.test_records import SYNCS as RECORD_SYNCS
+from tests.gateway.fleet.test_stores_of_leaders import SYNCS as FOLDER_SYNCS
 from tests.open_files import open_files
 from tests.storage.ledger import Broken
 from tests.storage.log.test_dropping import SYNC_OF_REMOVAL
@@ -117,7 +118,7 @@ def test_every_sync_of_storage_and_gateway_is_shown_to_be_needed_or_listed() -> 
         module = ".".join(path.relative_to(package).with_suffix("").parts)
         if path.name != "files.py" and not module.startswith(ELSEWHERE):
             found |= {f"{module}.{name}" for name in _syncs_of(ast.parse(path.read_text()), "")}
-    elsewhere = (*SCENES, *REPAIR_SYNCS, *DROPPING_SYNCS, *RECORD_SYNCS, SYNC_OF_REMOVAL)
+    elsewhere = (*SCENES, *REPAIR_SYNCS, *DROPPING_SYNCS, *RECORD_SYNCS, *FOLDER_SYNCS, SYNC_OF_REMOVAL)
     shown = {_short(site) for site in (*CAUGHT, *elsewhere, *NOT_CAUGHT)}
     assert sorted(found - shown) == []
     assert sorted(shown - found) == []

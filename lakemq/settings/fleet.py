@@ -1,0 +1,93 @@
+"""The other processes that make a fleet with this one, and how it is known who leads."""
+
+from __future__ import annotations
+
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from lakemq.settings.section import Section, check_url, split_list
+
+BUCKETS = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+"""How the addresses of buckets begin."""
+ETCD_MEMBERS_MAX = 15
+
+
+class Fleet(Section):
+    """The other processes that make a fleet with this one. `nameservers`: addresses such as http://10.0.0.1:9876,
+    with commas between; the broker registers with all of them. `primary`: the address of a follower's primary; empty:
+    the name servers know it.
+
+    `leader`: how it is known who leads (docs/fleet.md, "Who leads"). `static`: by `broker.replica`, for good. `etcd`:
+    `store` has the addresses of its members, with commas between. `object-store`: `store` is s3://bucket/prefix, or a
+    folder that all replicas have, file:///srv/shared; `store_options` are the bucket's, as obstore names them, where
+    the environment doesn't say them. `lease_ms`: so long a leader that isn't heard of still leads, and so long at most
+    the store is waited for.
+    """
+
+    nameservers: tuple[str, ...] = ()
+    primary: str = ""
+    leader: Literal["static", "etcd", "object-store"] = "static"
+    store: str = ""
+    store_options: dict[str, str] = Field(default_factory=dict)
+    lease_ms: int = Field(default=3_000, ge=500, le=60_000)
+
+    @field_validator("primary")
+    @classmethod
+    def _primary(cls, value: str) -> str:
+        return check_url(value) if value else value
+
+    @field_validator("nameservers", mode="before")
+    @classmethod
+    def _list(cls, value: object) -> object:
+        return split_list(value)
+
+    @field_validator("nameservers")
+    @classmethod
+    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(check_url(each) for each in value))
+
+    @property
+    def etcd_addresses(self) -> tuple[str, ...]:
+        """Those in `store`."""
+        return tuple(dict.fromkeys(check_url(each.strip()) for each in self.store.split(",") if each.strip()))
+
+    @model_validator(mode="after")
+    def _store_fits(self) -> Fleet:
+        if self.leader == "static" and self.store:
+            raise ValueError(
+                f"fleet.store is {self.store}, and fleet.leader is static: that asks no store; it is to be etcd or "
+                "object-store"
+            )
+        if self.leader == "etcd":
+            self._check_etcd()
+        if self.leader == "object-store":
+            self._check_objects()
+        if self.store_options and (self.leader != "object-store" or self.store.startswith("file:")):
+            raise ValueError("fleet.store_options are a bucket's: fleet.store is none")
+        return self
+
+    def _check_etcd(self) -> None:
+        try:
+            addresses = self.etcd_addresses
+        except ValueError as error:
+            raise ValueError(f"fleet.store has the addresses of etcd's members: {error}") from None
+        if not 0 < len(addresses) <= ETCD_MEMBERS_MAX:
+            raise ValueError(
+                f"fleet.leader is etcd: fleet.store has the addresses of its members, such as "
+                f"http://10.0.0.1:2379,http://10.0.0.2:2379; of these it has {len(addresses)}"
+            )
+
+    def _check_objects(self) -> None:
+        try:
+            parts = urlsplit(self.store)
+        except ValueError:  # half an IPv6
+            parts = urlsplit("")
+        is_bucket = parts.scheme in BUCKETS and parts.netloc
+        is_folder = parts.scheme == "file" and not parts.netloc and parts.path.startswith("/") and parts.path != "/"
+        if not (is_bucket or is_folder) or parts.query or parts.fragment or parts.username:
+            raise ValueError(
+                f"fleet.leader is object-store: fleet.store is such as s3://bucket/prefix or file:///srv/shared "
+                f"(got {self.store!r})"
+            )

@@ -1,0 +1,54 @@
+"""Who leads, as the settings say it: what can't be is refused before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakemq.model.errors import SettingsError
+from lakemq.settings import load
+
+
+def fleet(**values: object) -> dict[str, dict[str, object]]:
+    return {"fleet": values}
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"leader": "zookeeper"}, "fleet.leader"),
+        ({"leader": "etcd"}, "fleet.store has the addresses of its members, such as .*; of these it has 0"),
+        ({"leader": "etcd", "store": "10.0.0.1:2379"}, "fleet.store has the addresses of etcd's members"),
+        ({"leader": "etcd", "store": "s3://bucket/prefix"}, "fleet.store has the addresses of etcd's members"),
+        ({"leader": "etcd", "store": ",".join(f"http://a{each}:1" for each in range(16))}, "it has 16"),
+        ({"leader": "object-store"}, "fleet.store is such as s3://bucket/prefix or file:///srv/shared"),
+        ({"leader": "object-store", "store": "http://10.0.0.1:2379"}, "fleet.store is such as"),
+        ({"leader": "object-store", "store": "s3://"}, "fleet.store is such as"),
+        ({"leader": "object-store", "store": "file://srv/shared"}, "fleet.store is such as"),
+        ({"leader": "object-store", "store": "file:///"}, "fleet.store is such as"),
+        ({"leader": "object-store", "store": "s3://[half"}, "fleet.store is such as"),
+        ({"leader": "object-store", "store": "s3://bucket/prefix?x=1"}, "fleet.store is such as"),
+        ({"store": "http://10.0.0.1:2379"}, "fleet.leader is static: that asks no store"),
+        ({"store_options": {"region": "x"}}, "fleet.store_options are a bucket's"),
+        (
+            {"leader": "object-store", "store": "file:///srv", "store_options": {"region": "x"}},
+            "fleet.store_options are a bucket's",
+        ),
+        ({"lease_ms": 499}, "fleet.lease_ms"),
+        ({"lease_ms": 60_001}, "fleet.lease_ms"),
+    ],
+)
+def test_a_way_to_know_who_leads_that_can_not_be_is_refused(values: dict[str, object], problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        load(None, {}, fleet(**values))
+
+
+def test_ways_to_know_who_leads_that_there_are() -> None:
+    addresses = "http://10.0.0.1:2379, https://etcd.example:2379/,http://10.0.0.1:2379"
+    assert load(None, {}, fleet(leader="etcd", store=addresses)).fleet.etcd_addresses == (
+        "http://10.0.0.1:2379",
+        "https://etcd.example:2379",
+    )
+    for store in ("s3://bucket", "gs://bucket/a/b", "file:///srv/shared"):
+        assert load(None, {}, fleet(leader="object-store", store=store)).fleet.store == store
+    named = {"LAKEMQ_FLEET__LEADER": "etcd", "LAKEMQ_FLEET__STORE": "http://a:1", "LAKEMQ_FLEET__LEASE_MS": "5000"}
+    assert load(None, named).fleet.lease_ms == 5_000
