@@ -21,7 +21,7 @@ class S3StandIn:
         self.objects: dict[str, bytes] = {}
         self.turn = threading.Lock()
         self.is_strict = is_strict
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"bucket": self}))
+        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"bucket": self}))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
@@ -31,6 +31,11 @@ class S3StandIn:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that was cut, as tests do."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -300,10 +300,13 @@ def test_a_store_that_is_away_at_the_start_is_proved_before_the_first_change(tmp
 def test_a_primary_keeps_its_record_in_the_store_that_its_settings_name(tmp_path: Path, etcd: EtcdServer) -> None:
     broker = unused_broker()
     named = {"fleet__leader": "etcd", "fleet__store": etcd.address, "broker__name": broker}
-    with start_gateway(tmp_path / "primary", **SMALL, **named) as primary, connect(primary) as http:
-        with start_follower(tmp_path / "follower", primary.url, **named):
-            wait_until(lambda: http.get("/v1/broker").json()["in_sync"] == [0, 1])
-            said = http.get("/v1/broker").json()
+    with (
+        start_gateway(tmp_path / "primary", **SMALL, **named) as primary,
+        connect(primary) as http,
+        start_follower(tmp_path / "follower", primary.url, **named),
+    ):
+        wait_until(lambda: http.get("/v1/broker").json()["in_sync"] == [0, 1])
+        said = http.get("/v1/broker").json()
 
     async def read() -> Record | None:
         leadership = EtcdLeadership([etcd.address], CLUSTER, broker, PATIENT_S, PAUSE_S)
