@@ -34,9 +34,9 @@ class FlushMark:
     def set(self, segment: Segment, size: int) -> None:
         """Say that `size` bytes of the segment are on disk: here, and in the frames to come."""
         segment.flushed_bytes = size
-        mark = _MARK.pack(segment.base_position, size, self._boot)
+        mark = _sealed(segment.base_position, size, self._boot)
         try:
-            self._files.write_at(self._descriptor, mark + _SUM.pack(crc32c(mark)), 0)
+            self._files.write_at(self._descriptor, mark, 0)
         except OSError as error:
             # The flush itself went well: a full disk must not make it a failed one.
             logger.warning("can't write how far the log is flushed: %s", error)
@@ -69,3 +69,17 @@ def read_flush_mark(files: Files, directory: Path) -> Mark:
         return NO_MARK
     base_position, size, boot = _MARK.unpack(mark)
     return Mark(base_position, size, boot.rstrip(b"\0").decode())
+
+
+def lower_flush_mark(files: Files, directory: Path, base_position: int, size: int) -> None:
+    """Have the mark say no more than that so much of that segment was on disk: later ones go, and what follows there.
+    On disk once the directory is, or a power cut leaves no mark; raises `OSError`."""
+    mark = read_flush_mark(files, directory)
+    if mark != NO_MARK and (mark.base_position, mark.size) > (base_position, size):
+        # A segment is on disk whole before the next one begins.
+        files.replace(directory / NAME, [_sealed(base_position, size, mark.boot.encode())], durable=False)
+
+
+def _sealed(base_position: int, size: int, boot: bytes) -> bytes:
+    mark = _MARK.pack(base_position, size, boot)
+    return mark + _SUM.pack(crc32c(mark))

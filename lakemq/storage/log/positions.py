@@ -7,6 +7,9 @@ and one offset of one queue: so no queue can have lost more offsets than the log
 
 A second mark, `WRITTEN`, says how far the log was written. It is never synced: it is as good as the
 memory of the machine that runs on, and tells that a process which died has lost nothing.
+
+A third one, `GIVEN`, is for a log that follows another, or has cut what that one lacks: up to where, and in which
+epoch, positions that this log doesn't hold are known to have been given, by itself or by others.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 RESERVED = "RESERVED"
 WRITTEN = "WRITTEN"
+GIVEN = "GIVEN"
 BLOCK_MIN = 2**20
 BLOCK_MAX = 2**26
 BLOCK_S = 10.0
@@ -56,11 +60,29 @@ class Reserved(NamedTuple):
 
 def read_reserved(files: Files, directory: Path, log_id: bytes) -> Reserved | None:
     """What of that log may have been given, or None when it isn't known."""
-    data = _read(files, directory / RESERVED, _RESERVED.size)
+    return _read_reserved(files, directory / RESERVED, log_id)
+
+
+def _read_reserved(files: Files, path: Path, log_id: bytes) -> Reserved | None:
+    data = _read(files, path, _RESERVED.size)
     if data is None:
         return None
     of_log, *reserved = _RESERVED.unpack(data)
     return Reserved(*reserved) if of_log == log_id else None
+
+
+def note_given(files: Files, directory: Path, log: LogEpoch, bound: int) -> None:
+    """Say that positions below `bound` were given, in that epoch or before it, whatever this log holds of them; what
+    was said before stays said. On disk on return. Raises `OSError`."""
+    known = read_given(files, directory, log.log_id) or Reserved(0, 0)
+    given = Reserved(max(known.epoch, log.epoch), max(known.bound, bound))
+    if given != known:
+        files.replace(directory / GIVEN, [_sealed(_RESERVED.pack(log.log_id, *given))])
+
+
+def read_given(files: Files, directory: Path, log_id: bytes) -> Reserved | None:
+    """What of that log is known to have been given, or None."""
+    return _read_reserved(files, directory / GIVEN, log_id)
 
 
 def read_written(files: Files, directory: Path, log_id: bytes) -> int | None:
@@ -77,6 +99,11 @@ def may_have_given(files: Files, directory: Path, log: LogEpoch, end: int, memor
     where nothing can be lost. `memory_survives`: what was written outlives the process for as long as
     the machine runs."""
     reserved = read_reserved(files, directory, log.log_id)
+    given = read_given(files, directory, log.log_id)
+    if given is not None and (given.bound > end or given.epoch > log.epoch):
+        epoch, bound = (max(pair) for pair in zip(given, reserved or given, strict=True))
+        logger.warning("others have gone on beyond this log's end: passing over %d positions more", UNKNOWN_BLOCK)
+        return Reserved(max(epoch, log.epoch) + UNKNOWN_EPOCHS, max(bound, end) + UNKNOWN_BLOCK)
     if reserved is None or reserved.bound < end:
         logger.warning("which positions may have been given is not known: passing over %d of them", UNKNOWN_BLOCK)
         return Reserved(log.epoch + UNKNOWN_EPOCHS, end + UNKNOWN_BLOCK)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,7 @@ import pyarrow as pa
 
 from lakemq.model.errors import LogDamaged, LogVersion
 from lakemq.storage.disk.files import Files
+from lakemq.storage.log.cutting import finish_cut
 from lakemq.storage.log.damaged_segment import DamagedSegment, Mend, PutOff, refuse_to_mend, refuse_to_put_off
 from lakemq.storage.log.flush_mark import Mark, read_flush_mark
 from lakemq.storage.log.torn import cut_tail, flushed_by_later_frames
@@ -85,7 +87,9 @@ def recover(
     What was written since the last snapshot is verified in full. Of the rest, as much as
     `verify_ms` allows, newest first; reads verify what they read. `memory_survives`: what was written is
     lost in no other way than by the machine's end. `frames_vouch`: what frames say was on disk was on this one.
+    A cut that had begun is made first.
     """
+    finish_cut(files, directory)
     segments = list_segments(files, directory)
     try:
         return _recover(files, directory, segments, verify_ms, memory_survives, (mend, put_off), frames_vouch)
@@ -271,6 +275,21 @@ def _open_last(
     segment.end_position = index.end_position
     segment.last_store_time_ms = index.last_store_time_ms
     return torn
+
+
+def read_segment(files: Files, segment: Segment) -> tuple[SegmentIndex, LogState]:
+    """A segment's index up to its first bad frame, and the state of the log there, of a log that nobody has open: none
+    of its files is changed. The index covers nothing where the segment was never begun. Raises `LogDamaged`,
+    `OSError`."""
+    state = LogState()
+    try:
+        size = files.size(segment.open())
+        index = _snapshot(segment, size) or SegmentIndex(segment.base_position)
+        with suppress(Broken):
+            _read_frames(segment, index, state, size)
+    finally:
+        segment.close()
+    return index, state
 
 
 def _snapshot(segment: Segment, size: int) -> SegmentIndex | None:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from lakemq.model.errors import LakemqError
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.lock import DirectoryLock
+from lakemq.storage.log.cutting import finish_cut
 from lakemq.storage.log.flush_mark import NAME
 from lakemq.storage.log.positions import WRITTEN, read_reserved, write_reserved
 from lakemq.storage.log.recovery import REPAIRING, interrupted, list_segments
@@ -302,6 +303,7 @@ def repair_log(data_dir: Path, files: Files | None = None) -> Repaired:
     lock = DirectoryLock(files, data_dir, "lakemq log repair")
     try:
         files.remove_ending(directory, SCRATCH)
+        finish_cut(files, directory)
         segments = list_segments(files, directory)
         if not segments:
             raise LakemqError(f"the log in {data_dir} has no segments")

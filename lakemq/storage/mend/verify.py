@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from lakemq.model.errors import LakemqError
 from lakemq.storage.disk.files import Files
+from lakemq.storage.log.cutting import CUTTING
 from lakemq.storage.log.recovery import REPAIRING, interrupted, list_segments
 from lakemq.storage.segment.frame import KIND_HOLE, Meta
 from lakemq.storage.segment.scan import Broken, find_frame, scan
@@ -94,6 +95,8 @@ def verify_log(data_dir: Path, files: Files | None = None) -> LogReport:
     directory = commit_log_dir(data_dir)
     if interrupted(files, directory):
         damages.append(Damage(REPAIRING, 0, 0, "lakemq log repair did not come to its end: run it once more"))
+    if files.exists(directory / CUTTING):
+        damages.append(Damage(CUTTING, 0, 0, "a cut did not come to its end: start the gateway, which makes it"))
     for segment in list_segments(files, directory):
         if reports and reports[-1].next_position != segment.base_position and not reports[-1].damages:
             last = reports[-1]

@@ -16,6 +16,7 @@ from tests.open_files import open_files
 from tests.storage.ledger import Broken
 from tests.storage.log.test_dropping import SYNC_OF_REMOVAL
 from tests.storage.log.test_dropping import SYNCS as DROPPING_SYNCS
+from tests.storage.mend.test_log_cuts import SYNCS as LOG_CUT_SYNCS
 from tests.storage.mend.test_repair_cuts import SYNCS as REPAIR_SYNCS
 from tests.storage.needed_syncs import SCENES
 from tests.storage.power_cuts import count_calls, run_fault, run_rounds, run_seed
@@ -47,6 +48,8 @@ _FIRST_OF_A_FOLLOWER = (
 NOT_CAUGHT = {
     "storage.log.positions.write_reserved: replace.sync": "a bound that is lost is passed over by far more than was"
     " given: no promise needs it, but 4,294,967,295 positions are as good as gone after each power cut",
+    "storage.mend.truncate._write: replace.sync_dir": "the name of what is kept is brought to disk once more with that"
+    " of CUTTING, before anything is cut",
     "gateway.fleet.primary.begin_log: replace.sync": _FIRST_OF_A_FOLLOWER,
     "gateway.fleet.primary.begin_log: replace.sync_dir": _FIRST_OF_A_FOLLOWER,
     "gateway.fleet.primary.begin_log: sync_above.sync_dir": "a follower whose folder is lost begins anew, and"
@@ -118,7 +121,9 @@ def test_every_sync_of_storage_and_gateway_is_shown_to_be_needed_or_listed() -> 
         module = ".".join(path.relative_to(package).with_suffix("").parts)
         if path.name != "files.py" and not module.startswith(ELSEWHERE):
             found |= {f"{module}.{name}" for name in _syncs_of(ast.parse(path.read_text()), "")}
-    elsewhere = (*SCENES, *REPAIR_SYNCS, *DROPPING_SYNCS, *RECORD_SYNCS, *FOLDER_SYNCS, SYNC_OF_REMOVAL)
+    elsewhere = (
+        *SCENES, *REPAIR_SYNCS, *LOG_CUT_SYNCS, *DROPPING_SYNCS, *RECORD_SYNCS, *FOLDER_SYNCS, SYNC_OF_REMOVAL
+    )  # fmt: skip
     shown = {_short(site) for site in (*CAUGHT, *elsewhere, *NOT_CAUGHT)}
     assert sorted(found - shown) == []
     assert sorted(shown - found) == []
