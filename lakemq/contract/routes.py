@@ -226,13 +226,14 @@ FRAMES_REPLICA = Field("replica", "integer", "of a follower: which one it is; it
 FRAMES_INCARNATION = Field("incarnation", "string", "in which stretch of its life")
 FRAMES_DURABLE = Field("durable", "integer", "how far it has the log on its disk", least=0)
 FRAMES_EPOCH = Field("epoch", "integer", "in that epoch", least=0)
+FRAMES_ERASED = Field("erased", "integer", "so many of the log's erasures it has carried out", 0, least=0)
 FRAMES_FOLLOWER = (FRAMES_REPLICA, FRAMES_INCARNATION, FRAMES_DURABLE, FRAMES_EPOCH)
 LOG_FRAMES = Route(
     "GET",
     "/v1/log/frames",
     "log",
     "Frames as they are",
-    (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX, FRAMES_STATE, *FRAMES_FOLLOWER),
+    (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX, FRAMES_STATE, *FRAMES_FOLLOWER, FRAMES_ERASED),
     differs=AT_ONCE,
 )
 LOG_POSITION = Route(

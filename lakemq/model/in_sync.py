@@ -159,6 +159,11 @@ class InSync:
         is joining. None: there are none."""
         return min((self._durable(each) for each in self._counted()), default=None)
 
+    @property
+    def others(self) -> set[Member]:
+        """Who counts beside the leader."""
+        return self._counted()
+
     def _counted(self) -> set[Member]:
         counted = set(self.record.members)
         if self.proposed is not None:

@@ -19,7 +19,8 @@ PATH_SHOWN_MAX = 200
 
 class Front:
     """All routes of a grammar: `handlers` answers some, `app` the others, whose bodies have at most so many bytes.
-    `count` is told of each error by its code. Routes that are in `until` are answered when that is done."""
+    `count` is told of each error by its code. Routes that are in `until` are answered when that is done.
+    `checks`: what raises where a route can't be served now."""
 
     def __init__(
         self,
@@ -29,6 +30,7 @@ class Front:
         bytes_max: int,
         count: Callable[[str], None],
         until: Mapping[Route, Until] = MappingProxyType({}),
+        checks: Mapping[Route, Callable[[], None]] = MappingProxyType({}),
     ) -> None:
         """Raises `NotImplementedError` where there is no `app` for a route that has no handler."""
         if app is None and (without := [route.path for route in grammar.routes if route not in handlers]):
@@ -39,6 +41,7 @@ class Front:
         self._bytes_max = bytes_max
         self._count = count
         self._until = until
+        self._checks = checks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -59,6 +62,8 @@ class Front:
         try:
             check_head(found.route, scope["headers"])
             query = read_query(found.route, scope["query_string"])
+            if (check := self._checks.get(found.route)) is not None:
+                check()
             if (until := self._until.get(found.route)) is not None:
                 send = HeldAnswer(send, until, query, self._count).send
             if handler is not None:

@@ -48,6 +48,8 @@ class Ledger:
     tried: set[int] = field(default_factory=set[int])
     committed: set[int] = field(default_factory=set[int])
     begun: dict[int, list[Sent]] = field(default_factory=dict[int, list[Sent]])
+    erasing: bool = False
+    """An erasure that was begun may still be carried out."""
 
     def send(self, batch: int | None = None) -> Sent:
         """A new message, which is about to be sent."""
@@ -122,7 +124,9 @@ class Ledger:
         place = message.queue_id, message.queue_offset, message.position
         if sent.place is not None and sent.place != place:
             raise Broken(f"moved: message {number} was at {sent.place}, is at {place}")
-        sent.place, sent.fate, sent.is_erased = place, Fate.DURABLE, False
+        sent.place, sent.fate = place, Fate.DURABLE
+        if not self.erasing:
+            sent.is_erased = False
 
     def check_batches(self, found: list[Message], last: int, min_position: int) -> None:
         """A batch that was committed, or of which anything is there, is there as a whole; raises `Broken`."""

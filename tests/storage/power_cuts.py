@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
-from pyroaring import BitMap64
 
 from lakemq.gateway.groups.offsets import QueueOffset
 from lakemq.gateway.process.broker import Broker
@@ -140,6 +139,7 @@ class Machine:
 
     def check(self) -> None:
         """Hold what the broker says against what was told; all of it is on disk now."""
+        self.ledger.erasing = self.broker.erasures.is_behind
         offsets = list(self.broker.groups.offsets.of(GROUP, TOPIC))
         self.ledger.check(self.found(), self.broker.log.min_position, offsets[0].offset if offsets else None)
 
@@ -271,9 +271,16 @@ class Machine:
         some = self.chance.sample(there, min(count, len(there)))
         for sent in some:
             sent.is_erased = None
-        if await self.attempt(self.broker.eraser.erase(BitMap64([s.place[2] for s in some if s.place]))) is not None:
+        positions = [s.place[2] for s in some if s.place]
+        if await self.attempt(self._erase([(each, each + 1) for each in positions])) is not None:
             for sent in some:
                 sent.is_erased = True
+
+    async def _erase(self, ranges: list[tuple[int, int]]) -> None:
+        async def until_others(_: int, __: float) -> None:
+            """There are none."""
+
+        await self.broker.erasures.erase(ranges, self.broker.topics.system, until_others)
 
     async def retain(self) -> None:
         """Let the oldest segments go, as retention does."""

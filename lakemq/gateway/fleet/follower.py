@@ -63,6 +63,12 @@ class Follower:
         self._said: Said | None = None
         self._compacted = self._told = 0
         self._task: asyncio.Task[None] | None = None
+        self.erased: Callable[[], int] = lambda: 0
+        """How many of the log's erasures are carried out here."""
+        self.told_erased = 0
+        """How many the primary says have to be before a message is shown."""
+        self._asked = asyncio.Event()
+        """The primary was asked, or can't be."""
         self.fault: str | None = None
         """Why it follows no more."""
         self.problem: str | None = None
@@ -111,6 +117,12 @@ class Follower:
         """Begin to follow."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
+    async def has_asked(self, seconds: float) -> None:
+        """Wait until the primary has been asked what there is, so many seconds at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._asked.wait()
+
     async def close(self) -> None:
         """Follow no more. What has come is written; what is on its way is not."""
         if self._task is not None:
@@ -151,8 +163,10 @@ class Follower:
         loop, log = asyncio.get_running_loop(), self._log
         try:
             found = await self._thread.ask(self._primary.greet)
+            self.told_erased = max(self.told_erased, found.erasures)
         finally:
             log.leader = self._primary.address
+            self._asked.set()
         check_log(log.identity.log_id, found.log_id)
         check_end(log.next_position, found.max_position)
         self._compacted = found.compacted_position
@@ -174,7 +188,7 @@ class Follower:
         """One answer, of which what is sound is kept."""
         log = self._log
         position, identity = log.next_position, log.identity
-        own = Own(self._replica, self._incarnation.name, log.flushed_position)
+        own = Own(self._replica, self._incarnation.name, log.flushed_position, self.erased())
         ask = partial(self._primary.frames, position, identity.now, identity.log_id, own, self._wait_ms, BYTES_MAX)
         answered = await self._thread.ask(ask)
         self._hear(answered.said)
@@ -192,6 +206,7 @@ class Follower:
         log, before, self._said = self._log, self._said, said
         if said.sync != log.sync_always:
             self._show_only_confirmed(said.sync)
+        self.told_erased = max(self.told_erased, said.erased)
         log.confirmed.limit(said.confirmed_position)
         if before is None or before.sync != said.sync:
             self._leave_mark()

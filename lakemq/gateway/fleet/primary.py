@@ -27,21 +27,24 @@ class Greeting(NamedTuple):
     min_position: int
     max_position: int
     compacted_position: int
+    erasures: int
 
 
 class Own(NamedTuple):
     """What a follower says of itself: which one it is, in which stretch of its life, and how far its disk has the
-    log."""
+    log, and how many of the log's erasures it has carried out."""
 
     replica: int
     incarnation: str
     durable: int
+    erased: int
 
 
 class Said(NamedTuple):
     """What the primary says with each answer: how far it has the log on disk, how far all have it that are in sync, and
     how far somebody waits for that. `sync`: consumers see no more than is confirmed. `counted`: what the follower says
-    of itself counts; it doesn't once another has come as the same replica."""
+    of itself counts; it doesn't once another has come as the same replica. `erased`: so many erasures are to be carried
+    out before any message is shown."""
 
     end_position: int
     confirmed_position: int
@@ -49,6 +52,7 @@ class Said(NamedTuple):
     sync: bool
     in_sync: tuple[int, ...]
     counted: bool
+    erased: int
 
 
 class Answered(NamedTuple):
@@ -87,7 +91,8 @@ class Primary:
         try:
             found = json.loads(said)
             name, role = found["name"], found["role"]
-            numbers = [int(found[each]) for each in ("min_position", "max_position", "compacted_position")]
+            names = ("min_position", "max_position", "compacted_position", "erasures")
+            numbers = [int(found.get(each, 0) if each == "erasures" else found[each]) for each in names]
             greeting = Greeting(str(found["log_id"]), *numbers)
         except (ValueError, KeyError, TypeError) as error:
             raise NoAnswer(f"{address} is no broker: {error!r}", sent=True) from None
@@ -175,6 +180,7 @@ def _said(answer: Answer) -> Said:
         headers.get("Lakemq-Ack") == "sync",
         tuple(int(each) for each in in_sync.split(",") if each.isdigit()),
         counted,
+        _number(answer, "Lakemq-Erased") if "Lakemq-Erased" in headers else 0,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
+from lakemq.gateway.fleet.erased_by import ErasedBy
 from lakemq.gateway.fleet.leadership import Leadership
 from lakemq.model.errors import LakemqError, NotConfirmed, NotEnoughReplicas
 from lakemq.model.in_sync import InSync, Member, Record, begun
@@ -26,11 +27,13 @@ MARK_S = 1.0
 
 
 class Question(NamedTuple):
-    """Who asks for frames, and says how far it has the log on its disk, in that epoch."""
+    """Who asks for frames, and says how far it has the log on its disk, in that epoch, and how many of its erasures it
+    has carried out."""
 
     member: Member
     epoch: int
     durable: int
+    erased: int = 0
 
 
 class Replication:
@@ -51,8 +54,10 @@ class Replication:
         self._awake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._leaving = False
+        self.erased_by = ErasedBy(settings.replication.silent_ms, lambda: self._in_sync.others)
         log.sync_always = settings.replication.ack == "sync"
         log.confirm_ms_max = settings.replication.confirm_ms_max
+        self.erased_by.asked = lambda: log.confirmed.asked.wake()
 
     async def start(self, leadership: Leadership) -> None:
         """Begin with the record as it was left, before anything is served. Raises `OSError`, `LogDamaged`."""
@@ -106,9 +111,10 @@ class Replication:
     def hear(self, question: Question) -> bool:
         """A follower asks. Whether it may be sent what isn't confirmed: not if another has taken its place."""
         self._excuse()
-        log, (member, epoch, durable) = self._log, question
+        log, (member, epoch, durable, _) = self._log, question
         counts = self._in_sync.hear(member, epoch, durable, log.flushed_position, self._now_ms())
         if counts:
+            self.erased_by.hear(member, question.erased)
             self._begun.set()
             self._look()
         return counts or self._in_sync.knows(member)

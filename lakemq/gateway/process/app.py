@@ -49,6 +49,7 @@ from lakemq.web.front import Front
 from lakemq.web.problems import Answer, answer_to, make_problem
 from lakemq.web.request import Handler, HttpRequest
 
+_SHOW_MESSAGES = (routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.LOG_MESSAGES, routes.LOG_FRAMES)
 _HTTP_CODES = {413: "message_too_large"}
 
 DESCRIPTION = """A message queue with Apache RocketMQ's model on a lakehouse.
@@ -77,9 +78,10 @@ def make_app(broker: Broker) -> App:
     _check_all_served([each for router in routers for each in router.routes], handlers)
     _add_error_handlers(app, broker.work.counters.problem)
     served = handlers | _refusals(broker.log) if isinstance(broker.log, FollowedLog) else handlers
+    checks = dict.fromkeys(_SHOW_MESSAGES, broker.erasures.check_reads) if broker.follower is not None else {}
     problem = broker.work.counters.problem
     until = answered_when(broker.log)
-    return App(Front(GRAMMAR, served, app, broker.work.limits.message_bytes_max, problem, until), producer)
+    return App(Front(GRAMMAR, served, app, broker.work.limits.message_bytes_max, problem, until, checks), producer)
 
 
 def _refusals(log: FollowedLog) -> dict[Route, Handler]:
@@ -144,7 +146,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         group_routes.make_router(broker.groups, log, work),
         topic_routes.make_router(log, broker.topics, cold, work.listing),
         log_routes.make_router(store, ends, work.answering),
-        erasure_routes.make_router(broker.eraser, log, router.transactions, broker.sinks, cold),
+        erasure_routes.make_router(broker.erasures, log, broker.topics, router.transactions, broker.replication, cold),
         broker_routes.make_router(broker, log, router.jobs, work.waiters, BrokerCollector(broker)),
     ]
 

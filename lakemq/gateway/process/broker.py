@@ -19,6 +19,7 @@ from lakemq.gateway.redrive import Redriver
 from lakemq.gateway.routing.router import Router
 from lakemq.gateway.sinks.committer import Sinks
 from lakemq.gateway.upkeep.dropping import Dropping
+from lakemq.gateway.upkeep.erasures import Erasures
 from lakemq.gateway.upkeep.log_cleanup import LogCleanup
 from lakemq.gateway.upkeep.quarantine import Quarantine
 from lakemq.gateway.work.work import Work
@@ -43,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 HOUSEKEEPING_S = 10.0
 HOUSEKEEPING_FULL_S = 0.5
+PRIMARY_S_MAX = 5.0
+"""So long a follower that starts waits for its primary to say which erasures there are."""
 
 
 class Broker:
@@ -63,7 +66,6 @@ class Broker:
         self.cold = ColdReader(settings, self.log, self.reader, self.ids)
         self.log_cleanup = LogCleanup(settings, self.log, self.cold.run)
         self.replacing = Replacing(self.log, self.reader)
-        self.eraser = Eraser(self.log, self.reader, self.replacing)
         self.quarantine = Quarantine(settings, self.log, self.reader, self.cold.history)
         self.idempotency = IdempotencyTable(settings.idempotency.window_ms, settings.idempotency.keys_max)
         self.gaps = Gaps()
@@ -76,11 +78,15 @@ class Broker:
         self.groups = Groups(settings.groups, self.log, self.reader, self.cold, self.gaps, system, wait)
         limits = Limits.of(settings.gateway)
         self.sinks = Sinks(settings, self.log, self.log.files, limits, system, self.topics.writable)
+        eraser = Eraser(self.log, self.reader, self.replacing)
+        self.erasures = Erasures(self.log, self.reader, eraser, settings.storage.data_dir, self._forget_erased)
         self.registrar = Registrar(settings, self.log)
         self.follower: Follower | None = None
         self.replication: Replication | None = None
         if isinstance(self.log, FollowedLog):
-            self.follower = Follower(settings, self.log, self.reader, self.tell_compacted)
+            follower = self.follower = Follower(settings, self.log, self.reader, self.tell_compacted)
+            follower.erased = lambda: self.erasures.done
+            self.erasures.told = lambda: follower.told_erased
             self.log.on_epoch = lambda: self.ids.open(self.log.identity)
         else:
             self.replication = Replication(settings, self.log, self.reader)
@@ -103,6 +109,8 @@ class Broker:
         self.secret_ids.open(self.log.identity)
         remove_scratch(self.log.files, self.log.directory)
         self.quarantine.open()
+        self.sinks.open()
+        self.erasures.open()
         loop = asyncio.get_running_loop()
         self.quarantine.on_damage = partial(loop.call_soon_threadsafe, self.log_cleanup.look_again)
         self.reader.fallback = self.quarantine
@@ -112,13 +120,17 @@ class Broker:
 
     async def start(self) -> None:
         """Go on with what waits to be routed, and with the groups; a follower only follows. Raises `LogDamaged`."""
+        await self.erasures.finish()
         if self.follower is not None:
             self.groups.members.watch()
+            self.erasures.follow()
             self.follower.start()
+            await self.follower.has_asked(PRIMARY_S_MAX)
             return
         if self.replication is not None:
             log = self.log
             await self.replication.start(await open_leadership(self.settings, log.files, log.identity.log_id))
+            self.replication.erased_by.begin(self.erasures.done)
         self.groups.start()
         await self.router.start()
         self.redriver.start()
@@ -144,6 +156,7 @@ class Broker:
             await self.follower.close()
         if self.replication is not None:
             await self.replication.close()
+        await self.erasures.close()
         if self._housekeeper is not None:
             self._housekeeper.cancel()
         await self.groups.close()
@@ -166,6 +179,7 @@ class Broker:
     async def _keep_house(self) -> None:
         look_after = partial(self.quarantine.look_after, self.replacing, self.cold.run)
         steps = [self.log_cleanup.clean_up, self.router.make_room, self.dropping.drop, look_after, self._forget_old]
+        steps.append(self.erasures.go_on)
         if self.follower is not None:  # nothing moves on and nothing is dropped but by the primary
             steps = [self.log_cleanup.clean_up, look_after, self._forget_old]
         while True:
@@ -177,6 +191,13 @@ class Broker:
                     await step()
                 except (OSError, LakemqError) as error:
                     logger.warning("housekeeping failed, trying again later: %s", error)
+
+    async def _forget_erased(self) -> None:
+        """What was read of messages that have been erased since."""
+        try:
+            await self.sinks.drop_copies()  # a replay may have read them, and not committed that
+        finally:
+            self.cold.forget()  # who erases from the log has done so in the lake, or will
 
     async def _forget_old(self) -> None:
         now_ms = self.log.retention.steady_ms
@@ -191,7 +212,7 @@ class Broker:
     def degraded(self) -> list[str]:
         """What is wrong while the broker takes and gives messages all the same, a line each."""
         found = [f"the job {name} is not heard of any more" for name in self.router.jobs.dead()]
-        for part in (self.registrar, self.quarantine, self.log_cleanup, self.dropping):
+        for part in (self.registrar, self.quarantine, self.log_cleanup, self.dropping, self.erasures):
             found += part.degraded()
         if self.follower is not None:
             return found + self.follower.degraded()
@@ -217,5 +238,6 @@ class Broker:
         who = {"name": self.name, "role": self.settings.broker.role, "replica": self.settings.broker.replica}
         kept = self.follower or self.replication
         follows = {} if kept is None else kept.describe()
-        described = {**who, **follows, **identity, "positions": positions, **positions, **waits}
+        erasures = self.erasures.done if self.replication is None else self.replication.erased_by.answered
+        described = {**who, "erasures": erasures, **follows, **identity, "positions": positions, **positions, **waits}
         return {**described, "lake": self.log_cleanup.describe(), "steady_ms": log.retention.steady_ms}

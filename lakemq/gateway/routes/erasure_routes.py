@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
-from pyroaring import BitMap64
 
 from lakemq.contract import routes
 from lakemq.contract.limits import OFFSET_MAX
 from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.fleet.replication import Replication
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.transactions import Transactions
-from lakemq.gateway.sinks.committer import Sinks
-from lakemq.model.errors import InvalidRequest
+from lakemq.gateway.upkeep.erasures import Erasures
+from lakemq.model.errors import InvalidRequest, NotLeader
 from lakemq.storage.log.commit_log import CommitLog
-from lakemq.storage.mend.erasure import Eraser
+from lakemq.storage.log.topic_changes import TopicChanges
+from lakemq.storage.state.erasure_record import Range, to_bitmap
 
 AT_ONCE_MAX = 200_000
 Position = Annotated[int, Field(ge=0, le=OFFSET_MAX)]
@@ -33,9 +35,14 @@ class ErasureBody(BaseModel):
 
 
 def make_router(
-    eraser: Eraser, log: CommitLog, transactions: Transactions, sinks: Sinks, cold: ColdReader
+    erasures: Erasures,
+    log: CommitLog,
+    topics: TopicChanges,
+    transactions: Transactions,
+    replication: Replication | None,
+    cold: ColdReader,
 ) -> APIRouter:
-    """The route of one broker."""
+    """The route of one broker; a follower's, which has no `replication`, is refused before."""
     router = APIRouter()
 
     @serves(router, routes.ERASE)
@@ -43,17 +50,17 @@ def make_router(
         last = max([*body.positions, *(end - 1 for _, end in body.ranges)], default=0)
         if last > 0 and last >= log.next_position:
             raise InvalidRequest(f"the log ends with position {log.next_position}: {last} is not there")
-        wanted = BitMap64(body.positions)
-        for begin, end in body.ranges:
-            # What has left the log is not looked at, but counted: a range costs little for each 65,536.
-            wanted.add_range(begin, max(begin, end))
+        if replication is None:
+            raise NotLeader("a follower erases what its primary does")
+        ranges: list[Range] = [(each, each + 1) for each in body.positions]
+        ranges += [(begin, end) for begin, end in body.ranges if begin < end]
         try:
             # A transaction whose half is erased is over: its message is in no topic, and never will be.
-            halves = [*(log.routing.halves & wanted)]
+            # What has left the log is not looked at, but counted: a range costs little for each 65,536.
+            halves = [*(log.routing.halves & await asyncio.to_thread(to_bitmap, ranges))]
             if halves:
                 await transactions.drop(halves)
-            done = await eraser.erase(wanted)
-            await sinks.drop_copies()  # a replay may have read what is erased, and not committed it
+            done = await erasures.erase(ranges, topics.system, replication.erased_by.until)
         finally:
             cold.forget()  # who erases from the log has done so in the lake, or will
         return done._asdict()

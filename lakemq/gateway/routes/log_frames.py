@@ -15,6 +15,7 @@ from lakemq.contract.routes import (
     FRAMES_BYTES_MAX,
     FRAMES_DURABLE,
     FRAMES_EPOCH,
+    FRAMES_ERASED,
     FRAMES_FOLLOWER,
     FRAMES_FROM,
     FRAMES_INCARNATION,
@@ -108,7 +109,8 @@ class LogFrames:
         deadline = loop.time() + min(wait_ms, replication.wait_ms_max) / 1000
         while True:
             end = await self._ends.flushed_position()
-            if end > begin or min(log.confirmed.awaited, begin) > question.durable:
+            is_asked = min(log.confirmed.awaited, begin) > question.durable
+            if end > begin or is_asked or replication.erased_by.wants_news(question.erased):
                 return end
             if replication.has_news(question):
                 deadline = min(deadline, loop.time() + NEWS_S)
@@ -120,7 +122,9 @@ class LogFrames:
         if self._replication is None:
             return []
         in_sync = ",".join(map(str, self._replication.in_sync))
+        to_be_done = self._replication.erased_by.to_be_done(None if question is None else question.member)
         headers = [
+            (b"lakemq-erased", b"%d" % to_be_done),
             (b"lakemq-ack", b"sync" if self._log.sync_always else b"async"),
             (b"lakemq-in-sync", in_sync.encode()),
         ]
@@ -166,4 +170,5 @@ def _read_question(query: dict[str, str]) -> Question | None:
     incarnation = query[FRAMES_INCARNATION.name]
     if not _INCARNATION.fullmatch(incarnation):
         raise InvalidRequest(f"incarnation matches {_INCARNATION.pattern}")
-    return Question(Member(numbers[FRAMES_REPLICA], incarnation), numbers[FRAMES_EPOCH], numbers[FRAMES_DURABLE])
+    member, erased = Member(numbers[FRAMES_REPLICA], incarnation), parse_int(query, FRAMES_ERASED, OFFSET_MAX)
+    return Question(member, numbers[FRAMES_EPOCH], numbers[FRAMES_DURABLE], erased)

@@ -61,7 +61,7 @@ class Committed(NamedTuple):
 
 
 class Sinks:
-    """The sinks of one broker. `start` once the log is open."""
+    """The sinks of one broker. `open` once the log is, then `start`."""
 
     def __init__(
         self,
@@ -89,9 +89,12 @@ class Sinks:
         """What the log says was committed."""
         return self._log.state.sinks
 
-    def start(self) -> None:
-        """Find the staged parts, and store those that were committed. Raises `OSError`."""
+    def open(self) -> None:
+        """Find the staged parts. Raises `OSError`."""
         self.staging.load()
+
+    def start(self) -> None:
+        """Store those that were committed."""
         for name in list(self.state.unfinished()):
             self._go_on(name)
         self._drop([part for part in self.staging.all() if self._is_over(part)])

@@ -6,7 +6,8 @@ ever given again. What a frame said beside its messages, its store time and its 
 The new file is whole and on disk before it takes the old one's name, so a crash leaves the one or the
 other; of an erasure that was answered, the new one. Only sealed segments are written again: what is
 in the one that is being written is sealed first. A log is never built again from sealed segments'
-rows, so erasing what changed its state (an effect, say) does not undo that.
+rows, so erasing what changed its state (an effect, say) does not undo that. Records of erasures stay, as whoever was
+away has to find them.
 
     A  the new file, on disk, and its index are beside the old ones; nothing has changed
     B  the old index is gone, which a start makes again from the frames
@@ -26,6 +27,7 @@ import pyarrow.compute
 from pyroaring import BitMap64
 
 from lakemq.model.errors import LogDamaged, StoreUnwritable
+from lakemq.model.names import ERASURE_TOPIC
 from lakemq.settings import Storage
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.commit_log import CommitLog
@@ -155,8 +157,7 @@ def _rewrite(
     try:
         for frame in scan(segment, 0, segment.size):
             erased += _copy(writer, frame, positions, codec)
-        if erased:
-            writer.finish()
+        writer.finish()
     except Broken as broken:
         writer.discard()
         raise segment.damaged(broken.offset, broken.reason) from None
@@ -171,9 +172,7 @@ def _rewrite(
 def _copy(writer: _Writer, frame: Scanned, positions: BitMap64, codec: PayloadCodec) -> int:
     """Write one frame, or what is left of it; how many messages it lost."""
     meta = frame.meta
-    wanted = 0
-    if meta.kind == KIND_MESSAGES:
-        wanted = positions.range_cardinality(meta.first_position, meta.first_position + meta.count)
+    wanted, positions = _wanted(meta, positions)
     if not wanted:
         # With the same content this is the same frame, byte by byte.
         runs = [(run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id)) for run in meta.runs]
@@ -193,6 +192,27 @@ def _copy(writer: _Writer, frame: Scanned, positions: BitMap64, codec: PayloadCo
     return wanted
 
 
+def _wanted(meta: Meta, positions: BitMap64) -> tuple[int, BitMap64]:
+    """How many of the frame's messages are to be erased, and which positions these are, among others."""
+    end = meta.first_position + meta.count
+    if meta.kind != KIND_MESSAGES or not positions.range_cardinality(meta.first_position, end):
+        return 0, positions
+    if any(run.topic == ERASURE_TOPIC for run in meta.runs):
+        positions = positions.copy()
+        for run in meta.runs:
+            if run.topic == ERASURE_TOPIC:
+                positions.remove_range(meta.first_position + run.row, meta.first_position + run.row + run.count)
+    return positions.range_cardinality(meta.first_position, end), positions
+
+
+def _holds_any(segment: Segment, positions: BitMap64) -> bool:
+    """Whether it has such messages still. In any thread; raises `LogDamaged`, `OSError`."""
+    try:
+        return any(_wanted(frame.meta, positions)[0] for frame in scan(segment, 0, segment.size))
+    except Broken as broken:
+        raise segment.damaged(broken.offset, broken.reason) from None
+
+
 class Eraser:
     """Erases messages of one log, one request at a time. Lives on the log's event loop."""
 
@@ -200,22 +220,29 @@ class Eraser:
         self._log = log
         self._reader = reader
         self._replacing = replacing
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Begin with no segment any more."""
+        self._stopped = True
 
     async def erase(self, positions: BitMap64) -> Erased:
         """Erase the messages at these positions, all below the log's end; when this returns they are in
-        none of the log's files any more, whatever crashes. What is erased already stays so.
+        none of the log's files any more, whatever crashes. What is erased already stays so. A follower's are in sealed
+        segments, or have left the log.
 
         Raises `StoreUnwritable` and `LogDamaged`: then some segments may be done, and the same request
         does the others.
         """
         async with self._replacing.turn:
             below = positions.range_cardinality(0, self._log.min_position)
-            if positions.range_cardinality(self._log.active.base_position, self._log.next_position):
-                await self._seal()
+            await self.seal(positions)
             total, names = 0, list[str]()
             for segment in self._log.segments[:-1]:
                 if not positions.range_cardinality(segment.base_position, segment.end_position):
                     continue
+                if self._stopped:
+                    raise StoreUnwritable("the gateway stops; what is left is erased after the next start")
                 try:
                     erased = await self._erase_in(segment, positions)
                     await asyncio.to_thread(self._forget_kept, segment)
@@ -229,10 +256,14 @@ class Eraser:
                     names.append(segment.path.name)
             return Erased(total, len(positions) - below - total, below, names)
 
-    async def _seal(self) -> None:
-        """Return when all that is written by now is in sealed segments, whose indexes are on disk."""
+    def are_sealed(self, positions: BitMap64) -> bool:
+        """Whether none of them is in the segment that is written."""
+        return not positions.range_cardinality(self._log.active.base_position, self._log.next_position)
+
+    async def seal(self, positions: BitMap64) -> None:
+        """Return when these positions, which the log has, are in sealed segments. Raises `StoreUnwritable`."""
         log = self._log
-        end = log.next_position
+        end = 0 if self.are_sealed(positions) else log.next_position
         while log.active.base_position < end or any(segment.sealing for segment in log.segments):
             if log.unwritable is not None:
                 raise StoreUnwritable(log.unwritable)
@@ -242,12 +273,14 @@ class Eraser:
 
     async def _erase_in(self, segment: Segment, positions: BitMap64) -> int:
         log, files = self._log, self._log.files
+        if not await asyncio.to_thread(_holds_any, segment, positions):
+            return 0
         free, _ = files.free_bytes(log.directory)
         if free < 2 * segment.size + log.settings.free_bytes_min:
             raise StoreUnwritable(f"the disk has {free} bytes free: too few to write {segment.path.name} again")
         old = self._reader.index(segment)
         writer, erased = await asyncio.to_thread(_rewrite, files, segment, old, positions, log.settings)
-        if not erased or segment not in log.segments:  # or retention was faster
+        if segment not in log.segments:  # retention was faster
             await asyncio.to_thread(writer.discard)
             return 0
         segment.index = old

@@ -1,0 +1,222 @@
+"""Erasures of a replica: each is a record in the log, carried out in the replica's own files.
+
+The primary writes the record once what is to be erased is in sealed segments, so whoever has the record can carry it
+out. A follower does so when the record is confirmed: no switch undoes it then. What a crash has left to be done a start
+does, before anything is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from pyroaring import BitMap64
+
+from lakemq.gateway.upkeep.erased_mark import ErasedMark
+from lakemq.model.errors import Busy, LakemqError, StoreUnwritable
+from lakemq.model.names import ERASURE_TOPIC
+from lakemq.storage.log.appends import RowsAppend
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.mend.erasure import Erased, Eraser
+from lakemq.storage.read.reader import Reader, Slice
+from lakemq.storage.segment.rows import make_row
+from lakemq.storage.state.erasure_record import Range, merge_ranges, pack_erasure, to_bitmap, unpack_erasure
+from lakemq.storage.state.topics import Queue, Topic
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+OTHERS_TIMES = 4
+"""Others may take so many times as long as it took here, and `replication.confirm_ms_max` beside that."""
+
+
+class _Wanted(NamedTuple):
+    """What is asked for: of the log's positions these, as a record says it, and how many that have left it."""
+
+    positions: BitMap64
+    body: bytes
+    below: int
+
+
+class Erasures:
+    """Those of one broker. Lives on the log's event loop. `done`: so many records are carried out here."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        reader: Reader,
+        eraser: Eraser,
+        directory: Path,
+        forget: Callable[[], Awaitable[object]],
+    ) -> None:
+        """`forget`: let go of what was read of messages that are erased now, outside the log."""
+        self._log = log
+        self._reader = reader
+        self._eraser = eraser
+        self._forget = forget
+        self._mark = ErasedMark(log.files, directory)
+        self._turn = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._required = 0
+        self.told: Callable[[], int] = lambda: 0
+        """Of a follower: how many its primary says are to be carried out before anything is served."""
+        self.done = 0
+        self.problem: str | None = None
+
+    def open(self) -> None:
+        """Find how far this replica is. Raises `OSError`."""
+        end = self._required = self._end
+        self.done = min(self._mark.read(self._log.identity.log_id), end)  # the log may have been cut
+
+    @property
+    def _queue(self) -> Queue | None:
+        topic = self._log.topics.find(ERASURE_TOPIC)
+        return None if topic is None else topic.queues[0]
+
+    @property
+    def _end(self) -> int:
+        queue = self._queue
+        return 0 if queue is None else queue.next_offset
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the log says more than is carried out here."""
+        return self.done < self._end
+
+    # The primary's ---------------------------------------------------------------------------
+
+    async def erase(
+        self,
+        ranges: list[Range],
+        system_topic: Callable[[str], Awaitable[Topic]],
+        until_others: Callable[[int, float], Awaitable[None]],
+    ) -> Erased:
+        """Erase the messages in these ranges of positions, all below the log's end: on return they are in none of the
+        log's files any more, here and at all in sync. `until_others`: wait until they have carried out all records
+        below an offset, for so many seconds at most.
+
+        Raises `StoreUnwritable`, `LogDamaged`: once the record is written, what is left is done as soon as it can be,
+        and the same request says when.
+        """
+        loop, log = asyncio.get_running_loop(), self._log
+        wanted = await asyncio.to_thread(_want, ranges, log.min_position, log.next_position)
+        async with self._turn:
+            await self._eraser.seal(wanted.positions)
+            queue = (await system_topic(ERASURE_TOPIC)).queues[0]
+            stored = await asyncio.shield(log.append(RowsAppend([make_row(body=wanted.body)], [queue])))
+            await log.until_confirmed()
+            begun_s, offset = loop.time(), stored.placed[0].queue_offset
+            erased = await self._eraser.erase(wanted.positions)
+            await self._carry_out_below(offset)  # what could not be before
+            await self._note_done(offset + 1)
+            took_s = loop.time() - begun_s
+        await until_others(offset + 1, log.confirm_ms_max / 1000 + OTHERS_TIMES * took_s)
+        return erased._replace(below=erased.below + wanted.below)
+
+    # Carrying out ----------------------------------------------------------------------------
+
+    async def finish(self) -> None:
+        """Carry out all that the log says, before anything is served. What can't be now is tried again later."""
+        await self._try(self._end)
+
+    async def go_on(self) -> None:
+        """Try again what could not be carried out."""
+        if self.is_behind and not self._turn.locked():
+            await self._try(self._end)
+
+    def follow(self) -> None:
+        """Carry out each as soon as it is confirmed."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """Carry out no more. A segment that is being written again is waited for: nobody else may find it half done,
+        such as the next process."""
+        self._eraser.stop()
+        async with self._turn:
+            if self._task is not None:
+                self._task.cancel()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        log = self._log
+        while True:
+            moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            log.confirmed.waiters.add(moved)
+            if self.is_behind:
+                await self._try(self._end)
+            try:
+                # One that can't be carried out yet is tried again in a while.
+                await asyncio.wait([moved], timeout=RETRY_S if self.is_behind else None)
+            finally:
+                log.confirmed.waiters.discard(moved)
+
+    async def _try(self, end: int) -> None:
+        try:
+            async with self._turn:
+                await self._carry_out_below(end)
+        except (LakemqError, OSError) as error:
+            self._say(f"an erasure can't be carried out now: {error}")
+        else:
+            self._say(None)
+
+    def _say(self, problem: str | None) -> None:
+        if problem is not None and problem != self.problem:
+            logger.warning("%s", problem)
+        self.problem = problem
+
+    async def _carry_out_below(self, end: int) -> None:
+        """Carry out the records from `done` on, below that offset, as far as they may be. Raises `LakemqError`,
+        `OSError`."""
+        while self.done < end and (queue := self._queue) is not None:
+            at = max(self.done, queue.min_offset)
+            plan = self._reader.plan(queue, at, 1, 1)
+            found = await asyncio.to_thread(self._reader.read, plan)
+            if found and not await self._carry_out(found[0]):
+                return
+            # What is below the log's beginning has left it, and so has what it erased.
+            await self._note_done(max(plan.end, at + 1))
+
+    async def _carry_out(self, record: Slice) -> bool:
+        """Whether it could be yet."""
+        log = self._log
+        if self._task is not None and record.first_position >= log.confirmed_position:
+            return False
+        positions = await asyncio.to_thread(_read, record)
+        if self._task is not None and not self._eraser.are_sealed(positions):
+            return False
+        done = await self._eraser.erase(positions)
+        logger.info("an erasure of %d messages is carried out", done.erased)
+        return True
+
+    async def _note_done(self, end: int) -> None:
+        await self._forget()
+        await asyncio.to_thread(self._mark.leave, self._log.identity.log_id, end)
+        self.done = end
+
+    # What is said ----------------------------------------------------------------------------
+
+    def check_reads(self) -> None:
+        """Raise `Busy` where messages can't be shown: this replica was away while some of them were erased."""
+        if self.done < max(self._required, self.told()):
+            raise Busy("this follower has to carry out erasures before it shows messages")
+
+    def degraded(self) -> list[str]:
+        """What is wrong, in a line."""
+        return [] if self.problem is None else [self.problem]
+
+
+def _want(ranges: list[Range], begin: int, end: int) -> _Wanted:
+    within = merge_ranges(ranges, begin, end)
+    return _Wanted(to_bitmap(within), pack_erasure(within), len(to_bitmap(merge_ranges(ranges, 0, begin))))
+
+
+def _read(record: Slice) -> BitMap64:
+    try:
+        (body,) = record.frame.content.values("body", record.row, 1)
+        return unpack_erasure(body)
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreUnwritable(f"the erasure at position {record.first_position} can't be read: {error!r}") from None

@@ -1,0 +1,157 @@
+"""An erasure is a record: whatever crashes, who has the record carries it out before anything is served."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from lakemq.gateway.upkeep.erasures import Erasures
+from lakemq.model.errors import Busy, LakemqError
+from lakemq.model.names import ERASURE_TOPIC
+from lakemq.storage.mend.erasure import Eraser, remove_scratch
+from lakemq.storage.mend.replacing import Replacing
+from lakemq.storage.state.erasure_record import Range, merge_ranges, pack_erasure, to_bitmap, unpack_erasure
+from lakemq.storage.state.topics import Topic
+from lakemq.testing import FaultyFiles
+from tests.storage.harness import LogHarness
+
+
+class StoppingFiles(FaultyFiles):
+    """Files that work until the machine stops, at the step of that number of those that change a file."""
+
+    steps_left = -1
+
+    def _step(self) -> None:
+        if self.steps_left == 0:
+            raise OSError("the machine stopped")
+        self.steps_left -= 1
+
+    def append(self, descriptor: int, parts: object) -> int:
+        self._step()
+        return super().append(descriptor, parts)  # pyright: ignore[reportArgumentType]
+
+    def sync(self, descriptor: int) -> None:
+        self._step()
+        super().sync(descriptor)
+
+    def sync_dir(self, path: Path) -> None:
+        self._step()
+        super().sync_dir(path)
+
+    def rename(self, path: Path, other: Path) -> None:
+        self._step()
+        super().rename(path, other)
+
+    def remove(self, path: Path) -> None:
+        self._step()
+        super().remove(path)
+
+
+def erasures_of(harness: LogHarness) -> Erasures:
+    async def forget() -> None:
+        """Nothing is kept elsewhere."""
+
+    log, reader = harness.log, harness.reader
+    erasures = Erasures(log, reader, Eraser(log, reader, Replacing(log, reader)), harness.settings.data_dir, forget)
+    erasures.open()
+    return erasures
+
+
+def erase(harness: LogHarness, erasures: Erasures, ranges: list[Range]) -> int:
+    async def system_topic(name: str) -> Topic:
+        return harness.log.topics.get(name)
+
+    async def until_others(_: int, __: float) -> None:
+        """There are none."""
+
+    return harness.run(erasures.erase(ranges, system_topic, until_others)).erased
+
+
+def begin(directory: Path, files: FaultyFiles) -> tuple[LogHarness, int]:
+    """A log with a secret in its last segment; where that is."""
+    harness = LogHarness(directory)
+    harness.files = files
+    harness.open()
+    harness.put_topic("a", 1)
+    harness.put_topic(ERASURE_TOPIC, 1)
+    placed = harness.append("a", 0, b"one", b"secret", b"three").placed
+    harness.flush()
+    return harness, placed[1].position
+
+
+def test_a_crash_at_any_step_leaves_all_as_it_was_or_an_erasure_that_the_next_start_carries_out(tmp_path: Path) -> None:
+    step, finished, outcomes = 0, False, set[bool]()
+    while not finished:
+        files = StoppingFiles()
+        harness, secret = begin(tmp_path / str(step), files)
+        erasures = erasures_of(harness)
+        files.steps_left = step
+        with suppress(LakemqError, OSError):
+            finished = bool(erase(harness, erasures, [(secret, secret + 1)]))
+        files.steps_left = -1
+        harness.reopen()
+        remove_scratch(files, harness.directory)
+        again = erasures_of(harness)
+        harness.run(again.finish())
+        recorded = harness.queue(ERASURE_TOPIC).next_offset
+        found = [message.body for message in harness.read_queue("a", 0)]
+        assert found == ([b"one", b"three"] if recorded else [b"one", b"secret", b"three"])
+        assert again.done == recorded
+        outcomes.add(bool(recorded))
+        again.check_reads()
+        harness.close()
+        step += 1
+    assert outcomes == {False, True}
+    assert step > 10
+
+
+def test_what_can_not_be_carried_out_is_done_once_it_can(tmp_path: Path) -> None:
+    files = StoppingFiles()
+    harness, secret = begin(tmp_path, files)
+    harness.roll("a")
+    harness.flush()
+    erasures = erasures_of(harness)
+    harness.append(ERASURE_TOPIC, 0, pack_erasure([(secret, secret + 1)]))
+    harness.flush()
+    files.steps_left = 0
+    harness.run(erasures.finish())
+    assert erasures.problem
+    assert erasures.problem in erasures.degraded()
+    files.steps_left = -1
+    harness.run(erasures.go_on())
+    assert (erasures.done, erasures.degraded()) == (1, [])
+    assert b"secret" not in [message.body for message in harness.read_queue("a", 0)]
+    harness.close()
+
+
+def test_no_erasure_takes_the_records_of_others(tmp_path: Path) -> None:
+    harness, _ = begin(tmp_path, FaultyFiles())
+    erasures = erasures_of(harness)
+    for _ in range(2):
+        erase(harness, erasures, [(0, harness.log.next_position)])
+    assert [message.queue_offset for message in harness.read_queue(ERASURE_TOPIC, 0)] == [0, 1]
+    assert not harness.read_queue("a", 0)
+    harness.close()
+
+
+def test_who_was_away_while_something_was_erased_shows_no_messages_before_it_is(tmp_path: Path) -> None:
+    harness, secret = begin(tmp_path, FaultyFiles())
+    harness.roll("a")
+    erasures = erasures_of(harness)
+    erasures.check_reads()
+    erasures.told = lambda: 1
+    with pytest.raises(Busy):
+        erasures.check_reads()
+    harness.append(ERASURE_TOPIC, 0, pack_erasure([(secret, secret + 1)]))
+    harness.run(erasures.finish())
+    erasures.check_reads()
+    harness.close()
+
+
+def test_ranges_are_said_in_as_few_as_can_be() -> None:
+    ranges = [(5, 6), (4, 5), (20, 30), (6, 9), (9, 9), (8, 7), (25, 26), (98, 200), (0, 2)]
+    merged = merge_ranges(ranges, 1, 100)
+    assert merged == [(1, 2), (4, 9), (20, 30), (98, 100)]
+    assert unpack_erasure(pack_erasure(merged)) == to_bitmap(ranges) & to_bitmap([(1, 100)])
