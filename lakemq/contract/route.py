@@ -70,6 +70,8 @@ class Route:
     reads: Reads = Reads.NOTHING
     hands_out: bool = False
     """Whether a GET of it changes something all the same, as what it answers is this client's then."""
+    of_replica: bool = False
+    """Whether it is for the replica that is asked, and not for whoever leads."""
     differs: Answered | None = None
     """When it may be answered, if that is not as of most."""
     answered: Answered = field(init=False)
@@ -89,7 +91,7 @@ class Route:
         object.__setattr__(self, "_template", "/".join(segments))
         object.__setattr__(self, "names", frozenset(each.name for each in self.query))
         reads = self.method in _READING
-        object.__setattr__(self, "writes", self.hands_out or not reads)
+        object.__setattr__(self, "writes", (self.hands_out or not reads) and not self.of_replica)
         object.__setattr__(self, "answered", self.differs or (Answered.SHOWN if reads else Answered.SAFE))
         object.__setattr__(self, "needed", any(each.required for each in self.query))
         object.__setattr__(self, "bound", tuple(each for each in self.query if each.required or each.choices))

@@ -267,6 +267,16 @@ COMPACTED = Route(
 
 # Operations
 BROKER = Route("GET", "/v1/broker", "operations", "The broker and its positions", differs=AT_ONCE)
+SWITCH = Route(
+    "POST", "/v1/broker/switch", "operations", "Have another replica lead, without a loss", reads=JSON, differs=AT_ONCE
+)
+ELECT = Route(
+    "POST", "/v1/broker/elect", "operations", "Have this replica lead with what it has: what it lacks is lost", reads=JSON,
+    of_replica=True, differs=AT_ONCE,
+)  # fmt: skip
+REMOVE = Route(
+    "POST", "/v1/broker/remove", "operations", "Forget a replica that is gone for good", reads=JSON, differs=AT_ONCE
+)
 HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up", differs=AT_ONCE)
 READY = Route("GET", "/readyz", "operations", "Whether the log is recovered and writable", differs=AT_ONCE)
 METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics", differs=AT_ONCE)

@@ -218,6 +218,24 @@ class NotLeader(LakemqError):
         self.members = {"leader": leader} if leader else {}
 
 
+class Fenced(LakemqError):
+    """Who asks, or is asked, goes by a leader that was replaced since."""
+
+    code = "fenced"
+
+
+class NotInSync(LakemqError):
+    """The replica can't lead: it isn't in sync, or not heard of."""
+
+    code = "not_in_sync"
+
+
+class LeaderLives(LakemqError):
+    """Nobody takes the lead by order while there is who leads, or may."""
+
+    code = "leader_lives"
+
+
 class Busy(LakemqError):
     """A bound of the gateway is reached; the same request may pass a little later."""
 

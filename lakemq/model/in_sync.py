@@ -147,6 +147,13 @@ class InSync:
             each.heard_ms = min(each.heard_ms + gap_ms, now_ms)
             each.since_ms = min(each.since_ms + gap_ms, now_ms)
 
+    def forget(self, replica: int) -> None:
+        """It isn't a member, and won't be back; when it is heard all the same, it is as if for the first time."""
+        if replica not in self.record.replicas and (self.proposed is None or replica not in self.proposed.replicas):
+            self._followers.pop(replica, None)
+            if self.joining is not None and self.joining.replica == replica:
+                self.joining = None
+
     def knows(self, member: Member) -> bool:
         """Whether it is the replica's current incarnation."""
         known = self._followers.get(member.replica)

@@ -10,7 +10,7 @@ from uuid import uuid4
 from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
 from lakemq.gateway.fleet.erased_by import ErasedBy
 from lakemq.gateway.fleet.leadership import Leadership
-from lakemq.model.errors import LakemqError, NotConfirmed, NotEnoughReplicas
+from lakemq.model.errors import InvalidRequest, LakemqError, NotConfirmed, NotEnoughReplicas
 from lakemq.model.in_sync import InSync, Member, Record, begun
 from lakemq.settings import Settings
 from lakemq.storage.log.commit_log import CommitLog
@@ -234,6 +234,18 @@ class Replication:
         if problem is not None and problem != self._problem:
             logger.error("%s", problem)
         self._problem = problem
+
+    def remove(self, replica: int) -> dict[str, Any]:
+        """Forget that the replica ever was in sync, as it won't be back. Raises `InvalidRequest` where it leads, or is in
+        sync: one that has ended is let go by itself."""
+        if replica == self._replica:
+            raise InvalidRequest(f"replica {replica} leads")
+        if replica in self.in_sync:
+            raise InvalidRequest(f"replica {replica} is in sync; one that has ended isn't for longer than silent_ms")
+        self._lost.pop(replica, None)
+        self._told.pop(replica, None)
+        self._in_sync.forget(replica)
+        return {"removed": replica, "in_sync": self.in_sync}
 
     # What is said ----------------------------------------------------------------------------
 

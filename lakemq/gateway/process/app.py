@@ -32,6 +32,7 @@ from lakemq.gateway.routes import (
     docs_routes,
     erasure_routes,
     group_routes,
+    leader_routes,
     log_routes,
     message_routes,
     redrive_routes,
@@ -148,6 +149,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         log_routes.make_router(store, ends, work.answering),
         erasure_routes.make_router(broker.erasures, log, broker.topics, router.transactions, broker.replication, cold),
         broker_routes.make_router(broker, log, router.jobs, work.waiters, BrokerCollector(broker)),
+        leader_routes.make_router(broker.lead),
     ]
 
 

@@ -14,9 +14,11 @@ from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.open_leadership import open_leadership
 from lakemq.gateway.fleet.registrar import Registrar
 from lakemq.gateway.fleet.replication import Replication
+from lakemq.gateway.fleet.static_lead import StaticLead
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.redrive import Redriver
 from lakemq.gateway.routing.router import Router
+from lakemq.gateway.routes.leader_routes import Lead
 from lakemq.gateway.sinks.committer import Sinks
 from lakemq.gateway.upkeep.dropping import Dropping
 from lakemq.gateway.upkeep.erasures import Erasures
@@ -90,6 +92,7 @@ class Broker:
             self.log.on_epoch = lambda: self.ids.open(self.log.identity)
         else:
             self.replication = Replication(settings, self.log, self.reader)
+        self.lead: Lead = StaticLead(self.replication)
         self._lock: DirectoryLock | None = None
         self._housekeeper: asyncio.Task[None] | None = None
 

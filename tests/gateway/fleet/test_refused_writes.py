@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from lakemq.contract.route import Reads, Route
-from lakemq.contract.routes import ALL, CHECKS
+from lakemq.contract.routes import ALL, CHECKS, ELECT
 from tests.gateway.fleet.following import Pair, broker_of, start_pair, wait_for
 from tests.gateway.http_client import Connection, is_problem, put_topic
 
@@ -50,7 +50,8 @@ def test_a_route_that_reads_is_served(pair: Pair, route: Route) -> None:
 
 
 def test_all_but_what_is_got_writes_and_so_does_what_hands_out() -> None:
-    assert {route.method for route in READS} == {"GET", "HEAD"}
+    assert {route.method for route in READS if not route.of_replica} == {"GET", "HEAD"}
+    assert [route for route in READS if route.of_replica] == [ELECT]
     assert [route for route in WRITES if route.method == "GET"] == [CHECKS]
     assert len(WRITES) > 25
 
