@@ -61,14 +61,16 @@ class BrokerQueues:
         return TopicRoute(topic, queues, {name: has.permission for name, has in there.items()})
 
     async def ask(self, topic: str, broker: BrokerAddress) -> BrokerTopic | LakemqError:
-        """What the broker has of the topic, or why it doesn't say."""
-        if not broker.address:
-            return Unreachable(f"broker {broker.name!r} has no primary now", sent=False)
-        try:
-            answer = await self._connect(broker.address).get(routes.TOPIC.at(topic), timeout_s=ASK_TIMEOUT_S)
-        except LakemqError as error:
-            return error
-        return read_topic(topic, broker.name, answer)
+        """What the broker has of the topic, or why it doesn't say. While it has no primary, its followers say it."""
+        failed: LakemqError = Unreachable(f"broker {broker.name!r} has no primary now", sent=False)
+        for address in (broker.address,) if broker.address else broker.followers:
+            try:
+                answer = await self._connect(address).get(routes.TOPIC.at(topic), timeout_s=ASK_TIMEOUT_S)
+            except LakemqError as error:
+                failed = error
+            else:
+                return read_topic(topic, broker.name, answer)
+        return failed
 
     def _remember(self, topic: str, broker: str, has: BrokerTopic) -> BrokerTopic:
         self._known.pop((topic, broker), None)

@@ -1,6 +1,7 @@
 """A small synchronous client of the HTTP contract.
 
-It holds no state but its connections: no retries, no offsets, no balancing. Every method raises
+It holds no state but its connections: no retries, no offsets, no balancing. What a follower doesn't take goes to the
+leader that it names; what it answers itself is its own. Every method raises
 `LakemqError` with the answer's code, or `Unreachable`. After `Unreachable` a produce may have
 been stored or not; the same `idempotency_key` again finds out without storing twice.
 """
@@ -11,6 +12,7 @@ been stored or not; the same `idempotency_key` again finds out without storing t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -33,8 +35,9 @@ from lakemq.client.view import MessageView, Rows
 from lakemq.contract import routes
 from lakemq.contract.forms import ARROW, JSON, NDJSON
 from lakemq.contract.route import Target
-from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.errors import InvalidRequest, LakemqError, NotLeader
 from lakemq.model.message import Draft
+from lakemq.model.names import may_follow
 from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
 from lakemq.wire.connections import CONNECT_TIMEOUT_S, Answer, Connections, NoAnswer
 
@@ -45,6 +48,8 @@ Ack = Literal["async", "sync", "none"]
 Resolution = Literal["commit", "rollback", "unknown"]
 ResetTo = Literal["earliest", "latest", "timestamp"]
 
+HOPS_MAX = 3
+"""So often one request goes where an answer sends it."""
 _CREATED = 201
 
 
@@ -58,6 +63,7 @@ class HttpClient:
         self.url = url.rstrip("/")
         self._timeout_s = timeout_s
         self._connections = Connections(url)
+        self._leader: Connections | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -73,6 +79,8 @@ class HttpClient:
     def close(self) -> None:
         """Close the connections."""
         self._connections.close()
+        if self._leader is not None:
+            self._leader.close()
 
     def produce(
         self,
@@ -328,13 +336,27 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
     ) -> Answer:
-        try:
-            answer = self._connections.ask(target, params, content, headers, self._timeout_s + wait_s)
-        except NoAnswer as error:
-            raise Unreachable(f"no answer from the gateway at {self.url}: {error}", error.sent) from error
-        if (error := answer.error()) is not None:
-            raise error
-        return answer
+        asked = self._connections
+        for hop in count():
+            try:
+                answer = asked.ask(target, params, content, headers, self._timeout_s + wait_s)
+            except NoAnswer as error:
+                raise Unreachable(f"no answer from the gateway at {asked.address}: {error}", error.sent) from error
+            error = answer.error()
+            if error is None:
+                return answer
+            if hop == HOPS_MAX or not isinstance(error, NotLeader) or not may_follow(asked.address, error.leader):
+                raise error
+            asked = self._at_leader(error.leader)
+        raise AssertionError  # it counts on
+
+    def _at_leader(self, leader: str) -> Connections:
+        """The connections to who takes what this gateway doesn't."""
+        if self._leader is None or self._leader.address != leader:
+            if self._leader is not None:
+                self._leader.close()
+            self._leader = Connections(leader)
+        return self._leader
 
 
 def _dumps(content: object) -> bytes:

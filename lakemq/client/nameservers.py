@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from lakemq.client.broker_queues import BrokerQueues, BrokerTopic
 from lakemq.client.errors import Closed, Unreachable
 from lakemq.client.nameserver_answers import NamedRoutes, NamedTopic, read_cluster, read_routes
+from lakemq.client.replicas import LOOK_TIMEOUT_S, who_leads
 from lakemq.client.route_source import ASK_TIMEOUT_S, FORGET_S, REFRESH_S, BrokerAddress, Connect, TopicRoute
 from lakemq.client.transport import Params
 from lakemq.contract.nameserver_routes import CLUSTER, ROUTES
@@ -115,6 +116,21 @@ class NameServers:
         if entry.route is None:
             raise TopicNotFound(f"no broker that the name servers know has topic {topic!r}")
         return entry.route
+
+    async def look(self, broker: BrokerAddress) -> BrokerAddress:
+        """As the replicas say that are known, and those that name servers name now."""
+        named, found = await asyncio.gather(self._named_now(broker), who_leads(self._connect, broker))
+        further = {named.address, *named.followers} - {found.address, *found.followers}
+        if not further:
+            return found
+        return await who_leads(self._connect, found._replace(followers=(*found.followers, *further)))
+
+    async def _named_now(self, broker: BrokerAddress) -> BrokerAddress:
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                return next((each for each in await self.brokers() if each.name == broker.name), broker)
+        except (LakemqError, TimeoutError):
+            return broker
 
     def learn(self, route: TopicRoute) -> None:
         """As if a name server had said so just now."""

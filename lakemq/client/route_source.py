@@ -93,6 +93,10 @@ class Source(Protocol):
         """The topic's route. Raises `TopicNotFound`, `Unreachable`."""
         ...
 
+    async def look(self, broker: BrokerAddress) -> BrokerAddress:
+        """Where a broker is now that seems not to be led from where it was. Raises `LakemqError`."""
+        ...
+
     def learn(self, route: TopicRoute) -> None:
         """This is the route of a topic that the client has just made: others may not have heard of it yet."""
         ...
@@ -100,27 +104,6 @@ class Source(Protocol):
     async def close(self) -> None:
         """Ask nothing more."""
         ...
-
-
-class GivenSource:
-    """A program's own source."""
-
-    def __init__(self, given: RouteSource) -> None:
-        self._given = given
-
-    async def brokers(self) -> Sequence[BrokerAddress]:
-        """As the program says."""
-        return await self._given.brokers()
-
-    async def route(self, topic: str) -> TopicRoute:
-        """As the program says; clients may read and write everything."""
-        return TopicRoute(topic, await self._given.routes(topic))
-
-    def learn(self, route: TopicRoute) -> None:
-        """The program knows better."""
-
-    async def close(self) -> None:
-        """It is the program's."""
 
 
 Connect = Callable[[str], Transport]

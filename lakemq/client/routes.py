@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 
 from lakemq.client.address_list import AddressList
 from lakemq.client.addresses import Given, find_addresses
+from lakemq.client.broker_requests import ToPrimary, ToReader
 from lakemq.client.errors import Closed, Unreachable
+from lakemq.client.given_source import GivenSource
 from lakemq.client.nameservers import NameServers
+from lakemq.client.places import Places
 from lakemq.client.route_source import (
     FORGET_S,
     REFRESH_S,
     TOPICS_MAX,
     BrokerAddress,
-    GivenSource,
     RouteSource,
     Source,
     TopicRoute,
@@ -46,9 +48,9 @@ class Cluster:
     def __init__(self, brokers: Given = None, source: RouteSource | None = None, nameservers: Given = None) -> None:
         self._transports: dict[str, Transport] = {}
         self._closed = False
+        self.places = Places(self._look)
         self._given: frozenset[str] = frozenset()
         self._source = self._make_source(brokers, source, nameservers)
-        self._brokers: dict[str, BrokerAddress] = {}
         self._brokers_s = float("-inf")
         self._asking_brokers: asyncio.Task[Sequence[BrokerAddress]] | None = None
         self._routes: dict[str, _Known] = {}
@@ -61,12 +63,12 @@ class Cluster:
         if source is not None:
             if nameservers is not None:
                 raise InvalidRequest("give nameservers or routes, not both")
-            return GivenSource(source)
+            return GivenSource(source, self.connect)
         found = find_addresses(brokers, nameservers)
         self._given = frozenset((*found.brokers, *found.nameservers))
         if found.nameservers:
-            return NameServers(found.nameservers, self._connect, self._told)
-        return AddressList(found.brokers, self._connect)
+            return NameServers(found.nameservers, self.connect, self._told)
+        return AddressList(found.brokers, self.connect)
 
     async def brokers(self, fresh: bool = False) -> list[BrokerAddress]:
         """All brokers, one at least. Raises `Unreachable` when none ever answered."""
@@ -74,7 +76,7 @@ class Cluster:
             return list(await asyncio.shield(self._ask_brokers()))
         if _now_s() - self._brokers_s > REFRESH_S:
             self._ask_brokers()
-        return list(self._brokers.values())
+        return self.places.all()
 
     async def queues(self, topic: str, fresh: bool = False) -> list[MessageQueue]:
         """The topic's queues that may be read, sorted; with `fresh` they are asked for.
@@ -143,8 +145,7 @@ class Cluster:
         self._routes[route.topic] = _Known(route, _now_s())
         while len(self._routes) > TOPICS_MAX:
             del self._routes[next(iter(self._routes))]
-        for broker in route.brokers:
-            self._brokers[broker.name] = broker
+        self.places.put(route.brokers)
 
     def _ask(self, topic: str) -> asyncio.Task[TopicRoute]:
         asking = self._asking.get(topic)
@@ -179,42 +180,39 @@ class Cluster:
     def _learn_brokers(self, asked: asyncio.Task[Sequence[BrokerAddress]]) -> None:
         self._asking_brokers = None
         if not asked.cancelled() and asked.exception() is None:
-            self._brokers, self._brokers_s = {broker.name: broker for broker in asked.result()}, _now_s()
+            self.places.put(asked.result(), whole=True)
+            self._brokers_s = _now_s()
 
-    async def transport(self, broker: str) -> Transport:
-        """The connections to a broker. Raises `Unreachable` for a name that nobody has, and while the broker
-        has no primary."""
-        found = await self._find(broker)
-        return self._connect_first((found.address,), found.name)
+    def primary(self, broker: str) -> ToPrimary:
+        """By which to ask a broker's primary, wherever that is as it is asked."""
+        return ToPrimary(self, broker)
 
-    async def reader(self, queue: MessageQueue) -> Transport:
-        """The connections by which to pull from a queue: a follower's, while its broker has no primary. Raises
-        `Unreachable`."""
-        if isinstance(self._source, NameServers):
-            self._go_on_following(queue.topic)
-        found = await self._find(queue.broker)
-        return self._connect_first((found.address, *found.followers), found.name)
+    def reader(self, broker: str) -> ToReader:
+        """By which to read at a broker: at a follower, while it has no primary."""
+        return ToReader(self, broker)
 
-    def _go_on_following(self, topic: str) -> None:
-        """Who reads assigned queues never asks where they are, and is to know all the same when that changes."""
+    def note_reading(self, topic: str) -> None:
+        """Messages of the topic are read: who reads assigned queues never asks where they are, and is to know all the
+        same when that changes."""
+        if not isinstance(self._source, NameServers):
+            return
         now_s = self._note_use(topic)
         known = self._routes.get(topic)
         if known is None or now_s - known.time_s > REFRESH_S:
             self._ask(topic)
 
-    def _connect_first(self, addresses: Sequence[str], broker: str) -> Transport:
-        address = next(filter(None, addresses), None)
-        if address is None:
-            raise Unreachable(f"broker {broker!r} has no primary now", sent=False)
-        return self._connect(address)
-
-    async def _find(self, broker: str) -> BrokerAddress:
-        found = self._brokers.get(broker)
+    async def find(self, broker: str, settled: bool = True) -> BrokerAddress:
+        """Where a broker is; `settled`: once it isn't looked for any more who leads it. Raises `Unreachable` for a name
+        that nobody has."""
+        found = await self.places.settled(broker) if settled else self.places.get(broker)
         if found is None:
             found = next((each for each in await self.brokers(fresh=True) if each.name == broker), None)
         if found is None:
             raise Unreachable(f"no broker of those that answer is {broker!r}", sent=False)
         return found
+
+    async def _look(self, broker: BrokerAddress) -> BrokerAddress:
+        return await self._source.look(broker)
 
     async def close(self) -> None:
         """Close all connections, for good: what needs one raises `Closed` from now on."""
@@ -225,22 +223,24 @@ class Cluster:
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, *self._parting, return_exceptions=True)
+        await self.places.close()
         await self._source.close()
         for transport in self._transports.values():
             await transport.close()
 
-    def _connect(self, address: str) -> Transport:
+    def connect(self, address: str) -> Transport:
+        """The connections to an address: the same ones each time. Raises `Closed`."""
         transport = self._transports.get(address)
         if transport is None:
             if self._closed:
                 raise Closed("the client is closed")
-            if len(self._transports) > CONNECTED_MAX + len(self._brokers):
+            if len(self._transports) > CONNECTED_MAX + len(self.places.all()):
                 self._part_from_strangers()
             transport = self._transports[address] = Transport(address)
         return transport
 
     def _part_from_strangers(self) -> None:
-        known = {address for each in self._brokers.values() for address in (each.address, *each.followers)}
+        known = {address for each in self.places.all() for address in (each.address, *each.followers)}
         for address in self._transports.keys() - known - self._given:
             parting = asyncio.ensure_future(self._transports.pop(address).close())
             self._parting.add(parting)

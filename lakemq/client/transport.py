@@ -21,6 +21,8 @@ from lakemq.model.errors import LakemqError
 
 ANSWER_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
+CONNECT_SHARE = 0.9
+"""Of a short time: what can't be connected to is known from what doesn't answer."""
 CONNECTIONS_MAX = 2048
 """To one gateway: a request past it waits for a connection. A long poll holds one."""
 
@@ -91,7 +93,7 @@ class Transport:
         query = f"?{_query(params)}" if params else ""
         url = URL(f"{self.address}{target.path}{query}", encoded=True)
         payload = _payload(body, content_type)
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_TIMEOUT_S, timeout_s))
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_TIMEOUT_S, timeout_s * CONNECT_SHARE))
         try:
             async with self._open().request(
                 target.method, url, data=payload, headers=headers, timeout=timeout

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from lakemq.model.errors import LakemqError, NotLeader
+from lakemq.model.names import leader_address
 
 _ERROR_STATUS = 400
 
@@ -25,7 +26,7 @@ def error_of_answer(status: int, content: bytes, whose: str = "") -> LakemqError
     answered = f"{whose or 'the gateway'} answered {status}"
     text = f"{answered}: {detail}" if whose and detail else str(detail or answered)
     if problem.get("code") == NotLeader.code:
-        return NotLeader(text, str(problem.get("leader") or ""))
+        return NotLeader(text, leader_address(problem.get("leader")))
     return error_of_code(problem.get("code"), text)
 
 

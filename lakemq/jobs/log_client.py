@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,8 @@ from lakemq.contract import routes
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
 from lakemq.jobs.errors import BrokerUnavailable
-from lakemq.model.errors import LakemqError, LogDamaged, LogReplaced
+from lakemq.model.errors import LakemqError, LogDamaged, LogReplaced, NotLeader
+from lakemq.model.names import may_follow
 from lakemq.storage.log.dropped import Range
 from lakemq.wire.connections import Answer, Connections, NoAnswer
 from lakemq.wire.name_servers import NameServers
@@ -26,6 +27,8 @@ PENDING_PAGE_MAX = 10_000
 _ANSWER_WAIT_S_MAX = 60.0
 _PAUSE_S_FIRST = 0.05
 _PAUSE_S_MAX = 2.0
+_HOPS_MAX = 3
+"""So often a request goes on at once where it is sent; then only after a pause."""
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
 
 
@@ -61,12 +64,21 @@ class LogClient:
     """A broker's log at `address`. Keeps one connection; not for several threads at once.
 
     A request that meets a closed door (no connection, 429, 502 to 504) is tried again, with
-    growing pauses, for `retry_s` at least; then `BrokerUnavailable` is raised. All requests are
-    idempotent. Picklable until first used.
+    growing pauses, for `retry_s` at least; then `BrokerUnavailable` is raised. So is one that meets a replica that
+    doesn't lead: at the leader, as soon as it is known; `address` is that one's then, and for all that follows.
+    `elsewhere` says where else it may be while there is no answer. All requests are idempotent. Picklable until first
+    used.
     """
 
-    def __init__(self, address: str, retry_s: float = 30.0, timeout_s: float = _ANSWER_WAIT_S_MAX) -> None:
+    def __init__(
+        self,
+        address: str,
+        retry_s: float = 30.0,
+        timeout_s: float = _ANSWER_WAIT_S_MAX,
+        elsewhere: Callable[[], str | None] | None = None,
+    ) -> None:
         self.address = address
+        self._elsewhere = elsewhere
         self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._connections = Connections(address)
@@ -227,22 +239,38 @@ class LogClient:
         headers = {"Content-Type": kind} if body is not None else {}
         give_up = time.monotonic() + self._retry_s
         pause_s = _PAUSE_S_FIRST
+        hops = 0
         while True:
             try:
                 answer = self._connections.ask(target, query, body, headers, self._timeout_s)
             except NoAnswer as error:
                 reason = str(error)
+                if self._elsewhere is not None and self._goes_to(self._elsewhere() or "") and hops < _HOPS_MAX:
+                    hops += 1
+                    continue
             else:
                 refusal = answer.error(self.address)
                 if refusal is None:
                     return answer
-                if answer.status not in _TRY_AGAIN or isinstance(refusal, told_at_once):
+                if isinstance(refusal, NotLeader):
+                    if self._goes_to(refusal.leader) and hops < _HOPS_MAX:
+                        hops += 1
+                        continue
+                elif answer.status not in _TRY_AGAIN or isinstance(refusal, told_at_once):
                     raise refusal
                 reason = f"status {answer.status}"
             if time.monotonic() >= give_up:
                 raise BrokerUnavailable(f"no answer from the broker at {self.address}: {reason}")
             time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+            pause_s, hops = min(2 * pause_s, _PAUSE_S_MAX), 0
+
+    def _goes_to(self, leader: str) -> bool:
+        """Whether the broker is to be asked there from now on: it was said that it is led from there."""
+        if not may_follow(self.address, leader):
+            return False
+        self._connections.close()
+        self.address, self._connections = leader, Connections(leader)
+        return True
 
 
 def check_same_log(address: str, wanted: str, log_id: str) -> None:

@@ -24,6 +24,9 @@ REPLY_TOPIC = "RMQ_SYS_REPLY_TOPIC"
 SINK_TOPIC = "RMQ_SYS_SINK_TOPIC"
 ERASURE_TOPIC = "RMQ_SYS_ERASURE_TOPIC"
 
+ADDRESS_MAX = 300
+"""Characters of an address that an answer says."""
+
 _CLIENT_NAME = re.compile(r"[A-Za-z0-9_-]{1,127}\Z")
 _SYSTEM_NAME = re.compile(r"(%RETRY%|%DLQ%)?[A-Za-z0-9_-]{1,127}\Z")
 
@@ -72,6 +75,24 @@ def to_url(address: str) -> str:
     """The URL of an address that is one already, or `host:port`, without a slash at its end; raises
     `InvalidRequest`."""
     return check_address(address if "://" in address else f"http://{address}").rstrip("/")
+
+
+def leader_address(said: object) -> str:
+    """Where an answer says that a broker is led from, without a slash at its end; empty for whatever can't be that.
+    It comes from the network: it names a gateway, and neither who asks there nor with which password."""
+    if not isinstance(said, str) or len(said) > ADDRESS_MAX:
+        return ""
+    try:
+        address = check_address(said).rstrip("/")
+    except InvalidRequest:
+        return ""
+    return "" if "@" in urlsplit(address).netloc else address
+
+
+def may_follow(address: str, leader: str) -> bool:
+    """Whether who asked at an address goes where its answer says that the leader is: elsewhere, and never from https
+    to http."""
+    return leader not in ("", address) and not (address.startswith("https:") and not leader.startswith("https:"))
 
 
 def retry_topic(group: str) -> str:

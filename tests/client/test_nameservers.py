@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -106,10 +105,10 @@ def test_a_change_is_told_as_it_comes(brokers: dict[str, str], topic: str) -> No
             told: list[list[MessageQueue]] = []
             cluster.follow(lambda: told.append(cluster.known_writers(topic)))  # pyright: ignore[reportArgumentType]
             assert await cluster.queues(topic) == queues(topic, "a")
-            assert (await cluster.transport("a")).address == NOWHERE
+            assert (await cluster.find("a")).address == NOWHERE
             server.put("a", brokers["a"], topics={topic: (2, "r")})
             await until(lambda: told)
-            assert (await cluster.transport("a")).address == brokers["a"], "it is elsewhere now"
+            assert (await cluster.find("a")).address == brokers["a"], "it is elsewhere now"
             server.put("b", brokers["b"], topics={topic: (2, "rw")})
             await until(lambda: ["b"] in told)
             assert await cluster.queues(topic) == queues(topic, "a") + queues(topic, "b"), "both may be read"
@@ -217,38 +216,6 @@ def test_a_broker_that_is_gone_keeps_its_queues_for_two_minutes(brokers: dict[st
         make_topic(gone.url, topic, 2)
         server.put("gone", gone.url, topics={topic: (2, "rw")})
         run(test(server, gone))
-
-
-def test_without_a_primary_followers_are_pulled_from_and_nothing_is_written(
-    brokers: dict[str, str], topic: str
-) -> None:
-    make_topic(brokers["a"], topic, 1)
-    with NameServer() as server:
-        server.put("a", brokers["a"], topics={topic: (1, "rw")})
-        with (
-            Producer(nameservers=server.url, timeout_s=WAIT_S_MAX) as patient,
-            Producer(nameservers=server.url, timeout_s=0.3, attempt_timeout_s=0.3) as producer,
-            PullConsumer("reads", nameservers=server.url, consume_from="first") as consumer,
-        ):
-            patient.send(topic, "before")
-            consumer.assign(consumer.queues_of(topic))
-            assert [message.text() for message in consumer.poll(wait_s=WAIT_S_MAX)] == ["before"]
-            server.put("a", brokers["a"], role="follower", topics={topic: (1, "rw")})
-            _until_unreachable(producer, topic)
-            put(brokers["a"], topic, ["by its leader"])
-            found: list[str] = []
-            while "by its leader" not in found:
-                found += [message.text() for message in consumer.poll(wait_s=WAIT_S_MAX)]
-
-
-def _until_unreachable(producer: Producer, topic: str) -> None:
-    error = None
-    deadline_s = time.monotonic() + WAIT_S_MAX
-    while error is None or "has no primary now" not in error.detail:  # the change is under way
-        assert time.monotonic() < deadline_s, error
-        error = producer.send_async(topic, "while there is one").exception()
-    assert isinstance(error, Unreachable)
-    assert not error.sent
 
 
 def test_many_topics_have_one_poll_together(brokers: dict[str, str], topic: str) -> None:

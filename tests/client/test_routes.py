@@ -118,11 +118,11 @@ def test_a_topic_that_is_gone_is_forgotten() -> None:
         with pytest.raises(TopicNotFound):
             await cluster.queues("orders")
         with pytest.raises(Unreachable, match="'c'"):
-            await cluster.transport("c")
-        assert (await cluster.transport("b")).address == DEAD
+            await cluster.find("c")
+        assert (await cluster.find("b")).address == DEAD
         await cluster.close()
         with pytest.raises(Closed):
-            await (await cluster.transport("b")).get(BROKER.at())
+            await cluster.primary("b").get(BROKER.at())
 
     run(test())
 

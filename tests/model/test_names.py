@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 
 from lakemq.model.errors import InvalidRequest, InvalidTopic, LakemqError, ReadOnlyTopic
 from lakemq.model.names import (
+    ADDRESS_MAX,
     check_address,
     check_group,
     check_readable,
     check_writable,
     dead_letter_topic,
     is_system,
+    leader_address,
+    may_follow,
     retry_topic,
     to_url,
 )
@@ -146,3 +149,43 @@ def test_a_url_is_an_address_and_its_own_url(address: str) -> None:
     with suppress(InvalidRequest):
         url = to_url(address)
         assert check_address(url) == url == to_url(url)
+
+
+@pytest.mark.parametrize(
+    ("said", "address"),
+    [
+        ("http://a:1/", "http://a:1"),
+        ("https://b/prefix", "https://b/prefix"),
+        ("http://" + "a" * (ADDRESS_MAX - 12) + ".b:1", ""),
+        ("http://a:1/" + "b" * (ADDRESS_MAX - 11), "http://a:1/" + "b" * (ADDRESS_MAX - 11)),
+        ("http://a:1/" + "b" * (ADDRESS_MAX - 10), ""),
+        ("a:1", ""),
+        ("ftp://a:1", ""),
+        ("http://somebody:secret@a:1", ""),
+        ("http://somebody@a:1", ""),
+        ("http://a:99999", ""),
+        ("", ""),
+        (None, ""),
+        (7, ""),
+        (["http://a:1"], ""),
+    ],
+)
+def test_a_leader_is_believed_to_be_at_a_gateways_address_and_nowhere_else(said: object, address: str) -> None:
+    assert leader_address(said) == address
+
+
+@pytest.mark.parametrize(
+    ("address", "leader", "follows"),
+    [
+        ("http://a:1", "http://b:1", True),
+        ("http://a:1", "https://b:1", True),
+        ("https://a:1", "https://b:1", True),
+        ("https://a:1", "http://b:1", False),
+        ("http://a:1", "http://a:1", False),
+        ("http://a:1", "", False),
+    ],
+)
+def test_who_is_sent_elsewhere_goes_there_but_never_from_https_to_http(
+    address: str, leader: str, follows: bool
+) -> None:
+    assert may_follow(address, leader) is follows

@@ -9,7 +9,7 @@ from typing import Any, Self, TypedDict, Unpack
 
 from lakemq.client.consume.gaps import Gaps, OnGap
 from lakemq.client.consume.reply import ReplyFields, reply
-from lakemq.client.errors import Closed
+from lakemq.client.errors import Closed, Unreachable
 from lakemq.client.outgoing import check_group
 from lakemq.client.route_source import RouteSource
 from lakemq.client.routes import Cluster
@@ -107,8 +107,8 @@ class SimpleConsumer:
         given, by_broker = _by_broker(messages)
         statuses: dict[str, str] = {}
         for broker, receipts in by_broker.items():
-            transport = await self._cluster.transport(broker)
-            answer = await transport.send(routes.ACKS.at(self.group), {"receipts": receipts})
+            primary = self._cluster.primary(broker)
+            answer = await primary.send(routes.ACKS.at(self.group), {"receipts": receipts})
             statuses |= {entry["receipt"]: entry["status"] for entry in answer["receipts"]}
         return [statuses[receipt] for receipt in given]
 
@@ -122,8 +122,8 @@ class SimpleConsumer:
         statuses: dict[str, str] = {}
         for broker, receipts in by_broker.items():
             entries = [{"receipt": receipt, "delay_level": delay_level} for receipt in receipts]
-            transport = await self._cluster.transport(broker)
-            answer = await transport.send(routes.NACKS.at(self.group), {"messages": entries})
+            primary = self._cluster.primary(broker)
+            answer = await primary.send(routes.NACKS.at(self.group), {"messages": entries})
             statuses |= {entry["receipt"]: entry["status"] for entry in answer["messages"]}
         return [statuses[receipt] for receipt in given]
 
@@ -133,8 +133,8 @@ class SimpleConsumer:
         if invisible_s < 0:
             raise InvalidRequest("invisible_s is at least 0")
         content = {"receipt": _receipt(message), "invisible_ms": int(invisible_s * 1000)}
-        transport = await self._cluster.transport(message.broker)
-        answer = await transport.send(routes.INVISIBILITY.at(self.group), content)
+        primary = self._cluster.primary(message.broker)
+        answer = await primary.send(routes.INVISIBILITY.at(self.group), content, twice=False)
         message.replace_receipt(answer["receipt"], answer["invisible_until_ms"])
 
     async def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
@@ -148,16 +148,24 @@ class SimpleConsumer:
         await self._cluster.close()
 
     async def _receive(self, broker: str, content: dict[str, Any], wait_s: float) -> list[MessageView]:
-        transport = await self._cluster.transport(broker)
-        wait_ms = int(wait_s * 1000)
-        answer = await transport.send(
-            routes.RECEIVE.at(self.group),
-            {**content, "wait_ms": wait_ms},
-            timeout_s=wait_s + ANSWER_TIMEOUT_S,
-        )
+        end_s = asyncio.get_running_loop().time() + wait_s
+        try:
+            answer = await self._ask(broker, content, wait_s)
+        except Unreachable as error:
+            if not error.sent or not self._cluster.places.has_replicas(broker):
+                raise
+            # What the answer that is lost handed out comes again, as if the caller had asked twice.
+            answer = await self._ask(broker, content, max(end_s - asyncio.get_running_loop().time(), 0.0))
         for gap in answer.get("gaps", ()):
             self._gaps.note(MessageQueue(gap["topic"], broker, gap["queue_id"]), [(gap["begin"], gap["end"])])
         return list(Rows.of_json(answer["messages"]))
+
+    async def _ask(self, broker: str, content: dict[str, Any], wait_s: float) -> Any:
+        asked = {**content, "wait_ms": int(wait_s * 1000)}
+        primary = self._cluster.primary(broker)
+        return await primary.send(
+            routes.RECEIVE.at(self.group), asked, timeout_s=wait_s + ANSWER_TIMEOUT_S, twice=False
+        )
 
     async def _brokers_of(self, topic: str) -> list[str]:
         """The brokers to ask for messages of a topic; all while none has it, as one of them may soon."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakemq.client.consume.gaps import Range
 from lakemq.client.routes import Cluster
-from lakemq.client.transport import ANSWER_TIMEOUT_S, Answer
+from lakemq.client.transport import Answer
 from lakemq.client.view import MessageView, Rows
 from lakemq.contract import routes
 from lakemq.contract.forms import ARROW
@@ -107,13 +107,9 @@ async def _pull(
     wait_s: float,
     headers: Mapping[str, str] | None,
 ) -> Answer:
-    transport = await cluster.reader(queue)
-    return await transport.request(
-        routes.PULL.at(queue.topic, queue.queue_id),
-        params={"wait_ms": int(wait_s * 1000), **query},
-        headers=headers,
-        timeout_s=wait_s + ANSWER_TIMEOUT_S,
-    )
+    target, params = routes.PULL.at(queue.topic, queue.queue_id), {"wait_ms": int(wait_s * 1000), **query}
+    cluster.note_reading(queue.topic)
+    return await cluster.reader(queue.broker).request(target, params, headers, wait_s)
 
 
 def _offsets(table: pa.Table) -> Sequence[int]:
@@ -133,9 +129,8 @@ class Bounds(NamedTuple):
 
 
 async def bounds_of_topic(cluster: Cluster, broker: str, topic: str) -> dict[MessageQueue, Bounds]:
-    """The bounds of the topic's queues at a broker."""
-    transport = await cluster.transport(broker)
-    answer: Any = await transport.get(routes.TOPIC.at(topic))
+    """The bounds of the topic's queues at a broker; as its follower has them, while it has no primary."""
+    answer: Any = (await cluster.reader(broker).request(routes.TOPIC.at(topic))).json()
     return {
         MessageQueue(topic, broker, entry["queue_id"]): Bounds(entry["min_offset"], entry["max_offset"])
         for entry in answer["queues"]
@@ -152,6 +147,6 @@ async def bounds_of(cluster: Cluster, queue: MessageQueue) -> Bounds:
 
 async def offset_at(cluster: Cluster, queue: MessageQueue, timestamp_ms: int) -> int:
     """The offset of the first message stored at that time or after."""
-    transport = await cluster.transport(queue.broker)
     target = routes.OFFSET_BY_TIME.at(queue.topic, queue.queue_id)
-    return (await transport.get(target, {"timestamp_ms": timestamp_ms}))["offset"]
+    answer = await cluster.reader(queue.broker).request(target, {"timestamp_ms": timestamp_ms})
+    return answer.json()["offset"]

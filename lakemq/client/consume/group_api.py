@@ -53,25 +53,25 @@ class GroupApi:
 
     async def heartbeat(self, broker: str, content: Mapping[str, Any]) -> View:
         """Say that this client lives, and what it consumes."""
-        transport = await self.cluster.transport(broker)
-        return _view(await transport.send(routes.HEARTBEAT.at(self.group, self.client_id), content))
+        primary = self.cluster.primary(broker)
+        return _view(await primary.send(routes.HEARTBEAT.at(self.group, self.client_id), content))
 
     async def leave(self, broker: str) -> None:
         """Say that this client is gone."""
-        transport = await self.cluster.transport(broker)
-        await transport.request(routes.LEAVE.at(self.group, self.client_id))
+        primary = self.cluster.primary(broker)
+        await primary.request(routes.LEAVE.at(self.group, self.client_id))
 
     async def wait_members(self, broker: str, generation: int, wait_s: float) -> View:
         """The group as it is once its generation isn't this one, or when the time is over."""
-        transport = await self.cluster.transport(broker)
+        primary = self.cluster.primary(broker)
         params = {"generation": generation, "wait_ms": int(wait_s * 1000)}
         target = routes.MEMBERS.at(self.group)
-        return _view(await transport.get(target, params, timeout_s=wait_s + ANSWER_TIMEOUT_S))
+        return _view(await primary.get(target, params, timeout_s=wait_s + ANSWER_TIMEOUT_S))
 
     async def offsets(self, broker: str, topic: str) -> dict[MessageQueue, int]:
         """The group's offsets of the topic's queues at that broker, as far as it has any."""
-        transport = await self.cluster.transport(broker)
-        return _offsets(broker, await transport.get(routes.OFFSETS.at(self.group), {"topic": topic}))
+        primary = self.cluster.primary(broker)
+        return _offsets(broker, await primary.get(routes.OFFSETS.at(self.group), {"topic": topic}))
 
     async def commit(
         self, broker: str, offsets: Mapping[MessageQueue, int], if_absent: bool = False, resets: int | None = None
@@ -89,27 +89,27 @@ class GroupApi:
             content["if_absent"] = True
         if resets is not None:
             content["resets"] = resets
-        transport = await self.cluster.transport(broker)
-        return _offsets(broker, await transport.send(routes.COMMIT_OFFSETS.at(self.group), content))
+        primary = self.cluster.primary(broker)
+        return _offsets(broker, await primary.send(routes.COMMIT_OFFSETS.at(self.group), content))
 
     async def lock(self, broker: str, queues: Iterable[MessageQueue]) -> Granted:
         """Take locks of queues of that broker, or renew them."""
-        transport = await self.cluster.transport(broker)
-        answer = await transport.send(routes.LOCK.at(self.group), self._queues(queues))
+        primary = self.cluster.primary(broker)
+        answer = await primary.send(routes.LOCK.at(self.group), self._queues(queues))
         queue_ids = [MessageQueue(entry["topic"], broker, entry["queue_id"]) for entry in answer["locked"]]
         return Granted(queue_ids, answer.get("lock_ms", LOCK_S * 1000) / 1000)
 
     async def unlock(self, broker: str, queues: Iterable[MessageQueue]) -> None:
         """Give locks back."""
-        transport = await self.cluster.transport(broker)
-        await transport.send(routes.UNLOCK.at(self.group), self._queues(queues))
+        primary = self.cluster.primary(broker)
+        await primary.send(routes.UNLOCK.at(self.group), self._queues(queues))
 
     async def nack(self, broker: str, messages: Iterable[NackedMessage], max_reconsume_times: int | None) -> None:
         """Have messages of that broker consumed later, all or none. The same again is fine."""
         limit = {} if max_reconsume_times is None else {"max_reconsume_times": max_reconsume_times}
         entries = [each._asdict() | limit for each in messages]
-        transport = await self.cluster.transport(broker)
-        await transport.send(routes.NACKS.at(self.group), {"client_id": self.client_id, "messages": entries})
+        primary = self.cluster.primary(broker)
+        await primary.send(routes.NACKS.at(self.group), {"client_id": self.client_id, "messages": entries})
 
     def _queues(self, queues: Iterable[MessageQueue]) -> dict[str, Any]:
         return {"client_id": self.client_id, "queues": [_queue(queue) for queue in queues]}

@@ -28,5 +28,5 @@ async def reply(cluster: Cluster, message: MessageView, body: bytes | str, field
         raise InvalidRequest(f"message {message.message_id} is no request: it has no correlation_id")
     content: dict[str, Any] = {"body": body} if isinstance(body, str) else encode_body(body)
     content |= {name: value for name, value in fields.items() if value is not None}
-    transport = await cluster.transport(message.broker)
-    await transport.send(routes.REPLY.at(correlation_id), content)
+    primary = cluster.primary(message.broker)
+    await primary.send(routes.REPLY.at(correlation_id), content, twice=False)

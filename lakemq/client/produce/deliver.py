@@ -142,13 +142,13 @@ class Deliverer:
                     await asyncio.sleep(attempts.wait_s(_now_s()))
 
     async def _attempt(self, broker: str, request: Request, headers: dict[str, str], attempts: _Attempts) -> Answer:
-        transport = await self._cluster.transport(broker)
+        primary = self._cluster.primary(broker)
         begin = _now_s()
         watch = None
         if not request.wait_s:
             watch = asyncio.get_running_loop().call_later(LATE_S, self._is_late, broker, request)
         try:
-            answer = await transport.request(
+            answer = await primary.request(
                 request.target,
                 params=request.params,
                 body=request.pieces,

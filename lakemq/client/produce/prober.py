@@ -74,8 +74,8 @@ class Prober:
 
     async def _is_ready(self, broker: str) -> bool:
         try:
-            transport = await self._cluster.transport(broker)
-            await transport.request(READY.at(), timeout_s=PROBE_TIMEOUT_S)
+            primary = self._cluster.primary(broker)
+            await primary.request(READY.at(), timeout_s=PROBE_TIMEOUT_S)
         except LakemqError:
             return False
         return True

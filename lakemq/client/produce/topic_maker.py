@@ -51,9 +51,9 @@ class TopicMaker:
 
     async def _make_at(self, broker: str, topic: str) -> BrokerTopic | None:
         try:
-            transport = await self._cluster.transport(broker)
+            primary = self._cluster.primary(broker)
             target = PUT_TOPIC.at(topic)
-            answer: Any = (await transport.request(target, params={"auto": "true"}, timeout_s=ASK_TIMEOUT_S)).json()
+            answer: Any = (await primary.request(target, params={"auto": "true"}, timeout_s=ASK_TIMEOUT_S)).json()
             return read_topic(topic, broker, answer)
         except LakemqError:
             return None

@@ -17,6 +17,7 @@ from lakemq.client.produce.core import Core
 from lakemq.client.produce.deliver import Request, is_refused, is_unsure
 from lakemq.client.produce.encode import encode
 from lakemq.client.produce.traced import spans_of
+from lakemq.client.transport import ANSWER_TIMEOUT_S
 from lakemq.client.view import MessageView
 from lakemq.contract import routes
 from lakemq.model.errors import InvalidRequest, LakemqError
@@ -134,8 +135,8 @@ class Transactions:
         wait_s = 0.1
         while True:
             try:
-                transport = await self._core.cluster.transport(broker)
-                await transport.send(target, content, params=params, timeout_s=patience.attempt_s)
+                primary = self._core.cluster.primary(broker)
+                await primary.send(target, content, params=params, timeout_s=patience.attempt_s)
             except LakemqError as error:
                 # The same resolution again is fine, so whatever happened to the first may be forgotten.
                 if not (is_refused(error) or is_unsure(error)) or loop.time() + wait_s > deadline_s:
@@ -176,8 +177,8 @@ class Transactions:
         room = asyncio.Semaphore(CHECKS_MAX)
         while True:
             try:
-                transport = await self._core.cluster.transport(broker)
-                answer = await transport.get(target, params, timeout_s=2 * POLL_MS / 1000)
+                primary = self._core.cluster.primary(broker)
+                answer = await primary.get(target, params, timeout_s=POLL_MS / 1000 + ANSWER_TIMEOUT_S)
                 checks = [(str(each["transaction_id"]), MessageView.of(each["message"])) for each in answer["checks"]]
             except LakemqError as error:
                 logger.debug("asking %s for checks failed, trying again: %s", broker, error)

@@ -40,8 +40,9 @@ RETRY_S_MAX = 3_600
 @dataclass(frozen=True)
 class SinkOptions:
     """Where messages go. `broker`: the address of a gateway, or with `nameservers` the name of a broker that these
-    know. `group`: only that consumer group gets them. `sink` and `batch` name what is
-    written, so that it is written once however often it is tried; `progress` is kept with the sink."""
+    know; `name` is that then, once the address is known. `group`: only that consumer group gets them. `sink` and
+    `batch` name what is written, so that it is written once however often it is tried; `progress` is kept with the
+    sink."""
 
     broker: str
     topic: str
@@ -51,6 +52,7 @@ class SinkOptions:
     progress: str = ""
     retry_s: int = 30
     nameservers: tuple[str, ...] = ()
+    name: str = ""
 
 
 def parse_sink_options(options: Mapping[str, str], streaming: bool) -> SinkOptions:

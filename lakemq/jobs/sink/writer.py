@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from pyspark.sql.datasource import (
 from lakemq.contract import routes
 from lakemq.contract.forms import ARROW
 from lakemq.jobs.errors import BrokerUnavailable
-from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.log_client import LogClient, find_brokers
 from lakemq.jobs.sink.options import SinkOptions
 from lakemq.model.columns import TIMES
 from lakemq.model.errors import LakemqError
@@ -102,13 +103,24 @@ def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
     return [message for message in messages if isinstance(message, Staged)]
 
 
+def _connect(options: SinkOptions, retry_s: float) -> LogClient:
+    """A client of the broker, which goes on where name servers say that it is led from by then."""
+
+    def elsewhere() -> str | None:
+        with suppress(BrokerUnavailable):
+            return find_brokers(options.nameservers, 0).get(options.name)
+        return None
+
+    return LogClient(options.broker, retry_s, elsewhere=elsewhere if options.name else None)
+
+
 # In a task --------------------------------------------------------------------------------------------
 
 
 def stage(options: SinkOptions, sink: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Staged:
     """Send a task's rows to the broker, in parts of about `PART_BYTES`. Their names are of this attempt
     alone: what another attempt has staged is never mixed with it."""
-    client = LogClient(options.broker, options.retry_s)
+    client = _connect(options, options.retry_s)
     attempt = uuid.uuid4().hex
     query = {"topic": options.topic} | ({"group": options.group} if options.group else {})
     staged = Staged(sink, batch, [])
@@ -176,7 +188,7 @@ def commit(options: SinkOptions, sink: str, batch: int, staged: Sequence[Staged]
     """Make all parts visible; returns what the broker said. A batch that was committed before is not again.
     Raises `LakemqError` when the topic was deleted meanwhile: what is lost with it is lost aloud."""
     body = {"parts": [part for each in staged for part in each.parts], "progress": options.progress, "once": once}
-    client = LogClient(options.broker, options.retry_s)
+    client = _connect(options, options.retry_s)
     try:
         done = client.send(routes.COMMIT_BATCH.at(sink, batch), body)
     finally:
@@ -195,7 +207,7 @@ def abort(options: SinkOptions, staged: Sequence[Staged]) -> None:
 
 def _abort(options: SinkOptions, sink: str, batch: int, body: dict[str, Any]) -> None:
     """A broker that can't be told gives the parts up by itself, a day later."""
-    client = LogClient(options.broker, ABORT_RETRY_S)
+    client = _connect(options, ABORT_RETRY_S)
     try:
         client.send(routes.ABORT_BATCH.at(sink, batch), body)
     except BrokerUnavailable:

@@ -90,7 +90,7 @@ def _sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     address = find_brokers(options.nameservers, options.retry_s).get(options.broker)
     if address is None:
         raise BrokerUnavailable(f"the name servers know no broker {options.broker!r}")
-    return replace(options, broker=address)
+    return replace(options, broker=address, name=options.broker)
 
 
 class LogReader(DataSourceReader):
