@@ -25,7 +25,7 @@ from lakemq.client import (
 from lakemq.client.http import HttpClient
 from lakemq.jobs.log_client import LogClient
 from lakemq.model.errors import InvalidRequest
-from lakemq.testing import GatewayProcess, MemoryBroker, start_gateway
+from lakemq.testing import GatewayProcess, start_gateway
 from tests.client.consuming import Seen, numbered, put, wait_until
 from tests.client.name_server import NameServer
 from tests.client.producing import bodies
@@ -166,11 +166,9 @@ def test_another_replica_leads_and_nobody_is_told_of_it(tmp_path: Path, named: b
         assert texts == before + meanwhile, "nothing is passed over, and the order is kept"
 
 
-def test_two_brokers_of_one_name_are_refused() -> None:
+def test_two_brokers_of_one_name_are_refused(pair: Pair, gateway: GatewayProcess) -> None:
     with (
-        MemoryBroker() as one,
-        MemoryBroker() as two,
-        PullConsumer("g", brokers=[one.url, two.url]) as consumer,
+        PullConsumer("g", brokers=[pair.primary.url, gateway.url]) as consumer,
         pytest.raises(InvalidRequest, match="with different logs"),
     ):
         consumer.queues_of("orders")
