@@ -1,60 +1,191 @@
-"""`lakemq broker list`."""
+"""`lakemq broker list | switch | elect | remove`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from rich.table import Table
+from rich.text import Text
 
-from lakemq.cli.brokers import ask_fleet
-from lakemq.cli.options import AsJson, Broker, Nameservers, broker_url, name_servers
-from lakemq.cli.output import stdout, write_line
+from lakemq.cli import shown
+from lakemq.cli.options import AsJson, Broker, Nameservers
+from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.replicas import Replica, address_of_leader, find_replicas, leaders, of_one_broker
+from lakemq.model.errors import InvalidRequest
+from lakemq.model.primary import FOLLOWER, PRIMARY
 
-app = typer.Typer(no_args_is_help=True, help="Look at the brokers of a fleet.")
-_COLUMNS = ("broker", "replica", "role", "address", "epoch", "permission", "topics", "heard of")
+if TYPE_CHECKING:
+    from lakemq.client.http import HttpClient
 
+app = typer.Typer(no_args_is_help=True, help="Look at the brokers of a fleet, and say who leads them.")
+_COLUMNS = ("broker", "replica", "role", "address", "epoch", "in sync", "lag", "permission", "topics", "heard of")
 
-@app.callback()
-def broker() -> None:
-    """Look at the brokers of a fleet."""
+Name = Annotated[str | None, typer.Argument(metavar="[BROKER]", help="Its name; needed where there are several.")]
+Number = Annotated[int, typer.Option("--replica", min=0, help="Which of the broker's replicas.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 
 
 @app.command("list")
 def list_brokers(
     context: typer.Context, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
 ) -> None:
-    """List the brokers that the name servers know, or that are named: where they are, and who is primary.
+    """List the brokers that the name servers know, or that are named: where they are, and who leads.
+
+    In sync is who has all that is confirmed, and may lead next; lag is how many positions a follower lacks.
 
     \b
     lakemq broker list
     lakemq broker list --nameservers http://127.0.0.1:9876
     lakemq broker list --json
     """
-    named = name_servers(context, broker, nameservers)
-    if named:
-        replicas = [each._asdict() for each in ask_fleet(named, lambda asked: asked.replicas())]
-    else:
-        replicas = list(_one_by_one(broker_url(context, broker).split(",")))
+    replicas = find_replicas(context, broker, nameservers)
+    leading = leaders(replicas)
+    rows = [_row(each, leading.get(each.broker)) for each in replicas]
     if as_json:
-        for each in replicas:
-            write_line(orjson.dumps(each).decode())
+        for row in rows:
+            write_line(orjson.dumps(row).decode())
         return
-    table = Table(*_COLUMNS)
-    for each in replicas:
-        seen_ms = each.get("seen_ms_ago")
+    table = shown.table(*_COLUMNS)
+    for row in rows:
+        in_sync = {True: Text("yes", shown.HERE), False: Text("no", shown.NOWHERE), None: Text("")}[row["in_sync"]]
+        lag = Text("") if row["lag"] is None else shown.lag(row["lag"])
+        seen_ms = row.get("seen_ms_ago")
         heard = "" if seen_ms is None else f"{seen_ms / 1000:.0f} s ago"
-        said = [each["broker"], each["replica"], each["role"], each["address"], each["epoch"]]
-        table.add_row(*map(str, (*said, each.get("permission", ""), each.get("topics", ""))), heard)
+        role = Text(row["role"], shown.NOWHERE if row["problem"] else "")
+        said = [str(row[name]) for name in ("address", "epoch")]
+        more = [str(row.get(name, "")) for name in ("permission", "topics")]
+        table.add_row(shown.name(row["broker"]), str(row["replica"]), role, *said, in_sync, lag, *more, heard)
     stdout().print(table)
+    for row in rows:
+        if row["problem"]:
+            note(f"lakemq: {row['address']}: {row['problem']}")
 
 
-def _one_by_one(addresses: list[str]) -> Iterable[dict[str, Any]]:
+@app.command()
+def switch(
+    context: typer.Context,
+    replica: Number,
+    name: Name = None,
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Have another replica lead a broker, without a loss: who leads now follows it then.
+
+    Writes wait meanwhile, for half a second or so. The replica has to be in sync.
+
+    \b
+    lakemq broker switch --replica 1
+    lakemq broker switch broker-a --replica 1 --nameservers http://127.0.0.1:9876
+    """
+    mine = of_one_broker(find_replicas(context, broker, nameservers), name)
+    with _at(address_of_leader(mine)) as client:
+        said = client.switch(replica)
+    _tell(as_json, said, f"replica {replica} leads {_called(mine)}")
+
+
+@app.command()
+def elect(
+    context: typer.Context,
+    name: Name = None,
+    replica: Annotated[
+        int | None, typer.Option("--replica", min=0, help="Which is to lead; needed where there are several.")
+    ] = None,
+    unclean: Annotated[
+        bool, typer.Option("--unclean", help="That what the others have beyond this one's log may be lost.")
+    ] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Have a replica lead a broker though it may lack what was acknowledged: where none that has it comes back.
+
+    Those that are in sync elect one of them by themselves. This is for when all of them are gone for good. The
+    replica's log gets another id, as positions in it mean other messages from then on.
+
+    \b
+    lakemq broker elect --unclean --broker http://127.0.0.1:9000
+    lakemq broker elect broker-a --unclean --replica 0 --yes --nameservers http://127.0.0.1:9876
+    """
+    if not unclean:
+        raise typer.BadParameter("it loses what this replica lacks: say so", param_hint="--unclean")
+    mine = of_one_broker(find_replicas(context, broker, nameservers), name)
+    chosen = _one_replica(mine, replica)
+    if not yes:
+        typer.confirm(
+            f"Have replica {chosen.number} of {_called(mine)} lead, and lose what it lacks?", abort=True, err=True
+        )
+    with _at(chosen.address) as client:
+        said = client.elect_unclean()
+    _tell(as_json, said, f"replica {chosen.number} leads {_called(mine)}")
+
+
+@app.command()
+def remove(
+    context: typer.Context,
+    replica: Number,
+    name: Name = None,
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Have a broker forget a replica that is gone for good: nothing says any more that it isn't there.
+
+    \b
+    lakemq broker remove --replica 1
+    lakemq broker remove broker-a --replica 2 --nameservers http://127.0.0.1:9876
+    """
+    mine = of_one_broker(find_replicas(context, broker, nameservers), name)
+    with _at(address_of_leader(mine)) as client:
+        said = client.remove_replica(replica)
+    _tell(as_json, said, f"{_called(mine)} has forgotten replica {replica}")
+
+
+def _row(replica: Replica, leader: Replica | None) -> dict[str, Any]:
+    """`in_sync` is what the leader says: None where nobody does. `lag`: None of who leads, or doesn't answer."""
+    known = {name: replica.known[name] for name in ("permission", "topics", "seen_ms_ago") if name in replica.known}
+    in_sync: list[int] | None = None if leader is None else leader.said.get("in_sync")
+    is_follower = replica.said.get("role") == FOLLOWER
+    role = replica.of("role", PRIMARY) if replica.said else "no answer"
+    return {
+        "broker": replica.broker,
+        "replica": replica.number,
+        "role": role,
+        "address": replica.address,
+        "epoch": replica.of("epoch", 0),
+        "in_sync": None if in_sync is None else replica.number in in_sync,
+        "lag": replica.said.get("follower_lag") if is_follower else None,
+        "problem": replica.problem or (replica.said.get("follower_fault") if is_follower else "") or "",
+        **known,
+    }
+
+
+def _one_replica(replicas: list[Replica], number: int | None) -> Replica:
+    """The one of that number, which has to answer. Raises `InvalidRequest`."""
+    if number is None and len(replicas) > 1:
+        numbers = ", ".join(str(each.number) for each in replicas)
+        raise InvalidRequest(f"{_called(replicas)} has several replicas: say with --replica which of {numbers}")
+    found = [each for each in replicas if each.said and number in (None, each.number)]
+    if not found:
+        problems = "; ".join(f"{each.address}: {each.problem}" for each in replicas if each.problem)
+        raise InvalidRequest(f"replica {number} of {_called(replicas)} isn't there{problems and f' ({problems})'}")
+    return found[0]
+
+
+def _called(replicas: list[Replica]) -> str:
+    return next((each.broker for each in replicas if each.broker), "the broker")
+
+
+def _at(address: str) -> HttpClient:
     from lakemq.client.http import HttpClient
 
-    for address in addresses:
-        with HttpClient(address) as client:
-            said = client.broker()
-        yield {"broker": said["name"], "replica": 0, "address": address, "role": said["role"], "epoch": said["epoch"]}
+    return HttpClient(address)
+
+
+def _tell(as_json: bool, said: dict[str, Any], text: str) -> None:
+    if as_json:
+        write_line(orjson.dumps(said).decode())
+    else:
+        note(text)

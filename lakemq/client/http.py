@@ -291,6 +291,18 @@ class HttpClient:
         """The broker's name, role, version and log positions."""
         return _json(self._request(routes.BROKER.at()))
 
+    def switch(self, replica: int) -> dict[str, Any]:
+        """Have that replica lead the broker: returns once it does. Raises what is in the way."""
+        return self._send(routes.SWITCH.at(), _dumps({"replica": replica}))
+
+    def elect_unclean(self) -> dict[str, Any]:
+        """Have this replica lead with what it has: what others have beyond that is lost. Raises what is in the way."""
+        return self._send(routes.ELECT.at(), _dumps({"unclean": True}))
+
+    def remove_replica(self, replica: int) -> dict[str, Any]:
+        """Have the broker forget a replica that is gone for good. Raises what is in the way."""
+        return self._send(routes.REMOVE.at(), _dumps({"replica": replica}))
+
     def is_ready(self) -> bool:
         """Whether the gateway answers, with its log recovered and writable."""
         try:

@@ -25,6 +25,12 @@ SHARED = {"broker": "--broker http://127.0.0.1:9000", "lake": "--lake lake", "as
 SLOW = {"lake", "sql", "replay", "erase", "maintenance", "notebook"}
 """Commands that use Spark: their first example is run with those options only."""
 
+REFUSED: dict[tuple[str, ...], str] = {
+    ("broker", "switch"): "fleet.leader is static",
+    ("broker", "elect"): "fleet.leader is static",
+}
+"""Commands that change what a lone broker's settings say, and in which words it refuses that."""
+
 BEFORE = {
     "": "",
     "tail -f access.log": "GET /\nGET /about\n",
@@ -89,6 +95,10 @@ def test_an_example_does_what_it_shows(
         monkeypatch.chdir(tmp_path)
     stdin = (site.folder / call.files["<"]).read_text() if "<" in call.files else BEFORE[call.before]
     done = run(*arguments, stdin=stdin or "y\n")
+    if call.path in REFUSED:
+        assert done.code == 1
+        assert REFUSED[call.path] in done.stderr
+        return
     assert done.code == 0, done.stderr
     files = re.findall(r"--(?:output|chart) (\S+)", line)
     assert files or "--json" in line or done.stdout + done.stderr
