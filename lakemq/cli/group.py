@@ -10,15 +10,19 @@ import typer
 from rich.text import Text
 
 from lakemq.cli import shown
+from lakemq.cli.brokers import ask_each, connect_all, said_of
 from lakemq.cli.delay import moment_ms
-from lakemq.cli.options import AsJson, Broker, connect
+from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, progress, stdout, write_line
+from lakemq.model.errors import GroupNotFound, TopicNotFound
 
 if TYPE_CHECKING:
     from lakemq.client.http import HttpClient, ResetTo
 
 LOOK_S = 0.2
 RUNNING = "running"
+_NOT_THERE = (GroupNotFound, TopicNotFound)
+"""A broker may not have heard of a group that others have."""
 
 app = typer.Typer(no_args_is_help=True, help="Look at consumer groups, and care for them.")
 
@@ -27,48 +31,61 @@ Name = Annotated[str, typer.Argument(metavar="GROUP", help="Its name.")]
 
 
 @app.command("list")
-def list_groups(context: typer.Context, as_json: AsJson = False, broker: Broker = None) -> None:
+def list_groups(
+    context: typer.Context, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
+) -> None:
     """List the groups.
 
     \b
     lakemq group list
+    lakemq group list --nameservers http://127.0.0.1:9876
     """
-    with connect(context, broker) as client:
-        groups = client.groups()
+    with connect_all(context, broker, nameservers) as brokers:
+        found = ask_each(brokers, lambda client: client.groups())
+    groups: list[dict[str, Any]] = [
+        {**group, **said_of(name)} for name, of_broker in found.items() for group in of_broker
+    ]
     if as_json:
         for group in groups:
             write_line(orjson.dumps(group).decode())
         return
-    made = shown.table("group", "members", "topics", "behind", "")
-    for group in groups:
+    made = shown.table("group", *said_of(*found), "members", "topics", "behind", "")
+    for group in sorted(groups, key=lambda each: each["group"]):
         warning = Text("subscriptions differ" if group["subscriptions_differ"] else "", shown.NOWHERE)
         topics = Text(" ".join(group["topics"]))
-        made.add_row(
-            shown.name(group["group"]), str(group["member_count"]), topics, shown.lag(group["lag_total"]), warning
-        )
+        where = said_of(group.get("broker", "")).values()
+        behind = shown.lag(group["lag_total"])
+        made.add_row(shown.name(group["group"]), *where, str(group["member_count"]), topics, behind, warning)
     stdout().print(made)
 
 
 @app.command()
-def show(context: typer.Context, group: Name, as_json: AsJson = False, broker: Broker = None) -> None:
+def show(
+    context: typer.Context, group: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
+) -> None:
     """Show a group: its members, what they subscribe to, and how far it is behind.
 
     \b
     lakemq group show billing
+    lakemq group show billing --nameservers http://127.0.0.1:9876
     """
-    with connect(context, broker) as client:
-        content = client.group(group)
+    with connect_all(context, broker, nameservers) as brokers:
+        found = ask_each(brokers, lambda client: client.group(group), _NOT_THERE)
     if as_json:
-        write_line(orjson.dumps(content).decode())
+        for name, content in found.items():
+            write_line(orjson.dumps({**content, **said_of(name)}).decode())
         return
-    _show_members(content)
-    _show_lag(content)
-    for difference in content["differences"]:
-        note(f"lakemq: members subscribe to {difference['topic']} in different ways: messages are lost to the group")
+    for name, content in found.items():
+        _show_members(content, name)
+    _show_lag(group, found)
+    for topic in sorted({each["topic"] for content in found.values() for each in content["differences"]}):
+        note(f"lakemq: members subscribe to {topic} in different ways: messages are lost to the group")
 
 
 @app.command()
-def lag(context: typer.Context, group: Name, as_json: AsJson = False, broker: Broker = None) -> None:
+def lag(
+    context: typer.Context, group: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
+) -> None:
     """Show how far a group is behind, queue by queue.
 
     Of a group of model broadcasting that is unknown: its members keep their offsets themselves.
@@ -76,14 +93,16 @@ def lag(context: typer.Context, group: Name, as_json: AsJson = False, broker: Br
     \b
     lakemq group lag billing
     lakemq group lag billing --json | jq 'select(.lag > 1000)'
+    lakemq group lag billing --nameservers http://127.0.0.1:9876
     """
-    with connect(context, broker) as client:
-        content = client.group(group)
+    with connect_all(context, broker, nameservers) as brokers:
+        found = ask_each(brokers, lambda client: client.group(group), _NOT_THERE)
     if as_json:
-        for entry in content["lag"]:
-            write_line(orjson.dumps(entry).decode())
+        for name, content in found.items():
+            for entry in content["lag"]:
+                write_line(orjson.dumps({**entry, **said_of(name)}).decode())
         return
-    _show_lag(content)
+    _show_lag(group, found)
 
 
 @app.command()
@@ -95,25 +114,30 @@ def reset(
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
     as_json: AsJson = False,
     broker: Broker = None,
+    nameservers: Nameservers = None,
 ) -> None:
     """Have a group consume a topic again, or from later on. Its running members follow.
 
     \b
     lakemq group reset billing orders --to earliest
     lakemq group reset billing orders --to 2026-12-24T18:00 --yes
+    lakemq group reset billing orders --to latest --yes --nameservers http://127.0.0.1:9876
     """
     place, timestamp_ms = _place(to)
     if not yes:
         typer.confirm(f"Move the offsets of group {group} in topic {topic} to {to}?", abort=True, err=True)
-    with connect(context, broker) as client:
-        offsets = client.reset_offsets(group, topic, place, timestamp_ms)
+    with connect_all(context, broker, nameservers) as brokers:
+        found = ask_each(brokers, lambda client: client.reset_offsets(group, topic, place, timestamp_ms))
     if as_json:
-        for queue_id, offset in offsets.items():
-            write_line(orjson.dumps({"topic": topic, "queue_id": queue_id, "offset": offset}).decode())
+        for name, offsets in found.items():
+            for queue_id, offset in offsets.items():
+                entry = {"topic": topic, "queue_id": queue_id, "offset": offset}
+                write_line(orjson.dumps({**entry, **said_of(name)}).decode())
         return
-    made = shown.table("queue", "offset", title=f"{group}: {topic}")
-    for queue_id, offset in offsets.items():
-        made.add_row(str(queue_id), f"{offset:,}")
+    made = shown.table(*said_of(*found), "queue", "offset", title=f"{group}: {topic}")
+    for name, offsets in found.items():
+        for queue_id, offset in offsets.items():
+            made.add_row(*said_of(name).values(), str(queue_id), f"{offset:,}")
     stdout().print(made)
 
 
@@ -123,19 +147,22 @@ def delete(
     group: Name,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
     broker: Broker = None,
+    nameservers: Nameservers = None,
 ) -> None:
     """Delete a group that has no members, with its offsets, its retries and its dead letters.
 
     \b
     lakemq group delete billing
     lakemq group delete billing --yes
+    lakemq group delete billing --yes --nameservers http://127.0.0.1:9876
     """
-    with connect(context, broker) as client:
-        client.group(group)
+    with connect_all(context, broker, nameservers) as brokers:
+        ask_each(brokers, lambda client: client.group(group), _NOT_THERE)
         if not yes:
             typer.confirm(f"Delete group {group} with its offsets, retries and dead letters?", abort=True, err=True)
-        client.delete_group(group)
-    note(f"lakemq: group {group} is deleted")
+        deleted = ask_each(brokers, lambda client: client.delete_group(group), _NOT_THERE)
+    for name in deleted:
+        note(f"lakemq: group {group} is deleted{name and f' at {name}'}")
 
 
 def _place(to: str) -> tuple[ResetTo, int | None]:
@@ -146,8 +173,9 @@ def _place(to: str) -> tuple[ResetTo, int | None]:
     return "timestamp", moment_ms(to, "--to")
 
 
-def _show_members(content: dict[str, Any]) -> None:
-    made = shown.table("member", "model", "begins with", "heard of", "subscribes to", title=content["group"])
+def _show_members(content: dict[str, Any], broker: str) -> None:
+    title = f"{content['group']}{broker and f' at {broker}'}"
+    made = shown.table("member", "model", "begins with", "heard of", "subscribes to", title=title)
     for client in content["clients"]:
         wanted = [f"{each['topic']} {each['expression']}" for each in client["subscriptions"]]
         heard = f"{client['heartbeat_age_ms'] / 1000:.0f} s ago"
@@ -158,14 +186,20 @@ def _show_members(content: dict[str, Any]) -> None:
     stdout().print(made)
 
 
-def _show_lag(content: dict[str, Any]) -> None:
-    made = shown.table("topic", "queue", "offset", "next offset", "behind", title=f"{content['group']}: offsets")
-    for entry in content["lag"]:
-        offset = "none" if entry["offset"] is None else f"{entry['offset']:,}"
-        queue = str(entry["queue_id"])
-        made.add_row(shown.name(entry["topic"]), queue, offset, f"{entry['max_offset']:,}", shown.lag(entry["lag"]))
+def _show_lag(group: str, found: dict[str, dict[str, Any]]) -> None:
+    """By queue, and of all brokers together: unknown where one doesn't know."""
+    made = shown.table("topic", *said_of(*found), "queue", "offset", "next offset", "behind", title=f"{group}: offsets")
+    for name, content in found.items():
+        where = said_of(name).values()
+        for entry in content["lag"]:
+            offset = "none" if entry["offset"] is None else f"{entry['offset']:,}"
+            place = (*where, str(entry["queue_id"]), offset, f"{entry['max_offset']:,}")
+            made.add_row(shown.name(entry["topic"]), *place, shown.lag(entry["lag"]))
     made.add_section()
-    made.add_row("all", "", "", "", shown.lag(content["lag_total"]))
+    totals: list[int | None] = [content["lag_total"] for content in found.values()]
+    known = [total for total in totals if total is not None]
+    total = sum(known) if len(known) == len(totals) else None
+    made.add_row("all", *("" for _ in said_of(*found)), "", "", "", shown.lag(total))
     stdout().print(made)
 
 
@@ -178,6 +212,7 @@ def redrive(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
     as_json: AsJson = False,
     broker: Broker = None,
+    nameservers: Nameservers = None,
 ) -> None:
     """Send dead letters to their group again, and wait until all are sent.
 
@@ -187,19 +222,23 @@ def redrive(
     \b
     lakemq group redrive billing --where "tag = 'invoice' AND reconsume_times >= 3" --dry-run
     lakemq group redrive billing --where "true" --rate 10
+    lakemq group redrive billing --where "true" --nameservers http://127.0.0.1:9876
     """
-    with connect(context, broker) as client:
-        started = client.redrive(group, where, rate, dry_run)
-        done = _wait(client, started.redrive_id, started.matched)
+    with connect_all(context, broker, nameservers) as brokers:
+        started = ask_each(brokers, lambda client: client.redrive(group, where, rate, dry_run), _NOT_THERE)
+        clients = {each.name: each.client for each in brokers}
+        done = {name: _wait(clients[name], each.redrive_id, each.matched) for name, each in started.items()}
     if as_json:
-        write_line(orjson.dumps({"redrive_id": started.redrive_id} | done).decode())
+        for name, each in done.items():
+            write_line(orjson.dumps({"redrive_id": started[name].redrive_id} | each | said_of(name)).decode())
         return
+    matched = sum(each.matched for each in started.values())
     if dry_run:
-        write_line(f"{started.matched:,} dead letters of {group} match; none was sent")
+        write_line(f"{matched:,} dead letters of {group} match; none was sent")
         return
-    write_line(f"{done['redriven']:,} of {started.matched:,} dead letters sent to {group} again")
-    if done["failed"]:
-        note(f"lakemq: {done['failed']:,} failed; lakemq group redrive --json says which")
+    write_line(f"{sum(each['redriven'] for each in done.values()):,} of {matched:,} dead letters sent to {group} again")
+    if failed := sum(each["failed"] for each in done.values()):
+        note(f"lakemq: {failed:,} failed; lakemq group redrive --json says which")
         raise typer.Exit(1)
 
 

@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from lakemq.cli import shown
+from lakemq.cli.brokers import ask_each, connect_all, the_one_of
 from lakemq.cli.delay import moment_ms
-from lakemq.cli.options import AsJson, Broker, Filter, Tags, connect
+from lakemq.cli.options import AsJson, Broker, Filter, Nameservers, Tags
 from lakemq.cli.output import note, stdout, write_line
 from lakemq.client.message import encode_message
 
@@ -25,14 +26,16 @@ def get(
     message_id: Id,
     as_json: AsJson = False,
     broker: Broker = None,
+    nameservers: Nameservers = None,
 ) -> None:
-    """Show one message by its id.
+    """Show one message by its id, which begins with its broker's name.
 
     \b
     lakemq message get broker-a.5b1f3c6e0d0a-1.0
+    lakemq message get broker-a.5b1f3c6e0d0a-1.0 --nameservers http://127.0.0.1:9876
     """
-    with connect(context, broker) as client:
-        content = encode_message(client.message(message_id))
+    with connect_all(context, broker, nameservers) as brokers:
+        content = encode_message(the_one_of(brokers, message_id).message(message_id))
     if as_json:
         write_line(orjson.dumps(content).decode())
         return
@@ -55,6 +58,7 @@ def search(
     count_max: Annotated[int, typer.Option("--max", min=1, max=10_000, help="At most so many.")] = 32,
     as_json: AsJson = False,
     broker: Broker = None,
+    nameservers: Nameservers = None,
 ) -> None:
     """Look for messages of a topic, newest first.
 
@@ -64,14 +68,16 @@ def search(
     lakemq message search orders --key 42
     lakemq message search orders --tags paid --filter "amount > 100" --begin 2026-12-24T18:00
     lakemq message search orders --end 2026-12-25 --max 100
+    lakemq message search orders --key 42 --nameservers http://127.0.0.1:9876
     """
-    from lakemq.cli.search import SearchQuery
+    from lakemq.cli.search import SearchQuery, together
     from lakemq.cli.search import search as look
 
     begin_ms = None if begin is None else moment_ms(begin, "--begin")
     end_ms = None if end is None else moment_ms(end, "--end")
-    with connect(context, broker) as client:
-        messages, complete = look(client, topic, SearchQuery(key, tags, sql, begin_ms, end_ms, count_max))
+    wanted = SearchQuery(key, tags, sql, begin_ms, end_ms, count_max)
+    with connect_all(context, broker, nameservers) as brokers:
+        messages, complete = together(ask_each(brokers, lambda client: look(client, topic, wanted)), wanted)
     if as_json:
         for message in messages:
             shown.write_json(message)
@@ -84,14 +90,21 @@ def search(
 
 
 @app.command()
-def recall(context: typer.Context, message_id: Id, as_json: AsJson = False, broker: Broker = None) -> None:
+def recall(
+    context: typer.Context,
+    message_id: Id,
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
     """Take a scheduled message back before it is due: it is never delivered.
 
     \b
     lakemq message recall broker-a.5b1f3c6e0d0a-1.42
+    lakemq message recall broker-a.5b1f3c6e0d0a-1.42 --nameservers http://127.0.0.1:9876
     """
-    with connect(context, broker) as client:
-        client.recall(message_id)
+    with connect_all(context, broker, nameservers) as brokers:
+        the_one_of(brokers, message_id).recall(message_id)
     if as_json:
         write_line(orjson.dumps({"message_id": message_id, "recalled": True}).decode())
     else:

@@ -11,7 +11,6 @@ import typer
 from lakemq.model.environment import BROKER, NAMESERVERS
 
 if TYPE_CHECKING:
-    from lakemq.client.http import HttpClient
     from lakemq.settings import Layer, Settings
 
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of the CommitLog.", show_default="data")]
@@ -144,14 +143,3 @@ def url_of(host: str, port: int) -> str:
     """The URL under which a gateway on this machine that listens on `host` is reached."""
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
     return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
-
-
-def connect(context: typer.Context, broker: str | None) -> HttpClient:
-    """A client of the one gateway that the command speaks to."""
-    from lakemq.client.http import HttpClient
-    from lakemq.model.errors import SettingsError
-
-    url = broker_url(context, broker)
-    if "," in url:
-        raise SettingsError(f"this command speaks to one gateway: say with --broker which of {url}")
-    return HttpClient(url)

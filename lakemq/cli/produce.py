@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
 
+from lakemq.cli.brokers import connect_all
 from lakemq.cli.delay import Delay, DelayLevel, DeliverAt, delay_of
+from lakemq.cli.destinations import Destinations
 from lakemq.cli.lines import STDIN, batches_of_lines, stdin_descriptor
-from lakemq.cli.options import AsJson, Broker, connect
+from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, progress, write_line
 from lakemq.cli.pace import Pace
 from lakemq.model.errors import LakemqError
@@ -57,8 +60,12 @@ def produce(
     ] = None,
     as_json: AsJson = False,
     broker: Broker = None,
+    nameservers: Nameservers = None,
 ) -> None:
     """Put messages into a topic: an argument, the lines of stdin, or a file.
+
+    With several brokers they go round those that have the topic, a batch to each; those with an ordering key or a
+    queue go where clients send them too.
 
     \b
     lakemq produce orders '{"id": 42}' --tag paid --key 42 --ordering-key customer-7
@@ -69,6 +76,7 @@ def produce(
     lakemq produce reminders "time to go" --delay 10m
     lakemq produce reminders "ten seconds later" --delay-level 3
     lakemq produce reminders "it begins" --deliver-at 2026-12-24T18:00
+    lakemq produce orders --file orders.ndjson --nameservers http://127.0.0.1:9876
     """
     if ack not in ACKS:
         raise typer.BadParameter("one of async, sync, none", param_hint="--ack")
@@ -76,8 +84,8 @@ def produce(
     if file is not None and any((body, tag, key, properties, ordering_key, queue is not None, later)):
         raise typer.BadParameter("each message in the file says it all itself", param_hint="--file")
     template = Draft(b"", tag, key, _properties(properties or []), ordering_key, queue)._replace(**later)
-    with connect(context, broker) as client:
-        sender = _Sender(client, topic, ack, as_json, Pace(rate))
+    with connect_all(context, broker, nameservers) as brokers:
+        sender = _Sender(Destinations(brokers, topic), topic, ack, as_json, Pace(rate))
         if file is not None:
             sender.send_file(file)
         elif body is not None:
@@ -91,8 +99,8 @@ def produce(
 class _Sender:
     """Sends batches, and says what became of them."""
 
-    def __init__(self, client: HttpClient, topic: str, ack: Ack, as_json: bool, pace: Pace) -> None:
-        self._client = client
+    def __init__(self, destinations: Destinations, topic: str, ack: Ack, as_json: bool, pace: Pace) -> None:
+        self._destinations = destinations
         self._topic = topic
         self._ack: Ack = ack
         self._as_json = as_json
@@ -111,8 +119,12 @@ class _Sender:
             raise LakemqError(f"can't read {name}: {error.strerror}{so_far}") from None
 
     def send(self, drafts: list[Draft]) -> None:
-        receipts = self._client.produce(self._topic, drafts, self._ack)
-        self._count(len(drafts), receipts)
+        for part in self._destinations.drafts(drafts):
+            receipts = self._destinations.send(part, partial(self._produce, part.items))
+            self._count(len(part.items), receipts)
+
+    def _produce(self, drafts: list[Draft], client: HttpClient) -> list[Receipt]:
+        return client.produce(self._topic, drafts, self._ack)
 
     def send_file(self, file: Path) -> None:
         if str(file) == "-":
@@ -133,9 +145,13 @@ class _Sender:
 
     def _send_lines(self, descriptor: int, name: str, advance: Callable[[int], None]) -> None:
         for lines in self.batches(descriptor, name):
-            content = b"\n".join(lines)
-            self._count(len(lines), self._client.produce_lines(self._topic, content, self._ack))
-            advance(len(content) + 1)
+            for part in self._destinations.lines(lines):
+                receipts = self._destinations.send(part, partial(self._produce_lines, part.items))
+                self._count(len(part.items), receipts)
+            advance(sum(len(line) + 1 for line in lines))
+
+    def _produce_lines(self, lines: list[bytes], client: HttpClient) -> list[Receipt]:
+        return client.produce_lines(self._topic, b"\n".join(lines), self._ack)
 
     def _count(self, sent: int, receipts: list[Receipt]) -> None:
         self._sent += sent

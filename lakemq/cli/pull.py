@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakemq.cli.options import AsJson, Broker, Filter, Tags, connect
+from lakemq.cli.brokers import ask_each, connect_all
+from lakemq.cli.options import AsJson, Broker, Filter, Nameservers, Tags
 from lakemq.cli.output import note, stdout
 from lakemq.cli.shown import message_table, write_json
+from lakemq.model.errors import QueueNotFound, TopicNotFound
 
 if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
@@ -29,31 +31,43 @@ def pull(
     sql: Filter = None,
     as_json: AsJson = False,
     broker: Broker = None,
+    nameservers: Nameservers = None,
 ) -> None:
-    """Look at the messages of a topic; they stay where they are.
+    """Look at the messages of a topic, at all brokers that have it; they stay where they are.
 
     \b
     lakemq pull orders
     lakemq pull orders --queue 0 --offset 100 --max 10 --tags 'paid||shipped'
     lakemq pull orders --filter "amount > 100 AND region = 'eu'"
     lakemq pull orders --queue 0 --offset 120 --wait-ms 30000 --json
+    lakemq pull orders --nameservers http://127.0.0.1:9876
     """
     if wait_ms and queue is None:
         raise typer.BadParameter("waits on one queue: give --queue too", param_hint="--wait-ms")
-    with connect(context, broker) as client:
-        begins = _begins(client, topic, queue, offset)
-        pulled = {
-            queue_id: client.pull(topic, queue_id, begin, count_max, wait_ms, tags, sql)
-            for queue_id, begin in begins.items()
-        }
+    with connect_all(context, broker, nameservers) as brokers:
+        if wait_ms and len(brokers) > 1:
+            raise typer.BadParameter("waits at one broker: say with --broker at which", param_hint="--wait-ms")
+
+        def ask(client: HttpClient) -> dict[int, Pulled]:
+            begins = _begins(client, topic, queue, offset)
+            return {
+                queue_id: client.pull(topic, queue_id, begin, count_max, wait_ms, tags, sql)
+                for queue_id, begin in begins.items()
+            }
+
+        missing = (TopicNotFound, QueueNotFound) if len(brokers) > 1 else ()
+        pulled = ask_each(brokers, ask, missing)
+    messages = [
+        message for of_broker in pulled.values() for answer in of_broker.values() for message in answer.messages
+    ]
     if as_json:
-        for answer in pulled.values():
-            for message in answer.messages:
-                write_json(message)
-    elif messages := [message for answer in pulled.values() for message in answer.messages]:
+        for message in messages:
+            write_json(message)
+    elif messages:
         stdout().print(message_table(messages))
-    for queue_id, answer in pulled.items():
-        note(f"queue {queue_id}: {_state(answer)}")
+    for name, of_broker in pulled.items():
+        for queue_id, answer in of_broker.items():
+            note(f"queue {queue_id}{name and f' at {name}'}: {_state(answer)}")
 
 
 def _begins(client: HttpClient, topic: str, queue: int | None, offset: int | None) -> dict[int, int]:

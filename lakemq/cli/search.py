@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -48,6 +48,14 @@ def search(client: HttpClient, topic: str, wanted: SearchQuery) -> Found:
         found += _search_queue(client, topic, queue["queue_id"], queue["max_offset"], wanted)
     found.sort(key=lambda message: message.position, reverse=True)
     return Found(found[: wanted.count_max], complete=True)
+
+
+def together(found: Mapping[str, Found], wanted: SearchQuery) -> Found:
+    """What several brokers found: of all of it the newest."""
+    messages = [message for each in found.values() for message in each.messages]
+    if len(found) > 1:
+        messages.sort(key=lambda message: message.store_time_ms, reverse=True)
+    return Found(messages[: wanted.count_max], all(each.complete for each in found.values()))
 
 
 def _search_key(client: HttpClient, topic: str, key: str, wanted: SearchQuery) -> Found:

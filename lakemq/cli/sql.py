@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakemq.cli.brokers import addresses_of
 from lakemq.cli.lines import stdin_text
-from lakemq.cli.options import Broker, LakeDir, broker_url, check_folder, settings_of
+from lakemq.cli.options import Broker, LakeDir, Nameservers, check_folder, settings_of
 from lakemq.cli.output import note
 from lakemq.cli.quiet import quiet_stderr
 
@@ -58,6 +59,7 @@ def sql(
     chart: Chart = None,
     lake: LakeDir = None,
     broker: Broker = None,
+    nameservers: Nameservers = None,
 ) -> None:
     """Ask the lake with Spark SQL.
 
@@ -77,11 +79,12 @@ def sql(
     lakemq sql "SELECT date_trunc('minute', store_time) AS minute, count(*) FROM messages GROUP BY 1 ORDER BY 1"
         --chart minutes.png
     lakemq sql - --format csv < report.sql > report.csv
+    lakemq sql "SELECT topic, count(*) FROM live.messages GROUP BY topic" --nameservers http://127.0.0.1:9876
     """
     check_folder(output, "--output")
     check_folder(chart, "--chart")
     settings = settings_of(context, lake__dir=lake)
-    url = broker_url(context, broker)
+    url = addresses_of(context, broker, nameservers)
     statement = stdin_text() if query == "-" else query
     from lakemq.jobs.sql.chart import check_chart_file, draw_chart
     from lakemq.jobs.sql.statement import format_of, write_file, write_rows

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from lakemq.cli import spread
-from lakemq.cli.brokers import ask_each, connect_all
+from lakemq.cli.brokers import ask_each, connect_all, said_of
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
 
@@ -57,16 +57,16 @@ def list_topics(
     """
     with connect_all(context, broker, nameservers) as brokers:
         found = ask_each(brokers, lambda client: client.topics(system))
-    rows: list[dict[str, Any]] = [{**topic, **_said_of(name)} for name, topics in found.items() for topic in topics]
+    rows: list[dict[str, Any]] = [{**topic, **said_of(name)} for name, topics in found.items() for topic in topics]
     if as_json:
         for row in rows:
             write_line(orjson.dumps(row).decode())
         return
-    table = Table("topic", *_said_of(*found), "queues", "messages", "permission")
+    table = Table("topic", *said_of(*found), "queues", "messages", "permission")
     for row in sorted(rows, key=lambda each: each["topic"]):
         queues: list[dict[str, int]] = row["queues"]
         messages = sum(queue["max_offset"] - queue["min_offset"] for queue in queues)
-        where = _said_of(row.get("broker", "")).values()
+        where = said_of(row.get("broker", "")).values()
         table.add_row(row["topic"], *where, str(len(queues)), f"{messages:,}", row["permission"])
     stdout().print(table)
 
@@ -85,15 +85,13 @@ def show(
         found = ask_each(brokers, lambda client: client.topic(topic))
     if as_json:
         for name, content in found.items():
-            write_line(orjson.dumps({**content, **_said_of(name)}).decode())
+            write_line(orjson.dumps({**content, **said_of(name)}).decode())
         return
-    table = Table(*_said_of(*found), "queue", "first offset", "next offset", "messages", title=topic)
+    table = Table(*said_of(*found), "queue", "first offset", "next offset", "messages", title=topic)
     for name, content in found.items():
         for queue in content["queues"]:
             begin, end = queue["min_offset"], queue["max_offset"]
-            table.add_row(
-                *_said_of(name).values(), str(queue["queue_id"]), f"{begin:,}", f"{end:,}", f"{end - begin:,}"
-            )
+            table.add_row(*said_of(name).values(), str(queue["queue_id"]), f"{begin:,}", f"{end:,}", f"{end - begin:,}")
     stdout().print(table)
 
 
@@ -120,9 +118,3 @@ def delete(
         deleted = ask_each(brokers, lambda client: client.delete_topic(topic))
     for name in deleted:
         note(f"deleted topic {topic}{name and f' at {name}'}")
-
-
-def _said_of(*names: str) -> dict[str, str]:
-    """What is said of the brokers of these names beside the rest: nothing where there is only one."""
-    known = [name for name in names if name]
-    return {"broker": known[0]} if known else {}

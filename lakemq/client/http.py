@@ -237,6 +237,10 @@ class HttpClient:
         response = self._request(routes.PUT_TOPIC.at(topic), content=content, headers={"Content-Type": JSON})
         return response.status == _CREATED
 
+    def make_topic_by_itself(self, topic: str) -> dict[str, Any]:
+        """Make a topic as its first message would; what it is then."""
+        return _json(self._request(routes.PUT_TOPIC.at(topic), params={"auto": "true"}))
+
     def topics(self, system: bool = False) -> list[dict[str, Any]]:
         """All topics, with `system` the system's too."""
         params = {"system": "true"} if system else {}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.cli.fleet import Fleet, start_fleet
 from tests.cli.shell import Run, Shell
 from tests.cli.site import Site, start_site
 
@@ -29,4 +30,11 @@ def shell(run: Run, gateway: GatewayProcess) -> Shell:
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with start_site(tmp_path_factory.mktemp("site")) as started:
+        yield started
+
+
+@pytest.fixture(scope="package")
+def fleet() -> Iterator[Fleet]:
+    """One for all modules: each test has topics and groups of its own."""
+    with start_fleet() as started:
         yield started

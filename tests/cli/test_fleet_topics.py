@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack
 from itertools import count
-from typing import Any, NamedTuple
 
 import pytest
 
 from lakemq.client import PullConsumer
 from lakemq.client.http import HttpClient
 from lakemq.testing import MemoryBroker
+from tests.cli.fleet import Fleet, lines
 from tests.cli.shell import Run
 from tests.client.consuming import put, wait_until
 from tests.client.name_server import NameServer
@@ -22,36 +19,10 @@ _numbers = count()
 NOBODY = "http://127.0.0.1:1"
 
 
-class Fleet(NamedTuple):
-    """A name server, and the addresses of brokers `a` and `b`."""
-
-    nameserver: str
-    urls: dict[str, str]
-
-    def topic(self, name: str, topic: str) -> dict[str, Any]:
-        """A topic at one of them."""
-        with HttpClient(self.urls[name]) as http:
-            return http.topic(topic)
-
-
-@pytest.fixture(scope="module")
-def fleet() -> Iterator[Fleet]:
-    with ExitStack() as stack:
-        server = stack.enter_context(NameServer())
-        options: dict[str, Any] = {"fleet__nameservers": (server.url,)}
-        brokers = {name: stack.enter_context(MemoryBroker(broker__name=name, **options)) for name in "ab"}
-        wait_until(lambda: len(server.brokers()) == 2)
-        yield Fleet(server.url, {name: broker.url for name, broker in brokers.items()})
-
-
 @pytest.fixture
 def topic() -> str:
     """A name that no other test uses."""
     return f"fleet-{next(_numbers)}"
-
-
-def lines(text: str) -> list[Any]:
-    return [json.loads(line) for line in text.splitlines()]
 
 
 def test_a_topic_is_made_shown_and_deleted_at_all_brokers(run: Run, fleet: Fleet, topic: str) -> None:
