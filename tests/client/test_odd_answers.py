@@ -58,7 +58,7 @@ class Broker:
 async def served(broker: Broker) -> AsyncGenerator[str]:
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", broker.answer)
-    runner = web.AppRunner(application)
+    runner = web.AppRunner(application, handler_cancellation=True)  # else it would wait for who holds a request
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -13,12 +13,13 @@ from tests.gateway.routing.asking import now_ms
 
 class Timed:
     """One whose clock, beside going on, is set ahead: what is due in an hour comes when the hour is over, and not
-    before, however slow the machine is. `http` is a client of it."""
+    before, however slow the machine is. As no query runs, it decides soon itself. `http` is a client of it."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self._clock, self._ahead_ms = folder / "clock", 0
         self._clock.write_text(f"{0:20}")
-        self.process = start_gateway(folder / "data", self._clock, routing__clock_confirm_ms=0, **options)
+        settings = {"routing__clock_confirm_ms": 0, "routing__grace_ms": 100, **options}
+        self.process = start_gateway(folder / "data", self._clock, **settings)
         self.http = connect(self.process)
 
     def now_ms(self) -> int:

@@ -158,7 +158,7 @@ class Replication:
 
     async def _run(self) -> None:
         await self._begun.wait()
-        pause_s = self._settings.silent_ms / TICKS / 1000
+        pause_s = min(self._settings.silent_ms / TICKS / 1000, MARK_S)  # however long nobody is let go
         while True:
             self._awake.clear()
             try:

@@ -192,7 +192,7 @@ def test_transactions_groups_and_receipts_work_as_on_a_lone_broker(pair: Fleet) 
 
 
 def test_where_the_set_can_not_be_written_down_nothing_is_answered_without_its_member(tmp_path: Path) -> None:
-    options = {**SYNC, "replication__silent_ms": 500, "replication__confirm_ms_max": 1_500}
+    options = {**SYNC, "replication__silent_ms": 500, "replication__confirm_ms_max": 501}
     body, key = {"messages": [{"body": "once"}]}, {"Idempotency-Key": "k"}
     with fleet(tmp_path, **options) as both:
         wait_until(lambda: both.leads.put("/v1/topics/t", json={"queues": 1}).is_success)
@@ -293,7 +293,7 @@ def test_with_too_few_in_sync_nothing_is_written_and_reads_go_on(tmp_path: Path)
 
 
 def test_what_is_due_while_too_few_are_in_sync_waits_for_them_over_a_start_too(tmp_path: Path) -> None:
-    options = {**SYNC, "replication__min_in_sync": 2, "routing__clock_confirm_ms": 0}
+    options = {**SYNC, "replication__min_in_sync": 2, "routing__clock_confirm_ms": 0, "routing__grace_ms": 100}
     with start_gateway(tmp_path / "primary", **options) as primary:
         later = {"clock_offset_ms": 7_200_000, "gateway__port": int(primary.url.rpartition(":")[2]), **options}
         with connect(primary) as leads, start_follower(tmp_path / "follower", primary.url) as follower:
