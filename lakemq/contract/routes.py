@@ -271,9 +271,14 @@ SWITCH = Route(
     "POST", "/v1/broker/switch", "operations", "Have another replica lead, without a loss", reads=JSON, differs=AT_ONCE
 )
 ELECT = Route(
-    "POST", "/v1/broker/elect", "operations", "Have this replica lead with what it has: what it lacks is lost", reads=JSON,
-    of_replica=True, differs=AT_ONCE,
-)  # fmt: skip
+    "POST",
+    "/v1/broker/elect",
+    "operations",
+    "Have this replica lead with what it has: what it lacks is lost",
+    reads=JSON,
+    of_replica=True,
+    differs=AT_ONCE,
+)
 REMOVE = Route(
     "POST", "/v1/broker/remove", "operations", "Forget a replica that is gone for good", reads=JSON, differs=AT_ONCE
 )

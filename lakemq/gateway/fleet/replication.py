@@ -236,8 +236,8 @@ class Replication:
         self._problem = problem
 
     def remove(self, replica: int) -> dict[str, Any]:
-        """Forget that the replica ever was in sync, as it won't be back. Raises `InvalidRequest` where it leads, or is in
-        sync: one that has ended is let go by itself."""
+        """Forget that the replica ever was in sync, as it won't be back. Raises `InvalidRequest` where it leads, or
+        is in sync: one that has ended is let go by itself."""
         if replica == self._replica:
             raise InvalidRequest(f"replica {replica} leads")
         if replica in self.in_sync:

@@ -17,8 +17,8 @@ from lakemq.gateway.fleet.replication import Replication
 from lakemq.gateway.fleet.static_lead import StaticLead
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.redrive import Redriver
-from lakemq.gateway.routing.router import Router
 from lakemq.gateway.routes.leader_routes import Lead
+from lakemq.gateway.routing.router import Router
 from lakemq.gateway.sinks.committer import Sinks
 from lakemq.gateway.upkeep.dropping import Dropping
 from lakemq.gateway.upkeep.erasures import Erasures
