@@ -228,12 +228,14 @@ FRAMES_DURABLE = Field("durable", "integer", "how far it has the log on its disk
 FRAMES_EPOCH = Field("epoch", "integer", "in that epoch", least=0)
 FRAMES_ERASED = Field("erased", "integer", "so many of the log's erasures it has carried out", 0, least=0)
 FRAMES_FOLLOWER = (FRAMES_REPLICA, FRAMES_INCARNATION, FRAMES_DURABLE, FRAMES_EPOCH)
+FRAMES_SEEN = Field("seen_epoch", "integer", "it goes by nobody who leads in an epoch before", 0, least=0)
+FRAMES_SAID = (FRAMES_ERASED, FRAMES_SEEN)
 LOG_FRAMES = Route(
     "GET",
     "/v1/log/frames",
     "log",
     "Frames as they are",
-    (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX, FRAMES_STATE, *FRAMES_FOLLOWER, FRAMES_ERASED),
+    (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX, FRAMES_STATE, *FRAMES_FOLLOWER, *FRAMES_SAID),
     differs=AT_ONCE,
 )
 LOG_POSITION = Route(

@@ -216,8 +216,17 @@ class InSync:
             return False
         return max(now_ms - known.heard_ms, now_ms - known.since_ms) <= self._silent_ms
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else may be a member."""
+        return len(self.record.members) == 1 and (self.proposed is None or len(self.proposed.members) == 1)
+
+    def is_own(self, record: Record) -> bool:
+        """Whether it is of the same leader, in the same epoch: who was replaced goes by no record any more."""
+        return (record.leader, record.epoch) == (self.record.leader, self.record.epoch)
+
     def settle(self, record: Record) -> None:
-        """This record is in force for certain."""
+        """This record, which `is_own`, is in force for certain."""
         self.record = record
         if self.proposed is not None and record.version >= self.proposed.version:
             self.proposed = None

@@ -332,7 +332,12 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _follows_somebody(self) -> Settings:
-        if self.broker.follows and not self.fleet.primary and not self.fleet.nameservers:
+        if (
+            self.fleet.leader == "static"
+            and self.broker.follows
+            and not self.fleet.primary
+            and not self.fleet.nameservers
+        ):
             raise ValueError(
                 f"broker.replica is {self.broker.replica}, a follower: fleet.primary says whom it follows, "
                 "or fleet.nameservers who knows"

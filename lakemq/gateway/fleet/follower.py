@@ -14,6 +14,8 @@ from lakemq.gateway.fleet.asking_thread import AskingThread
 from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.primary import Answered, Own, Primary, Said, begin_log, check_end, check_log
+from lakemq.gateway.fleet.shown import show_only_known
+from lakemq.gateway.fleet.tenure import Elected
 from lakemq.model.errors import LakemqError, StoreUnwritable
 from lakemq.settings import Settings
 from lakemq.storage.log.followed_log import FollowedLog
@@ -45,16 +47,24 @@ class Follower:
     """That of one broker. Lives on the event loop; what waits for the primary is a thread."""
 
     def __init__(
-        self, settings: Settings, log: FollowedLog, reader: Reader, tell_compacted: Callable[[int], None]
+        self,
+        settings: Settings,
+        log: FollowedLog,
+        reader: Reader,
+        tell_compacted: Callable[[int], None],
+        elected: Elected | None = None,
     ) -> None:
         """`tell_compacted` hears which position the primary was told to be compacted."""
         self._log = log
         self._reader = reader
         self._replica = settings.broker.replica
-        self._incarnation = Incarnation(log.files, settings.storage.data_dir)
+        self._elected = elected
+        directory = settings.storage.data_dir
+        self._incarnation = Incarnation(log.files, directory) if elected is None else elected.incarnation
         self._mark = ConfirmedMark(log.files, settings.storage.data_dir)
         log.confirm_ms_max = settings.replication.confirm_ms_max
-        self._primary = Primary(settings)
+        self._settings = settings
+        self._primary = Primary(settings, elected)
         self._thread = AskingThread("follower")
         log.leader = self._primary.address
         self._tell_compacted = tell_compacted
@@ -96,13 +106,25 @@ class Follower:
                 self._note(None)
                 return
 
+    async def prepare(self) -> None:
+        """`begin`, for as long as it takes, of who is told whom to ask."""
+        files, directory = self._log.files, self._log.directory
+        files.make_dirs(directory)
+        while not list_segments(files, directory):
+            self._incarnation.forget()  # before there is anything that it could be taken for
+            try:
+                await self._thread.ask(partial(begin_log, self._primary, files, directory))
+            except (NoAnswer, LakemqError) as error:
+                self._note(str(error))
+                await asyncio.sleep(AGAIN_S)
+
     def opened(self) -> None:
         """The log is open: what isn't known to be confirmed is not shown. Raises `OSError`."""
         log = self._log
+        known = show_only_known(log, self._reader, self._mark)
+        if known > log.next_position:
+            self._incarnation.forget()
         self._incarnation.begin(log.identity.log_id, log.next_position)
-        known = self._mark.read(log.identity.log_id)
-        log.confirmed.begin(max(known.position, log.min_position))
-        self._show_only_confirmed(known.sync)
 
     def end(self) -> None:
         """The log is closed, after `close`. What is on disk goes on from here only if all of it is, and nobody has
@@ -123,12 +145,27 @@ class Follower:
             async with asyncio.timeout(seconds):
                 await self._asked.wait()
 
+    async def pause(self) -> None:
+        """Follow no more until `start`: nothing is said of this disk from now on, and what has come is written."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def turn(self) -> None:
+        """Another leads: let go of whom it asks now, who may not answer for long, and ask that one."""
+        await self.pause()
+        self._thread.close()
+        self._thread = AskingThread("follower")
+        self._primary = Primary(self._settings, self._elected)
+        self._said = None
+        self.fault = None
+        self.start()
+
     async def close(self) -> None:
         """Follow no more. What has come is written; what is on its way is not."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._leave_mark()
+        await self.pause()
+        self._leave_mark()
         self._thread.close()
         self._primary.close()
 
@@ -188,7 +225,8 @@ class Follower:
         """One answer, of which what is sound is kept."""
         log = self._log
         position, identity = log.next_position, log.identity
-        own = Own(self._replica, self._incarnation.name, log.flushed_position, self.erased())
+        seen = 0 if self._elected is None else self._incarnation.highest
+        own = Own(self._replica, self._incarnation.name, log.flushed_position, self.erased(), seen)
         ask = partial(self._primary.frames, position, identity.now, identity.log_id, own, self._wait_ms, BYTES_MAX)
         answered = await self._thread.ask(ask)
         self._hear(answered.said)
@@ -262,6 +300,11 @@ class Follower:
         self.problem = problem
 
     # What is said ----------------------------------------------------------------------------
+
+    @property
+    def unwritable(self) -> str | None:
+        """Why its log takes nothing now."""
+        return self._log.unwritable
 
     @property
     def _is_replaced(self) -> bool:

@@ -1,44 +1,128 @@
-"""Which stretch of a follower's life this is: what it has said of its disk counts for that one alone.
+"""Which stretch of a replica's life this is, and what it must remember of who led: its file `REPLICA`.
 
-A stretch ends where the disk may have lost what was not synced: with any end that is no clean stop. A clean stop has
-all of the log on disk, and says how much that is; who finds just that goes on as before.
+What a follower has said of its disk counts for one stretch alone. A stretch ends where the disk may have lost what was
+not synced: with any end that is no clean stop. A clean stop has all of the log on disk, and says how much that is; who
+finds just that goes on as before.
+
+What was said to be on disk still is, after any end: so the folder may stand for all stretches of its life, until it is
+begun anew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+from lakemq.model.election import Seal
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.sealed import read_sealed, write_sealed
 
 NAME = "REPLICA"
+LIVES_MAX = 16
+"""So many stretches of its life are remembered: a record that names an older one is older than all of these."""
 
 
 class Incarnation:
-    """That of a follower whose folder that is."""
+    """That of a replica whose folder that is. `lives`: all that the folder is known to have been, this one too.
+    `epoch`: the highest that was seen in force; `seal`: what was promised before something was proposed, as long as
+    that may come into force."""
 
     def __init__(self, files: Files, directory: Path) -> None:
         self._files = files
         self._path = directory / NAME
+        self._log_id = ""
+        self._clean_end: int | None = None
         self.name = ""
+        self.lives: tuple[str, ...] = ()
+        self.epoch = 0
+        self.seal: Seal | None = None
+
+    def load(self) -> None:
+        """Know what the file says; a file that isn't sound says nothing. Raises `OSError`."""
+        try:
+            held = read_sealed(self._files, self._path) or {}
+            self._take(held)
+        except (ValueError, KeyError, TypeError):
+            self.name, self.lives = "", ()
+
+    def _take(self, held: Mapping[str, Any]) -> None:
+        self._log_id, self._clean_end = str(held.get("log_id", "")), held.get("clean_end")
+        self.name = str(held.get("incarnation", ""))
+        self.lives = tuple(map(str, held.get("lives", [self.name] if self.name else [])))
+        self.epoch = int(held.get("epoch", 0))
+        seal = held.get("seal")
+        self.seal = None if seal is None else Seal(*map(int, seal))
 
     def begin(self, log_id: str, end: int) -> None:
         """Go on, or begin anew, with that log as it was found, up to `end`. On disk on return, before anything is said
         in its name. Raises `OSError`."""
-        try:
-            held = read_sealed(self._files, self._path) or {}
-        except ValueError:
-            held = {}
-        goes_on = held.get("log_id") == log_id and held.get("clean_end") == end
-        self.name = str(held["incarnation"]) if goes_on else uuid4().hex[:16]
-        self._write(log_id, None)
+        self.load()
+        if self._log_id != log_id:
+            self.lives = ()
+        if self._log_id != log_id or self._clean_end != end:
+            self._be_another()
+        self._log_id, self._clean_end = log_id, None
+        self._write()
+
+    def _be_another(self) -> None:
+        self.name = uuid4().hex[:16]
+        self.lives = (*self.lives, self.name)[-LIVES_MAX:]
 
     def end(self, log_id: str, end: int) -> None:
         """It stops cleanly: all of the log, up to `end`, is on disk. Raises `OSError`."""
         if self.name:
-            self._write(log_id, end)
+            self._log_id, self._clean_end = log_id, end
+            self._write()
 
-    def _write(self, log_id: str, clean_end: int | None) -> None:
-        held = {"incarnation": self.name, "log_id": log_id, "clean_end": clean_end}
-        write_sealed(self._files, self._path, held)
+    def forget(self) -> None:
+        """The folder begins anew, or has less than was said in its name: it is nobody that it was. Raises `OSError`."""
+        if self.lives:
+            self.name, self.lives, self._clean_end = "", (), None
+            self._write()
+
+    def begin_to_lead(self) -> None:
+        """A process that has begun just now is to lead, and its log isn't open yet. On disk on return; raises
+        `OSError`."""
+        if self._clean_end is None or not self.name:
+            self._be_another()
+        self.go_on()
+
+    def go_on(self) -> None:
+        """From now on nothing but a clean end says how much is on disk. On disk on return; raises `OSError`."""
+        self._clean_end = None
+        self._write()
+
+    def see(self, epoch: int) -> None:
+        """That one is in force, and none below it ever is again. On disk on return; raises `OSError`."""
+        if epoch > self.epoch:
+            self.epoch = epoch
+            self._write()
+
+    def promise(self, seal: Seal) -> None:
+        """Serve no epoch below that any more, until it is known that what is proposed won't come into force. On disk on
+        return; raises `OSError`."""
+        self.seal = seal
+        self._write()
+
+    def lift(self) -> None:
+        """What was promised is over. Raises `OSError`."""
+        if self.seal is not None:
+            self.seal = None
+            self._write()
+
+    @property
+    def highest(self) -> int:
+        """Who leads in an epoch below is refused."""
+        return self.epoch if self.seal is None else max(self.epoch, self.seal.epoch)
+
+    @property
+    def log_id(self) -> str:
+        """Of which log it was last."""
+        return self._log_id
+
+    def _write(self) -> None:
+        held = {"incarnation": self.name, "log_id": self._log_id, "clean_end": self._clean_end}
+        later = {"lives": self.lives, "epoch": self.epoch, "seal": self.seal}
+        write_sealed(self._files, self._path, held | later)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from lakemq.contract import routes
 from lakemq.contract.route import Target
-from lakemq.model.errors import LakemqError, PositionGone
+from lakemq.gateway.fleet.tenure import Elected
+from lakemq.model.errors import Fenced, LakemqError, PositionGone
 from lakemq.settings import Settings
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.next_frames import Diverged, Page, next_frames
@@ -18,6 +19,7 @@ from lakemq.wire.connections import Answer, Connections, NoAnswer, Params
 from lakemq.wire.name_servers import NameServers
 
 ANSWER_S = 10.0
+_GREETED = ("min_position", "max_position", "compacted_position", "epoch")
 
 
 class Greeting(NamedTuple):
@@ -27,6 +29,7 @@ class Greeting(NamedTuple):
     min_position: int
     max_position: int
     compacted_position: int
+    epoch: int
     erasures: int
 
 
@@ -38,6 +41,8 @@ class Own(NamedTuple):
     incarnation: str
     durable: int
     erased: int
+    seen_epoch: int = 0
+    """The highest that it goes by: who leads in one below is no primary of its own."""
 
 
 class Said(NamedTuple):
@@ -68,8 +73,9 @@ class Primary:
     """That of one follower. For one thread at a time. All that asks it raises `NoAnswer` where it can't be reached, or
     nobody knows where it is, and `LakemqError` where it refuses, or isn't the primary."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, elected: Elected | None = None) -> None:
         self._name = settings.broker.name
+        self._elected = elected
         self._given = settings.fleet.primary
         self._servers = NameServers(settings.fleet.nameservers)
         self._connections: Connections | None = None
@@ -81,9 +87,13 @@ class Primary:
 
     def greet(self) -> Greeting:
         """Find it, and have it say what it is."""
-        address = self._given or self._servers.primaries().get(self._name, "")
+        if self._elected is not None:
+            address, nobody = self._elected.where(), f"nobody leads {self._name} yet"
+        else:
+            address = self._given or self._servers.primaries().get(self._name, "")
+            nobody = f"the name servers know no primary of {self._name}"
         if not address:
-            raise NoAnswer(f"the name servers know no primary of {self._name}", sent=False)
+            raise NoAnswer(nobody, sent=False)
         if self._connections is None or self._connections.address != address:
             self.close()
             self._connections = Connections(address)
@@ -91,13 +101,15 @@ class Primary:
         try:
             found = json.loads(said)
             name, role = found["name"], found["role"]
-            names = ("min_position", "max_position", "compacted_position", "erasures")
-            numbers = [int(found.get(each, 0) if each == "erasures" else found[each]) for each in names]
+            numbers = [int(found[each]) for each in _GREETED]
+            numbers.append(int(found.get("erasures", 0)))
             greeting = Greeting(str(found["log_id"]), *numbers)
         except (ValueError, KeyError, TypeError) as error:
             raise NoAnswer(f"{address} is no broker: {error!r}", sent=True) from None
         if (name, role) != (self._name, "primary"):
             raise LakemqError(f"{address} is a {role} of broker {name}, and not the primary of {self._name}")
+        if self._elected is not None:
+            self._check_epoch(str(greeting.epoch), self._elected.incarnation.highest)
         return greeting
 
     def frames(self, begin: int, log: LogEpoch, log_id: str, own: Own, wait_ms: int, bytes_max: int) -> Answered:
@@ -109,10 +121,16 @@ class Primary:
             answer = self._ask(routes.LOG_FRAMES.at(), params, ANSWER_S + wait_ms / 1000)
         except PositionGone as error:
             raise Diverged(f"{error.detail}, and this log ends there") from None
+        self._check_epoch(answer.headers.get("Lakemq-Leader-Epoch", "0"), own.seen_epoch)
         said = _said(answer)
         check_end(begin, said.end_position)
         check_log(log_id, answer.headers.get("Lakemq-Log-Id", ""))
         return Answered(next_frames(answer.body, begin, log), len(answer.body), own.durable, said)
+
+    def _check_epoch(self, leads_in: str, seen: int) -> None:
+        """Raise `Fenced` where another leads since: nothing that this one says counts."""
+        if not leads_in.isdigit() or int(leads_in) < seen:
+            raise Fenced(f"{self.address} leads in epoch {leads_in[:20]}, and there is epoch {seen}")
 
     def look_at(self, position: int) -> None:
         """Have it look at its own frame there: what is damaged in its files it mends, where it can. Raises

@@ -33,7 +33,8 @@ GOODBYE_S = 1.0
 class Registrar:
     """Of one broker. Each name server is told by itself, so that one which is down delays no other."""
 
-    def __init__(self, settings: Settings, log: CommitLog) -> None:
+    def __init__(self, settings: Settings, log: CommitLog, role: str) -> None:
+        self._role = role
         self._broker = settings.broker
         self._advertise = settings.gateway.advertise
         self._log = log
@@ -49,6 +50,11 @@ class Registrar:
         self._address = self._advertise or address
         self._tasks = [asyncio.ensure_future(self._keep(each)) for each in self._servers]
 
+    async def end(self) -> None:
+        """Say no more, and no goodbye: another one goes on in its place."""
+        self._leaving = self._leaving or asyncio.ensure_future(self._leave(goodbye=False))
+        await self._leaving
+
     def leave(self) -> None:
         """Begin to say goodbye to all: clients hear of it at once. One that doesn't answer forgets the broker."""
         if self._leaving is None:
@@ -60,12 +66,12 @@ class Registrar:
         assert self._leaving is not None
         await self._leaving
 
-    async def _leave(self) -> None:
+    async def _leave(self, goodbye: bool = True) -> None:
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if tasks:
+        if tasks and goodbye:
             await asyncio.gather(*(each.ask(self._goodbye, None, GOODBYE_S) for each in self._servers))
         for each in self._servers:
             each.close()
@@ -106,7 +112,7 @@ class Registrar:
 
     async def _register(self, server: _NameServer) -> bool:
         topics = list(self._log.topics)
-        body = await in_slices.write(heartbeat(self._broker, self._address, self._log.identity, topics))
+        body = await in_slices.write(heartbeat(self._broker, self._role, self._address, self._log.identity, topics))
         before, server.problem = server.problem, await server.ask(self._path, body, ASK_S)
         if server.problem and server.problem != before:
             logger.warning("not registered with the name server %s: %s", server.address, server.problem)

@@ -16,12 +16,14 @@ def is_registered(topic: str) -> bool:
     return not is_system(topic) or topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
 
 
-def heartbeat(broker: Broker, address: str, identity: LogIdentity, topics: Iterable[Topic]) -> dict[str, Any]:
+def heartbeat(
+    broker: Broker, role: str, address: str, identity: LogIdentity, topics: Iterable[Topic]
+) -> dict[str, Any]:
     """The body of `PUT /v1/brokers/{broker}/replicas/{replica}`; its topics are described as they are asked for."""
     return {
         "cluster": broker.cluster,
         "address": address,
-        "role": broker.role,
+        "role": role,
         "epoch": identity.now.epoch,
         "log_id": identity.log_id,
         "permission": broker.permission,

@@ -10,11 +10,12 @@ from uuid import uuid4
 from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
 from lakemq.gateway.fleet.erased_by import ErasedBy
 from lakemq.gateway.fleet.leadership import Leadership
-from lakemq.model.errors import InvalidRequest, LakemqError, NotConfirmed, NotEnoughReplicas
+from lakemq.gateway.fleet.shown import show_only_known
+from lakemq.gateway.fleet.tenure import Elected
+from lakemq.model.errors import Fenced, InvalidRequest, LakemqError, NotConfirmed, NotEnoughReplicas, StoreUnwritable
 from lakemq.model.in_sync import InSync, Member, Record, begun
 from lakemq.settings import Settings
 from lakemq.storage.log.commit_log import CommitLog
-from lakemq.storage.read.hiding import hide_from
 from lakemq.storage.read.reader import Reader
 
 logger = logging.getLogger(__name__)
@@ -28,12 +29,13 @@ MARK_S = 1.0
 
 class Question(NamedTuple):
     """Who asks for frames, and says how far it has the log on its disk, in that epoch, and how many of its erasures it
-    has carried out."""
+    has carried out. `seen`: it goes by nobody who leads in an epoch before."""
 
     member: Member
     epoch: int
     durable: int
     erased: int = 0
+    seen: int = 0
 
 
 class Replication:
@@ -55,27 +57,49 @@ class Replication:
         self._task: asyncio.Task[None] | None = None
         self._leaving = False
         self.erased_by = ErasedBy(settings.replication.silent_ms, lambda: self._in_sync.others)
+        self._elected: Elected | None = None
+        self.is_replaced = False
+        """Whether another leads in this one's place."""
         log.sync_always = settings.replication.ack == "sync"
         log.confirm_ms_max = settings.replication.confirm_ms_max
         self.erased_by.asked = lambda: log.confirmed.asked.wake()
 
-    async def start(self, leadership: Leadership) -> None:
-        """Begin with the record as it was left, before anything is served. Raises `OSError`, `LogDamaged`."""
+    async def start(self, leadership: Leadership, elected: Elected | None = None) -> None:
+        """Begin with the record as it was left, or by which this one was `elected`, before anything is served. Raises
+        `OSError`, `LogDamaged`."""
         log, loop = self._log, asyncio.get_running_loop()
         self._leadership, self._loop, self._looked_s = leadership, loop, loop.time()
-        held = await leadership.read()
-        own = Member(self._replica, uuid4().hex[:16])
-        record = begun(held, own, log.identity.now.epoch, log.identity.log_id)
-        if held is not None and not await leadership.compare_and_set(record):
-            raise LakemqError("another one has changed who leads, and who is in sync")
+        self._elected = elected
+        record = await self._first_record(leadership) if elected is None else elected.record
+        assert record is not None
         self._in_sync = InSync(record, self._settings.silent_ms, self._now_ms())
         self._look_at_size()
         if len(record.members) > 1:
-            known = min(max(self._mark.read(log.identity.log_id).position, log.min_position), log.next_position)
-            log.confirmed.begin(known)
-            if log.sync_always:
-                hide_from(log, self._reader, known)
+            show_only_known(log, self._reader, self._mark, log.sync_always)
             self._begun.set()
+        if elected is not None and not log.sync_always:
+            log.lease = self._lease_lost
+
+    async def _first_record(self, leadership: Leadership) -> Record:
+        identity = self._log.identity
+        held = await leadership.read()
+        record = begun(held, Member(self._replica, uuid4().hex[:16]), identity.now.epoch, identity.log_id)
+        if held is not None and not await leadership.compare_and_set(record):
+            raise LakemqError("another one has changed who leads, and who is in sync")
+        return record
+
+    def _lease_lost(self) -> StoreUnwritable | None:
+        """Why nothing may be promised now. Where nobody else may lead that needs no lease."""
+        return None if self._elected is None or self._in_sync.is_alone else self._elected.lost()
+
+    async def first_frame(self, position: int) -> None:
+        """Return once all below is confirmed. By then all is that any leader before has confirmed."""
+        confirmed = self._log.confirmed
+        while confirmed.position < position:
+            confirmed.ask(position)
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            confirmed.waiters.add(waiter)
+            await waiter
 
     def serve(self) -> None:
         """From now on followers can be heard, and those that aren't are let go."""
@@ -94,6 +118,11 @@ class Replication:
     def _refuse(self) -> None:
         self._log.confirmed.refuse(NotConfirmed("the gateway stops; it is written, and may be confirmed later"))
 
+    @property
+    def epoch(self) -> int:
+        """In which it leads; 0 where the settings say that it does, for good."""
+        return 0 if self._elected is None else self._in_sync.record.epoch
+
     async def close(self) -> None:
         """Change nothing any more, and tell those who wait for others."""
         if self._task is not None:
@@ -109,9 +138,14 @@ class Replication:
     # Followers -------------------------------------------------------------------------------
 
     def hear(self, question: Question) -> bool:
-        """A follower asks. Whether it may be sent what isn't confirmed: not if another has taken its place."""
+        """A follower asks. Whether it may be sent what isn't confirmed: not if another has taken its place. Raises
+        `Fenced` where the follower goes by a later leader, or may come to."""
         self._excuse()
-        log, (member, epoch, durable, _) = self._log, question
+        own = self._in_sync.record.epoch
+        if self._elected is not None and (self.is_replaced or question.seen > own):
+            self._elected.look()
+            raise Fenced(f"this leads in epoch {own}, and the follower goes by epoch {question.seen}")
+        log, (member, epoch, durable, *_) = self._log, question
         counts = self._in_sync.hear(member, epoch, durable, log.flushed_position, self._now_ms())
         if counts:
             self.erased_by.hear(member, question.erased)
@@ -124,6 +158,8 @@ class Replication:
         self._excuse()
         log = self._log
         record = None
+        if self.is_replaced:
+            return None
         if not self._leaving:
             record = self._in_sync.propose(log.flushed_position, log.confirmed_position, self._now_ms())
         log.confirmed.limit(self._in_sync.bound())
@@ -191,6 +227,9 @@ class Replication:
 
     def _settle(self, record: Record) -> None:
         before = self._in_sync.record
+        if not self._in_sync.is_own(record):
+            self._replaced(record)
+            return
         self._in_sync.settle(record)
         for member in set(before.members).difference(record.members):
             self._lost[member.replica] = f"replica {member.replica} is not in sync any more"
@@ -201,6 +240,14 @@ class Replication:
         self._look_at_size()
         self._look()
         self._log.confirmed.asked.wake()  # followers that wait are told
+
+    def _replaced(self, record: Record) -> None:
+        """Another leads: nothing is confirmed here any more, and nobody let go."""
+        self.is_replaced = True
+        logger.warning("replica %d leads now, in epoch %d", record.leader, record.epoch)
+        self.leave()
+        if self._elected is not None:
+            self._elected.look()
 
     def _look_at_size(self) -> None:
         """Take no more where too few are in sync, and promise nothing of what is written."""
@@ -236,8 +283,8 @@ class Replication:
         self._problem = problem
 
     def remove(self, replica: int) -> dict[str, Any]:
-        """Forget that the replica ever was in sync, as it won't be back. Raises `InvalidRequest` where it leads, or
-        is in sync: one that has ended is let go by itself."""
+        """Forget that the replica ever was in sync, as it won't be back. Raises `InvalidRequest` where it leads, or is
+        in sync: one that has ended is let go by itself."""
         if replica == self._replica:
             raise InvalidRequest(f"replica {replica} leads")
         if replica in self.in_sync:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +17,7 @@ from lakemq.gateway.fleet.open_leadership import open_leadership
 from lakemq.gateway.fleet.registrar import Registrar
 from lakemq.gateway.fleet.replication import Replication
 from lakemq.gateway.fleet.static_lead import StaticLead
+from lakemq.gateway.fleet.tenure import Tenure
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.redrive import Redriver
 from lakemq.gateway.routes.leader_routes import Lead
@@ -26,6 +29,7 @@ from lakemq.gateway.upkeep.log_cleanup import LogCleanup
 from lakemq.gateway.upkeep.quarantine import Quarantine
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import LakemqError
+from lakemq.model.in_sync import Record
 from lakemq.settings import Settings
 from lakemq.storage.backup.manifest import refuse_half_restored
 from lakemq.storage.disk.clock import Clock, SystemClock, TrustedClock
@@ -53,12 +57,21 @@ PRIMARY_S_MAX = 5.0
 class Broker:
     """Everything behind the HTTP surface. Lives on one event loop."""
 
-    def __init__(self, settings: Settings, files: Files | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        tenure: Tenure | None = None,
+        work: Work | None = None,
+    ) -> None:
+        """`tenure` None: as the settings say."""
         self.settings = settings
+        self.tenure = tenure or Tenure(settings.broker.follows)
         self.name = settings.broker.name
         self.clock = TrustedClock(clock or SystemClock(), settings.routing.clock_confirm_ms)
-        self.work = Work(settings.gateway)
-        kind = FollowedLog if settings.broker.follows else CommitLog
+        self.work = work or Work(settings.gateway)
+        kind = FollowedLog if self.tenure.follows else CommitLog
         self.log = kind(settings.storage, files or Files(), self.clock)
         self.reader = RowReader(self.log)
         self.ids = MessageIds(self.name)
@@ -82,19 +95,27 @@ class Broker:
         self.sinks = Sinks(settings, self.log, self.log.files, limits, system, self.topics.writable)
         eraser = Eraser(self.log, self.reader, self.replacing)
         self.erasures = Erasures(self.log, self.reader, eraser, settings.storage.data_dir, self._forget_erased)
-        self.registrar = Registrar(settings, self.log)
+        self.registrar = Registrar(settings, self.log, self.tenure.role)
         self.follower: Follower | None = None
         self.replication: Replication | None = None
         if isinstance(self.log, FollowedLog):
-            follower = self.follower = Follower(settings, self.log, self.reader, self.tell_compacted)
+            follower = Follower(settings, self.log, self.reader, self.tell_compacted, self.tenure.elected)
+            self.follower = follower
             follower.erased = lambda: self.erasures.done
             self.erasures.told = lambda: follower.told_erased
             self.log.on_epoch = lambda: self.ids.open(self.log.identity)
         else:
             self.replication = Replication(settings, self.log, self.reader)
+            record = None if self.tenure.elected is None else self.tenure.elected.record
+            self.log.begins_epoch = None if record is None else record.epoch
         self.lead: Lead = StaticLead(self.replication)
         self._lock: DirectoryLock | None = None
         self._housekeeper: asyncio.Task[None] | None = None
+
+    async def prepare(self) -> None:
+        """Have there be a log to open, of who follows a leader that is elected: for as long as it takes."""
+        if self.follower is not None:
+            await self.follower.prepare()
 
     def open(self) -> None:
         """Take the data directory and recover its log. Raises `LogInUse`, `LogDamaged`, `BadBackup`, `OSError`."""
@@ -102,12 +123,16 @@ class Broker:
         self.log.files.make_dirs(directory)
         refuse_half_restored(self.log.files, directory)
         self.log.files.tighten(directory, self.log.directory, self.sinks.staging.directory)
-        self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
+        elected = self.tenure.elected
+        if elected is None:  # else the folder is held for all that take turns
+            self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
         if self.follower is not None:
             self.follower.begin()
         self.log.open(self.quarantine.mend, self.quarantine.put_off)
         if self.follower is not None:
             self.follower.opened()
+        elif elected is not None and elected.record is not None:
+            elected.incarnation.go_on()
         self.ids.open(self.log.identity)
         self.secret_ids.open(self.log.identity)
         remove_scratch(self.log.files, self.log.directory)
@@ -121,8 +146,9 @@ class Broker:
         self.idempotency.load(self.reader, self.log.retention.steady_ms)
         self._housekeeper = loop.create_task(self._keep_house())
 
-    async def start(self) -> None:
-        """Go on with what waits to be routed, and with the groups; a follower only follows. Raises `LogDamaged`."""
+    async def start(self, record: Record | None = None) -> None:
+        """Go on with what waits to be routed, and with the groups; a follower only follows. `record`: by which it
+        leads, where that wasn't known before. Raises `LogDamaged`."""
         await self.erasures.finish()
         if self.follower is not None:
             self.groups.members.watch()
@@ -131,8 +157,11 @@ class Broker:
             await self.follower.has_asked(PRIMARY_S_MAX)
             return
         if self.replication is not None:
-            log = self.log
-            await self.replication.start(await open_leadership(self.settings, log.files, log.identity.log_id))
+            log, elected = self.log, self.tenure.elected
+            if elected is None:
+                await self.replication.start(await open_leadership(self.settings, log.files, log.identity.log_id))
+            else:
+                await self.replication.start(elected.leadership, replace(elected, record=record or elected.record))
             self.replication.erased_by.begin(self.erasures.done)
         self.groups.start()
         await self.router.start()
@@ -144,17 +173,18 @@ class Broker:
         if self.replication is not None:
             self.replication.serve()
 
-    def leave(self) -> None:
-        """Answer who waits, and let clients look for another broker."""
+    def leave(self, stays: bool = False) -> None:
+        """Answer who waits, and let clients look for another broker, unless it `stays`."""
         self.work.waiters.stop()
         if self.replication is not None:
             self.replication.leave()
-        self.registrar.leave()
+        if not stays:
+            self.registrar.leave()
 
-    async def close(self) -> None:
-        """Bring everything to disk and let the directory go."""
-        self.leave()
-        await self.registrar.close()
+    async def close(self, stays: bool = False) -> None:
+        """Bring everything to disk and let the directory go. `stays`: another broker takes its place here."""
+        self.leave(stays)
+        await (self.registrar.end() if stays else self.registrar.close())
         if self.follower is not None:
             await self.follower.close()
         if self.replication is not None:
@@ -171,6 +201,9 @@ class Broker:
         await self.log.close()
         if self.follower is not None:
             self.follower.end()
+        elif self.tenure.elected is not None and self.log.flushed_position == self.log.next_position:
+            with suppress(OSError):
+                self.tenure.elected.incarnation.end(self.log.identity.log_id, self.log.next_position)
         self.unlock()
 
     def unlock(self) -> None:
@@ -238,7 +271,7 @@ class Broker:
         identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch}
         overdue = self.router.overdue.count()
         waits = {"jobs": self.router.jobs.describe(), "overdue": sum(overdue.values()), "overdue_by_kind": overdue}
-        who = {"name": self.name, "role": self.settings.broker.role, "replica": self.settings.broker.replica}
+        who = {"name": self.name, "role": self.tenure.role, "replica": self.settings.broker.replica}
         kept = self.follower or self.replication
         follows = {} if kept is None else kept.describe()
         erasures = self.erasures.done if self.replication is None else self.replication.erased_by.answered

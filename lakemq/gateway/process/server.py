@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from socket import socket
+from typing import NamedTuple
 
-import uvicorn
 import uvloop
 
 from lakemq.gateway.process.app import make_app
 from lakemq.gateway.process.broker import Broker
+from lakemq.gateway.process.exchange import Exchange, quick_of
 from lakemq.gateway.process.memory import bound_free_memory
-from lakemq.gateway.process.quick import Quick
+from lakemq.gateway.work.work import Work
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.privacy import be_private
+from lakemq.web.asgi import App
 from lakemq.web.connection_rules import ConnectionRules
 from lakemq.web.guard import Guard
 from lakemq.web.listen import allow_many_connections, listen, url_of
-from lakemq.web.protocol import make_connection_class
+from lakemq.web.protocol import Connection, make_connection_class
 from lakemq.web.server import Server, make_config
 
 logger = logging.getLogger(__name__)
@@ -35,37 +40,56 @@ GARBAGE = (10_000, 10, 10)
 """Python's `gc.set_threshold`: at most a million objects that are part of a cycle wait to be found."""
 
 
-def _config(settings: Settings, broker: Broker, port: int) -> uvicorn.Config:
-    app = make_app(broker)
-    quick = None
-    if broker.follower is None:  # all that is quick writes
-        quick = Quick(broker.store, app.producer, broker.router.transactions, broker.work.counters)
+class Serving(NamedTuple):
+    """A server, and what its connections are."""
+
+    server: Server
+    connections: type[Connection]
+
+
+def _server(settings: Settings, front: App, work: Work, port: int, stopping: Callable[[], object]) -> Serving:
     guard = Guard("gateway", settings.gateway, port)
-    rules = ConnectionRules(settings.gateway, broker.work.counters)
-    return make_config(app.front, make_connection_class(rules, guard, quick), settings.gateway.stop_grace_ms)
+    connections = make_connection_class(ConnectionRules(settings.gateway, work.counters), guard)
+    config = make_config(front, connections, settings.gateway.stop_grace_ms)
+    return Serving(Server(config, stopping, work.loop_lag.note), connections)
 
 
 async def serve(
-    settings: Settings, begin: Callable[[Server, str], None], clock: Clock | None = None, files: Files | None = None
+    settings: Settings,
+    begin: Callable[[Server, str], None],
+    clock: Clock | None = None,
+    files: Files | None = None,
+    renew: Callable[[], object] = gc.collect,
 ) -> None:
     """Serve until the server is told to stop. `begin` gets it, and its URL, just before the first request can be
-    answered. Raises as `run` does."""
-    broker = Broker(settings, files, clock)
+    answered. `renew`: where leaders are elected, when one broker has gone, and another comes. Raises as `run` does."""
     listener = listen(settings.gateway.host, settings.gateway.port)
     try:
-        try:
+        if settings.fleet.leader == "static":
+            await _serve_one(settings, begin, Broker(settings, files, clock), listener)
+        else:
+            await _serve_in_turns(settings, begin, Exchange(settings, files or Files(), clock, renew), listener)
+    except LogDamaged as error:
+        directory = settings.storage.data_dir
+        raise LogDamaged(
+            f"{error.detail}. lakemq log verify --data-dir {directory} shows all damage; "
+            f"lakemq log repair --data-dir {directory} makes holes of what can't be read"
+        ) from None
+    finally:
+        listener.close()
+
+
+async def _serve_one(
+    settings: Settings, begin: Callable[[Server, str], None], broker: Broker, listener: socket
+) -> None:
+    """Be what the settings say."""
+    try:
+        with _opening(settings):
             broker.open()
             await broker.start()
-        except LogDamaged as error:
-            directory = settings.storage.data_dir
-            raise LogDamaged(
-                f"{error.detail}. lakemq log verify --data-dir {directory} shows all damage; "
-                f"lakemq log repair --data-dir {directory} makes holes of what can't be read"
-            ) from None
-        except OSError as error:
-            raise LakemqError(f"can't open the log in {settings.storage.data_dir}: {error}") from None
-        config = _config(settings, broker, listener.getsockname()[1])
-        server = Server(config, broker.leave, broker.work.loop_lag.note)
+        app = make_app(broker)
+        server, connections = _server(settings, app.front, broker.work, listener.getsockname()[1], broker.leave)
+        connections.quick = quick_of(broker, app)
         begin(server, url_of(listener))
         broker.serve()
         broker.registrar.start(url_of(listener))
@@ -75,7 +99,35 @@ async def serve(
             await broker.close()
     finally:
         broker.unlock()
-        listener.close()
+
+
+async def _serve_in_turns(
+    settings: Settings, begin: Callable[[Server, str], None], exchange: Exchange, listener: socket
+) -> None:
+    """Be what is elected."""
+    url = url_of(listener)
+    server, connections = _server(settings, exchange, exchange.work, listener.getsockname()[1], exchange.leave)
+    with exchange.holding_folder():
+        begin(server, url)
+        running = asyncio.ensure_future(exchange.run(connections, url))
+        running.add_done_callback(lambda _: server.stop())
+        try:
+            await server.serve_on(listener, settings.gateway)
+        finally:
+            running.cancel()
+            with _opening(settings):
+                await asyncio.gather(running, return_exceptions=True)
+                await exchange.close()
+                if not running.cancelled() and (error := running.exception()) is not None:
+                    raise error
+
+
+@contextmanager
+def _opening(settings: Settings) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LakemqError(f"can't open the log in {settings.storage.data_dir}: {error}") from None
 
 
 def _collect_garbage_seldom() -> None:
@@ -84,6 +136,12 @@ def _collect_garbage_seldom() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE)
+
+
+def _collect_what_was() -> None:
+    """What was taken to stay for good has gone, as another broker comes."""
+    gc.unfreeze()
+    _collect_garbage_seldom()
 
 
 def _say_ready(url: str) -> None:
@@ -110,4 +168,4 @@ def run(settings: Settings, on_ready: Callable[[str], None] = _say_ready, clock:
         on_ready(url)
         _collect_garbage_seldom()
 
-    uvloop.run(serve(settings, begin, clock))
+    uvloop.run(serve(settings, begin, clock, renew=_collect_what_was))

@@ -20,6 +20,7 @@ from lakemq.contract.routes import (
     FRAMES_FROM,
     FRAMES_INCARNATION,
     FRAMES_REPLICA,
+    FRAMES_SEEN,
     FRAMES_TO,
     FRAMES_WAIT_MS,
     REPLICA_MAX,
@@ -127,6 +128,7 @@ class LogFrames:
             (b"lakemq-erased", b"%d" % to_be_done),
             (b"lakemq-ack", b"sync" if self._log.sync_always else b"async"),
             (b"lakemq-in-sync", in_sync.encode()),
+            (b"lakemq-leader-epoch", b"%d" % self._replication.epoch),
         ]
         if question is not None:
             self._replication.tell(question)
@@ -171,4 +173,5 @@ def _read_question(query: dict[str, str]) -> Question | None:
     if not _INCARNATION.fullmatch(incarnation):
         raise InvalidRequest(f"incarnation matches {_INCARNATION.pattern}")
     member, erased = Member(numbers[FRAMES_REPLICA], incarnation), parse_int(query, FRAMES_ERASED, OFFSET_MAX)
-    return Question(member, numbers[FRAMES_EPOCH], numbers[FRAMES_DURABLE], erased)
+    seen = parse_int(query, FRAMES_SEEN, OFFSET_MAX)
+    return Question(member, numbers[FRAMES_EPOCH], numbers[FRAMES_DURABLE], erased, seen)

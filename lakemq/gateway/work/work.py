@@ -13,15 +13,19 @@ from lakemq.web.gate import Gate
 class Work:
     """Of one broker, within `limits`."""
 
-    def __init__(self, limits: Gateway) -> None:
+    def __init__(self, limits: Gateway, counters: Counters | None = None, loop_lag: LoopLag | None = None) -> None:
         self.limits = limits
         in_work = max(limits.request_bytes_in_flight_max // 2, limits.request_bytes_max)
         self.decoding = Workshop("decode", in_work, limits.client_share)
         self.answering = Workshop("answer", in_work, limits.client_share)
         self.listing = Gate(1, WAITING_MAX, limits.client_share)
         self.waiters = Waiters(limits.waiters_max)
-        self.counters = Counters()
-        self.loop_lag = LoopLag()
+        self.counters = counters or Counters()
+        self.loop_lag = loop_lag or LoopLag()
+
+    def renewed(self) -> Work:
+        """That of the broker that takes this one's place in the process: it counts on."""
+        return Work(self.limits, self.counters, self.loop_lag)
 
     def close(self) -> None:
         """Give the threads back."""

@@ -17,7 +17,7 @@ from typing import Any, overload
 
 import pyarrow as pa
 
-from lakemq.model.errors import NotEnoughReplicas, StoreUnwritable
+from lakemq.model.errors import LakemqError, NotEnoughReplicas, StoreUnwritable
 from lakemq.settings import Storage
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
@@ -26,10 +26,11 @@ from lakemq.storage.log.confirmed import Confirmed
 from lakemq.storage.log.flush_mark import FlushMark
 from lakemq.storage.log.flusher import Flusher, Keeps
 from lakemq.storage.log.layout import Asked
+from lakemq.storage.log.leased import Leased, Lost, while_leased
 from lakemq.storage.log.lost_tail import pass_over_lost_tail
 from lakemq.storage.log.pending import LayOut, Pending, refuse
 from lakemq.storage.log.positions import Positions
-from lakemq.storage.log.receiver import Receiver, Stored, StoredOne
+from lakemq.storage.log.receiver import Receiver, Stored, StoredOne, tell_failed
 from lakemq.storage.log.recovery import Mend, PutOff, recover, refuse_to_mend, refuse_to_put_off
 from lakemq.storage.log.retention import Retention
 from lakemq.storage.log.rolling import Rolling
@@ -75,6 +76,12 @@ class CommitLog:
         """Whether each write is answered only when it is confirmed, and consumers see only what is."""
         self.confirm_ms_max = 60_000
         """So long is waited for others."""
+        self.begins_epoch: int | None = None
+        """The epoch that `open` begins, beyond all positions that may have been given; None: it begins one only where
+        something may be lost."""
+        self.lease: Lost | None = None
+        """Why nothing may be promised just now, as another may lead; None: nobody ever takes this one's place."""
+        self._retired: LakemqError | None = None
         self.on_notes: Callable[[list[Note]], None] = lambda notes: None
         self._clock = clock
         self.retention = Retention(settings, files, self.directory, self._store, clock)
@@ -118,7 +125,8 @@ class CommitLog:
         self._store.begin(0, self.state, self.now_ms())
 
     def _pass_over_lost_tail(self) -> None:
-        pass_over_lost_tail(self.files, self._store, self.state, self.settings.memory_survives, self.now_ms())
+        survives, now_ms = self.settings.memory_survives, self.now_ms()
+        pass_over_lost_tail(self.files, self._store, self.state, survives, now_ms, self.begins_epoch)
 
     async def close(self) -> None:
         """Write what is pending, bring it to disk and leave a snapshot."""
@@ -224,6 +232,8 @@ class CommitLog:
         """What an append is refused with now, or None."""
         if self.unwritable is not None:
             return StoreUnwritable(self.unwritable)
+        if self.lease is not None and (lost := self.lease()) is not None:
+            return lost
         return None if self.too_few is None else NotEnoughReplicas(self.too_few)
 
     def now_ms(self) -> int:
@@ -240,8 +250,15 @@ class CommitLog:
     def submit(self, append: OneAppend | RowsAppend | BatchAppend, receiver: Receiver[Any]) -> None:
         """Store it; `receiver` is told what became of it by who writes the frame, with `StoreUnwritable` (or what
         else kept the frame from being made) when nothing of it was stored. An `OnDisk` is told when it is on disk."""
+        if self._retired is not None:
+            tell_failed(receiver, self._retired)
+            return
         self._pending.add(append, receiver)
         self._schedule()
+
+    def retire(self, why: LakemqError | None) -> None:
+        """Take no appends from now on, nor those that aren't written yet; None: take them again."""
+        self._retired = why
 
     @overload
     def append(self, append: OneAppend) -> asyncio.Future[StoredOne]: ...
@@ -274,14 +291,18 @@ class CommitLog:
         """Who says when an answer may be given, and that is waited for at once; `sync`: the request asks for it."""
         if sync or self.sync_always:
             return self.confirmed
-        return self.flusher if self.settings.flush == "sync" else None
+        if self.settings.flush != "sync":
+            return None
+        return self.flusher if self.lease is None else Leased(self.flusher, self.lease)
 
     def until_safe(self, sync: bool = False) -> asyncio.Future[None] | None:
         """Done when everything written by now is safe: confirmed, when that is asked for; or on disk, when that is, or
         too much waits for it. None: it is, as far as anybody asks."""
         if sync or self.sync_always:
-            return self.until_confirmed()
-        return self.flushed() if self.settings.flush == "sync" or self.backlogged else None
+            waits = self.until_confirmed()
+        else:
+            waits = self.flushed() if self.settings.flush == "sync" or self.backlogged else None
+        return waits if self.lease is None else while_leased(waits, self.lease)
 
     async def keep_promise(self, sync: bool = False) -> None:
         """Wait until it is safe. Raises `StoreUnwritable`."""
@@ -326,7 +347,7 @@ class CommitLog:
             write()
         except OSError as error:
             refuse(asked, self._unwritten(error))
-        except StoreUnwritable as error:
+        except LakemqError as error:
             refuse(asked, error)
         except Exception as error:
             logger.exception("a frame could not be made")
@@ -343,8 +364,7 @@ class CommitLog:
     def _write(self, asked: Sequence[Asked], lay_out: LayOut) -> None:
         """Write one frame and make it readable. All of a large one that takes long happens in a thread, and what else
         is pending waits."""
-        refusal = self.refusal()
-        if refusal is not None:
+        if (refusal := self._retired or self.refusal()) is not None:
             raise refusal
         frame = lay_out(self._codec, self.next_position)
         store_time_ms, log = self.now_ms(), self.state.identity.now
@@ -357,6 +377,8 @@ class CommitLog:
 
         def enter(written: tuple[int, Meta]) -> None:
             self._enter(*written, content, frame.groups)
+            if self.lease is not None and (lost := self.lease()) is not None:
+                raise lost
             frame.tell(store_time_ms)
 
         def written() -> None:

@@ -14,9 +14,12 @@ from lakemq.storage.state.replay import replay
 logger = logging.getLogger(__name__)
 
 
-def pass_over_lost_tail(files: Files, store: SegmentStore, state: LogState, memory_survives: bool, now_ms: int) -> None:
+def pass_over_lost_tail(
+    files: Files, store: SegmentStore, state: LogState, memory_survives: bool, now_ms: int, begins: int | None = None
+) -> None:
     """Where messages may be lost that somebody was told of, begin an epoch with a hole that stands for
-    them: no position and no queue's offset is given twice. On disk on return; raises `OSError`.
+    them: no position and no queue's offset is given twice. On disk on return; raises `OSError`. `begins`: the epoch
+    that begins in any case.
 
     A crash meanwhile leaves the hole, or does it again.
     """
@@ -24,6 +27,8 @@ def pass_over_lost_tail(files: Files, store: SegmentStore, state: LogState, memo
     assert index is not None
     now, end = state.identity.now, index.end_position
     epoch, bound = may_have_given(files, store.active.path.parent, now, end, memory_survives)
+    if begins is not None:
+        epoch, bound = begins - 1, max(bound, end + 1)
     if bound == end:
         return
     epoch = max(epoch, now.epoch)  # the last one's beginning may be lost too

@@ -1,0 +1,323 @@
+"""Who leads a broker whose leader is elected, as one of its replicas finds it, brings it about, or gives it up.
+
+It outlives the brokers that take turns in its process. docs/fleet.md, "The switch", has the protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import Any, Protocol
+
+from lakemq.gateway.fleet.incarnation import Incarnation
+from lakemq.gateway.fleet.leadership import Leadership, Superseded
+from lakemq.gateway.fleet.tenure import Elected, Tenure
+from lakemq.model.beat import Beat
+from lakemq.model.election import Lease, Own, Pulse, Seal, Standing, delay_ms, elected, standing_of
+from lakemq.model.errors import LakemqError, LogDamaged, NotConfirmed, StoreUnwritable
+from lakemq.model.in_sync import Member, Record
+from lakemq.settings import Settings
+from lakemq.storage.state.log_identity import LogIdentity
+
+logger = logging.getLogger(__name__)
+
+BEATS = 3
+"""So often within a lease the leader says that it lives."""
+LOOKS = 5
+"""So often within a lease the others look."""
+
+
+class Following(Protocol):
+    """The follower of the moment."""
+
+    @property
+    def unwritable(self) -> str | None:
+        """Why its log takes nothing now: then it doesn't want to lead."""
+        ...
+
+    async def pause(self) -> None:
+        """Follow no more: nothing is said of this disk from now on, and what has come is written."""
+        ...
+
+    def start(self) -> None:
+        """Follow again."""
+        ...
+
+    async def turn(self) -> None:
+        """Another leads now."""
+        ...
+
+
+class Election:
+    """That of one replica. Lives on the loop."""
+
+    def __init__(self, settings: Settings, leadership: Leadership, incarnation: Incarnation, address: str) -> None:
+        """`address`: where clients and other replicas ask this one."""
+        self._replica = settings.broker.replica
+        self._lease_ms = settings.fleet.lease_ms
+        self._address = address
+        self._leadership = leadership
+        self._incarnation = incarnation
+        self._loop = asyncio.get_running_loop()
+        self._pulse = Pulse(self._lease_ms)
+        self._lease = Lease(self._lease_ms)
+        self._beat: Beat | None = None
+        self._awake = asyncio.Event()
+        self._replaced: asyncio.Future[None] | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self.record: Record | None = None
+        """The last that is known to have been in force."""
+        self.problem: str | None = "who leads isn't known yet"
+        """Why nobody is led or followed just now, or not surely."""
+
+    # What others need to know ----------------------------------------------------------------
+
+    def where(self) -> str:
+        """The leader's address; empty: it isn't known."""
+        return self._beat.address if self._beat is not None and self._beat.is_of(self.record) else ""
+
+    def look(self) -> None:
+        """Look at once who leads: it may be another."""
+        self._awake.set()
+
+    def lost(self) -> StoreUnwritable | None:
+        """Why a leader may promise nothing now."""
+        if self._lease.holds(self._now_ms()):
+            return None
+        return NotConfirmed("another may lead by now, as the store couldn't be told for long that this one lives")
+
+    def described(self) -> dict[str, Any]:
+        """What `GET /v1/broker` says of it."""
+        record = self.record
+        known = {} if record is None else {"leader": record.leader, "leader_epoch": record.epoch}
+        return {**known, "leader_address": self.where() or None}
+
+    def degraded(self) -> list[str]:
+        """What is wrong, a line each."""
+        return [] if self.problem is None else [self.problem]
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def _tenure(self, record: Record | None, follows: bool) -> Tenure:
+        elected = Elected(self._leadership, self._incarnation, self.where, self.lost, self.look, record)
+        return Tenure(follows, elected)
+
+    # Beginning -------------------------------------------------------------------------------
+
+    async def first(self) -> Tenure:
+        """As what this replica begins, once that is known."""
+        while True:
+            if await self._look():
+                standing = standing_of(self._own(), self.record)
+                if standing is Standing.FIRST:
+                    return self._tenure(None, follows=False)
+                if standing is Standing.MEMBER and self.record is not None and self.record.leader == self._replica:
+                    # It led, and has no need to wait for anybody: nobody else leads by the record.
+                    await asyncio.to_thread(self._incarnation.begin_to_lead)
+                    if await self._campaign(self.record):
+                        return self._leading()
+                elif standing in (Standing.MEMBER, Standing.OUTSIDE):
+                    self._note(None)
+                    await self._see()
+                    return self._tenure(None, follows=True)
+                else:
+                    self._note(self._why(standing))
+            await self._rest()
+
+    def _why(self, standing: Standing) -> str:
+        if standing is Standing.WAITING:
+            return "there is no record of who leads yet: replica 0 begins one"
+        return (
+            f"this replica has seen epoch {self._incarnation.epoch}, and the store knows of none as high: it has lost "
+            "what it held; lakemq broker elect --unclean at the replica that has the most"
+        )
+
+    async def establish(self, identity: LogIdentity) -> Record:
+        """The first record: this replica leads with that log. Raises `LakemqError` where another was quicker."""
+        self._incarnation.begin(identity.log_id, -1)
+        own = Member(self._replica, self._incarnation.name)
+        record = Record(self._replica, identity.now.epoch, 0, (own,), identity.log_id)
+        if not await self._propose(record):
+            raise LakemqError("another replica has begun the record of who leads")
+        self._lead(record)
+        return record
+
+    # Following -------------------------------------------------------------------------------
+
+    async def until_elected(self, following: Following) -> Tenure:
+        """Watch who leads, and follow that one; returns when this one is to lead."""
+        followed = _leads(self.record)
+        while True:
+            if await self._look() and self.record is not None:
+                self._note(None)
+                if self._is_named():
+                    await following.pause()
+                    return self._leading()
+                if _leads(self.record) != followed:
+                    followed = _leads(self.record)
+                    await self._see()
+                    await following.turn()
+                if self._pulse.is_dead() and await self._stand(self.record, following):
+                    return self._leading()
+            await self._rest()
+
+    def _is_named(self) -> bool:
+        """Whether this one leads by the record, put there by the leader before it, or by itself before that was
+        known."""
+        record = self.record
+        return record is not None and record.leader == self._replica and record.epoch > self._incarnation.epoch
+
+    async def _stand(self, record: Record, following: Following) -> bool:
+        """Propose to lead in the place of a leader that is dead. Whether this one does."""
+        if standing_of(self._own(), record) is not Standing.MEMBER or following.unwritable is not None:
+            return False
+        await asyncio.sleep(delay_ms(random.random(), self._lease_ms) / 1000)  # noqa: S311  no secret
+        if not await self._look() or self.record != record or not self._pulse.is_dead():
+            return False
+        logger.warning("replica %d isn't heard of any more: this one proposes to lead", record.leader)
+        await following.pause()
+        if await self._campaign(record):
+            return True
+        following.start()
+        return False
+
+    async def _campaign(self, record: Record) -> bool:
+        """Promise to follow nobody below, then propose. Whether this one leads; if not, it may follow again."""
+        proposed = elected(record, Member(self._replica, self._incarnation.name))
+        await asyncio.to_thread(self._incarnation.promise, Seal(proposed.epoch, proposed.version))
+        if await self._propose(proposed):
+            return True
+        await asyncio.to_thread(self._incarnation.lift)
+        return False
+
+    async def _propose(self, record: Record) -> bool:
+        """Propose it until it is known what became of it."""
+        while True:
+            try:
+                if await self._leadership.compare_and_set(record):
+                    self.record = record
+                    return True
+                found = await self._leadership.read()
+            except (OSError, LogDamaged) as error:
+                self._note(f"who leads can't be written down: {error}")
+            else:
+                self.record = found or self.record
+                if found is not None and found.version >= record.version:
+                    return found == record
+            await self._rest()
+
+    async def _see(self) -> None:
+        record = self.record
+        if record is None:
+            return
+        seal = self._incarnation.seal
+        if seal is not None and not seal.holds(record):
+            await asyncio.to_thread(self._incarnation.lift)
+        await asyncio.to_thread(self._incarnation.see, record.epoch)
+
+    def _own(self) -> Own:
+        own = self._incarnation
+        return Own(self._replica, own.lives, own.epoch, own.log_id)
+
+    # Leading ---------------------------------------------------------------------------------
+
+    def _leading(self) -> Tenure:
+        record = self.record
+        assert record is not None
+        self._lead(record)
+        return self._tenure(record, follows=False)
+
+    def _lead(self, record: Record) -> None:
+        """By the record this one leads, from now on."""
+        logger.info("replica %d leads in epoch %d: record %d", record.leader, record.epoch, record.version)
+        self._note(None)
+        self._lease = Lease(self._lease_ms)
+        self._replaced = self._loop.create_future()
+        self._beating = self._loop.create_task(self._keep_beating(record, self._replaced))
+
+    async def until_replaced(self) -> Tenure:
+        """Returns when another leads, by the record."""
+        assert self._replaced is not None
+        await asyncio.shield(self._replaced)
+        await self._see()
+        self._pulse = Pulse(self._lease_ms)
+        return self._tenure(None, follows=True)
+
+    async def _keep_beating(self, record: Record, replaced: asyncio.Future[None]) -> None:
+        try:
+            await asyncio.to_thread(self._incarnation.see, record.epoch)
+            await asyncio.to_thread(self._incarnation.lift)
+        except OSError as error:
+            self._note(f"who leads can't be written down here: {error}")
+        count = 0
+        while not replaced.done():
+            count, sent_ms = count + 1, self._now_ms()
+            beat = Beat(record.epoch, self._replica, count, self._address)
+            try:
+                await self._leadership.beat(beat)
+                self._lease.renew(sent_ms)
+                self._beat = beat
+                self._note(None)
+                if self._awake.is_set():
+                    self._awake.clear()
+                    self._look_for_another(record, await self._leadership.read(), replaced)
+            except Superseded:
+                await self._look_at_record(record, replaced)
+            except (OSError, LogDamaged) as error:
+                self._note(f"the store can't be told that this leader lives: {error}")
+            if not replaced.done():
+                await self._rest(BEATS, sent_ms)
+
+    async def _look_at_record(self, own: Record, replaced: asyncio.Future[None]) -> None:
+        try:
+            self._look_for_another(own, await self._leadership.read(), replaced)
+        except (OSError, LogDamaged) as error:
+            self._note(f"who leads can't be looked at: {error}")
+
+    def _look_for_another(self, own: Record, found: Record | None, replaced: asyncio.Future[None]) -> None:
+        if found is not None:
+            self.record = found
+            if _leads(found) != _leads(own) and not replaced.done():
+                replaced.set_result(None)
+
+    async def close(self) -> None:
+        """Watch no more, and say no more that this one lives."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+        await self._leadership.close()
+
+    # The store -------------------------------------------------------------------------------
+
+    async def _look(self) -> bool:
+        """Look at the record and the beat; whether they could be seen."""
+        self._awake.clear()
+        begun_ms = self._now_ms()
+        try:
+            record, beat = await self._leadership.read(), await self._leadership.last_beat()
+        except (OSError, LogDamaged) as error:
+            self._note(f"who leads can't be seen: {error}")
+            return False
+        self.record, self._beat = record, beat
+        self._pulse.see(record, beat, begun_ms)
+        return True
+
+    async def _rest(self, times: int = LOOKS, begun_ms: int | None = None) -> None:
+        """Until it is time for the next look, or somebody wants one."""
+        end_ms = (self._now_ms() if begun_ms is None else begun_ms) + self._lease_ms // times
+        if (rest_ms := end_ms - self._now_ms()) > 0:
+            try:
+                await asyncio.wait_for(self._awake.wait(), rest_ms / 1000)
+            except TimeoutError:
+                return
+
+    def _note(self, problem: str | None) -> None:
+        if problem is not None and problem != self.problem:
+            logger.warning("%s", problem)
+        self.problem = problem
+
+
+def _leads(record: Record | None) -> tuple[int, int] | None:
+    return None if record is None else (record.leader, record.epoch)

@@ -1,0 +1,223 @@
+"""The broker of the moment, and its exchange for another one: where leaders are elected a process leads, follows, and
+leads again, and its connections stay."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from lakemq.contract.routes import BROKER, HEALTH, LOG_FRAMES, METRICS, READY
+from lakemq.gateway.fleet.election import Election
+from lakemq.gateway.fleet.incarnation import Incarnation
+from lakemq.gateway.fleet.open_leadership import open_leadership
+from lakemq.gateway.process.app import App, make_app
+from lakemq.gateway.process.broker import Broker
+from lakemq.gateway.process.quick import Quick
+from lakemq.gateway.work.work import Work
+from lakemq.model.errors import Busy, LakemqError, NotLeader, StoreUnwritable
+from lakemq.settings import Settings
+from lakemq.storage.disk.clock import Clock
+from lakemq.storage.disk.files import Files
+from lakemq.storage.disk.lock import DirectoryLock
+from lakemq.web.asgi import Receive, Scope, Send, send_answer
+from lakemq.web.front import Front
+from lakemq.web.problems import answer_to, json_answer
+from lakemq.web.protocol import Connection
+
+logger = logging.getLogger(__name__)
+
+HOLD_S = 5.0
+"""So long a request waits for the next broker."""
+END_S = 2.0
+"""So long requests that have begun may take to end."""
+_ASSUMING = frozenset({LOG_FRAMES.path, BROKER.path, METRICS.path, HEALTH.path})
+"""What a leader serves before all is confirmed that was before it: its followers need it for that."""
+
+
+class Exchange:
+    """That of one process: an ASGI application, which gives requests to the broker of the moment."""
+
+    def __init__(self, settings: Settings, files: Files, clock: Clock | None, renew: Callable[[], object]) -> None:
+        """`renew` is called when a broker has gone, and nothing is served: it took much memory."""
+        self._settings, self._files, self._clock = settings, files, clock
+        self._renew = renew
+        self.work = Work(settings.gateway)
+        self._front: Front | None = None
+        self._assuming: Front | None = None
+        self._running: set[asyncio.Task[object]] = set()
+        self._held = 0
+        self._settled = asyncio.Event()
+        self._stopping = False
+        self._address = ""
+        self._election: Election | None = None
+        self._connections: type[Connection] | None = None
+        self.broker: Broker | None = None
+
+    @contextmanager
+    def holding_folder(self) -> Generator[None]:
+        """Have the data directory for all brokers that take turns. Raises `LogInUse`, `OSError`."""
+        files, directory = self._files, self._settings.storage.data_dir
+        files.make_dirs(directory)
+        lock = DirectoryLock(files, directory, f"the lakemq gateway {self._settings.broker.name!r}")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    async def run(self, connections: type[Connection], address: str) -> None:
+        """Lead and follow as it is elected, until it is cancelled; `address`: where the gateway listens. Raises what
+        keeps a broker from being opened."""
+        settings = self._settings
+        self._connections, self._address = connections, address
+        incarnation = Incarnation(self._files, settings.storage.data_dir)
+        incarnation.load()
+        leadership = await open_leadership(settings, self._files, "")
+        advertised = settings.gateway.advertise or address
+        election = self._election = Election(settings, leadership, incarnation, advertised)
+        tenure = await election.first()
+        while True:
+            broker = self.broker = Broker(self._settings, self._files, self._clock, tenure, self.work)
+            if broker.follower is not None:
+                await broker.prepare()
+                broker.open()
+                await broker.start()
+                self._serve(broker)
+                tenure = await election.until_elected(broker.follower)
+            else:
+                await self._assume(broker, election)
+                tenure = await election.until_replaced()
+            await self._let_go(broker)
+            del broker
+            self._renew()
+
+    async def _assume(self, broker: Broker, election: Election) -> None:
+        """Open the broker of who leads. What it is asked is answered once all is confirmed that any leader before it
+        confirmed; or another leads by then."""
+        broker.open()
+        end, elected = broker.log.next_position, broker.tenure.elected
+        assert broker.replication is not None
+        assert elected is not None
+        record = elected.record or await election.establish(broker.log.identity)
+        await broker.start(record)
+        app = make_app(broker)
+        self._assuming = app.front
+        broker.serve()
+        confirmed = asyncio.ensure_future(broker.replication.first_frame(end))
+        replaced = asyncio.ensure_future(election.until_replaced())
+        try:
+            await asyncio.wait([confirmed, replaced], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            is_confirmed = confirmed.done()
+            for each in (confirmed, replaced):
+                each.cancel()
+            await asyncio.gather(confirmed, replaced, return_exceptions=True)
+        if is_confirmed and self._connections is not None:
+            self._connections.quick = quick_of(broker, app)
+            self._serve(broker, app.front)
+
+    def _serve(self, broker: Broker, front: Front | None = None) -> None:
+        """From now on this one is asked."""
+        self._front, self._assuming = front or make_app(broker).front, None
+        self._settled.set()
+        broker.registrar.start(self._address)
+
+    async def _let_go(self, broker: Broker) -> None:
+        """Close the broker, once all that it is asked is answered."""
+        assert self._connections is not None
+        self._front = self._assuming = None
+        self._connections.quick = None
+        self._settled.clear()
+        if not broker.tenure.follows:
+            broker.log.retire(self._not_leader())
+        broker.leave(stays=True)
+        await self._end_requests()
+        self.broker = None
+        self.work = broker.work.renewed()
+        await broker.close(stays=True)
+
+    async def _end_requests(self) -> None:
+        running = set(self._running)
+        if not running:
+            return
+        _, late = await asyncio.wait(running, timeout=END_S)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=END_S)
+
+    def _not_leader(self) -> NotLeader:
+        leader = "" if self._election is None else self._election.where()
+        return NotLeader(f"this broker leads no more: {leader or 'who does is not known yet'}", leader)
+
+    # Requests --------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        front = self._front
+        if front is None:
+            front = await self._wait(scope, send)
+            if front is None:
+                return
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            await front(scope, receive, send)
+        finally:
+            self._running.discard(task)
+
+    async def _wait(self, scope: Scope, send: Send) -> Front | None:
+        """Who serves the request: after a while, maybe. None: nobody does, and it is answered."""
+        path = scope["path"]
+        if self._assuming is not None and path in _ASSUMING:
+            return self._assuming
+        if path == HEALTH.path:
+            await send_answer(send, json_answer(b'{"status":"up"}'))
+            return None
+        error: LakemqError = StoreUnwritable(self._why())
+        if path != READY.path and self._held < self._settings.gateway.waiters_max and not self._stopping:
+            self._held += 1
+            try:
+                async with asyncio.timeout(HOLD_S):
+                    await self._settled.wait()
+            except TimeoutError:
+                error = (
+                    self._not_leader() if self._election is not None and self._election.where() else Busy(self._why())
+                )
+            finally:
+                self._held -= 1
+        if self._front is None or self._stopping:
+            await send_answer(send, answer_to(error, self.work.counters.problem))
+            return None
+        return self._front
+
+    def _why(self) -> str:
+        if self._stopping:
+            return "the gateway is stopping"
+        problem = None if self._election is None else self._election.problem
+        return f"this replica neither leads nor follows just now: {problem or 'it changes from one to the other'}"
+
+    # Stopping --------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Answer who waits."""
+        self._stopping = True
+        self._settled.set()
+        if self.broker is not None:
+            self.broker.leave()
+
+    async def close(self) -> None:
+        """Close the broker of the moment, after `run` has ended."""
+        broker, self.broker = self.broker, None
+        if broker is not None:
+            await broker.close()
+        if self._election is not None:
+            await self._election.close()
+
+
+def quick_of(broker: Broker, app: App) -> Quick | None:
+    """Who serves a broker's quick requests: all of them write."""
+    if broker.follower is not None:
+        return None
+    return Quick(broker.store, app.producer, broker.router.transactions, broker.work.counters)

@@ -1,0 +1,151 @@
+"""Who leads next: the rules by which a replica takes the lead, and by which it gives it up. docs/fleet.md, "The
+switch", has them with what they guarantee.
+
+Whoever is in the record has all that is confirmed on its own disk. So any of them may lead, and nobody else; and it
+takes the lead by the compare-and-set that the leader before it would need to let it go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from lakemq.model.beat import Beat
+from lakemq.model.in_sync import Member, Record
+
+FIRST_REPLICA = 0
+"""Who begins where there is no record yet. No other does: one that had an older log would put it in the newer one's
+place."""
+DELAY_PART = 5
+"""A candidate waits for up to this part of the lease before it proposes, so that two seldom do at once."""
+
+
+class Seal(NamedTuple):
+    """What a candidate has promised before it proposed the record of that version: to serve no epoch below this one."""
+
+    epoch: int
+    version: int
+
+    def holds(self, record: Record | None) -> bool:
+        """Whether what was proposed is in force, or may still come into force: nothing of that version, or of a later
+        one, is."""
+        return record is None or record.version < self.version
+
+
+class Own(NamedTuple):
+    """What a replica knows of itself. `lives`: the incarnations that its folder has been; `epoch`: the highest that it
+    saw in force; `log_id`: empty where it has no log."""
+
+    replica: int
+    lives: Collection[str]
+    epoch: int
+    log_id: str
+
+
+class Standing(Enum):
+    """What a replica is by the record."""
+
+    FIRST = "first"
+    """There is no record, and it begins one."""
+    MEMBER = "member"
+    """It may lead."""
+    OUTSIDE = "outside"
+    """It has to follow until it is in sync."""
+    WAITING = "waiting"
+    """There is no record, and another begins it."""
+    REFUSING = "refusing"
+    """The record is older than what it saw in force: whoever goes by it would undo what was confirmed since."""
+
+
+def standing_of(own: Own, record: Record | None) -> Standing:
+    """What the replica is by that record."""
+    if (record.epoch if record is not None else 0) < own.epoch:
+        return Standing.REFUSING
+    if record is None:
+        return Standing.FIRST if own.replica == FIRST_REPLICA else Standing.WAITING
+    return Standing.MEMBER if may_lead(own, record) else Standing.OUTSIDE
+
+
+def may_lead(own: Own, record: Record) -> bool:
+    """Whether the replica's disk has all that is confirmed: it is a member, and its folder is still that member's."""
+    if own.log_id != record.log_id:
+        return False
+    return any(each.replica == own.replica and each.incarnation in own.lives for each in record.members)
+
+
+def elected(record: Record, member: Member) -> Record:
+    """What a candidate proposes: it leads in the next epoch, with those who were members, but for the leader before it,
+    which is in sync again when it follows."""
+    gone = (member.replica, record.leader)
+    return _led_by(record, member, [each for each in record.members if each.replica not in gone])
+
+
+def switched(record: Record, to: Member) -> Record:
+    """What a leader proposes that hands over to a member which has all that there is: all stay in sync."""
+    return _led_by(record, to, [each for each in record.members if each.replica != to.replica])
+
+
+def forced(record: Record, member: Member, epoch: int) -> Record:
+    """What is put in force by order, where nobody may lead: that replica leads with what it has, alone. `epoch`: the
+    highest that it knows of."""
+    return _led_by(record, member, [])._replace(epoch=max(record.epoch, epoch) + 1)
+
+
+def _led_by(record: Record, member: Member, others: list[Member]) -> Record:
+    members = tuple(sorted([*others, member]))
+    return Record(member.replica, record.epoch + 1, record.version + 1, members, record.log_id)
+
+
+def delay_ms(chance: float, lease_ms: int) -> int:
+    """So long a candidate waits before it proposes; `chance` is from 0 to 1."""
+    return int(chance * lease_ms / DELAY_PART)
+
+
+@dataclass
+class Pulse:
+    """Whether a leader lives, as who hears its beats knows it: by its own clock, in ms, and nobody else's."""
+
+    lease_ms: int
+    _seen: tuple[Record | None, Beat | None] | None = None
+    _since_ms: int = 0
+    _looked_ms: int = 0
+
+    def see(self, record: Record | None, beat: Beat | None, now_ms: int) -> None:
+        """These were found in the store by a look that began at `now_ms`. Who stood still itself begins to count anew:
+        the leader may have stood still with it."""
+        seen = record, beat if beat is not None and beat.is_of(record) else None
+        gap_ms, self._looked_ms = now_ms - self._looked_ms, now_ms
+        if _what(seen) != _what(self._seen) or gap_ms > self.lease_ms:
+            self._since_ms = now_ms
+        self._seen = seen
+
+    def is_dead(self) -> bool:
+        """Whether nothing was heard for so long, as of the last look."""
+        return self._seen is not None and self._looked_ms - self._since_ms >= self.lease_ms
+
+
+def _what(seen: tuple[Record | None, Beat | None] | None) -> object:
+    """Of a record only who leads: that others are in sync may have been written by a leader that is dead now."""
+    if seen is None:
+        return None
+    record, beat = seen
+    return None if record is None else (record.leader, record.epoch, beat)
+
+
+@dataclass
+class Lease:
+    """For how long a leader may take for granted that nobody leads in its place, by the clock that it counts beats by,
+    in ms. A follower counts from when it first saw the last beat, which was sent before."""
+
+    lease_ms: int
+    _sent_ms: int | None = None
+
+    def renew(self, sent_ms: int) -> None:
+        """The beat that was sent then has arrived."""
+        self._sent_ms = sent_ms if self._sent_ms is None else max(self._sent_ms, sent_ms)
+
+    def holds(self, now_ms: int) -> bool:
+        """Whether it still does."""
+        return self._sent_ms is not None and now_ms - self._sent_ms < self.lease_ms
