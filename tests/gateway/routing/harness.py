@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.process.app import make_receiver
@@ -398,9 +399,10 @@ def normal(state: RoutingState, min_position: int) -> dict[str, Any]:
     dumped["nacked"] = {group: list(unpack(text)) for group, text in dumped["nacked"].items()}
     for subscription in receipts["subscriptions"]:
         subscription["cursors"] = [[*cursor[:4], list(unpack(cursor[4]))] for cursor in subscription["cursors"]]
-    # Which slots, that is another matter: they are sorted out at one time or another.
-    dumped["dues"] = sorted(position for _, _, text in dumped["dues"] for position in unpack(text))
-    assert dumped["dues"] == list(state.delays)
+    # Which slots, that is another matter: they are sorted out, and what is decided leaves them, at one time or another.
+    dues = BitMap64(position for _, _, text in dumped["dues"] for position in unpack(text))
+    dumped["dues"] = list(dues - state.decided)
+    assert dumped["dues"] == list(state.delays - state.decided)
     dumped["due_times"] = [state.due_times.of(position) for position in state.delays]
     del dumped["decisions"]  # records that are carried out are forgotten at one time or another
     return dumped
