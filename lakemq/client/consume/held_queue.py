@@ -12,6 +12,7 @@ from lakemq.client.consume.fetch import FEW, fetch_few, fetch_views
 from lakemq.client.consume.gaps import Gaps
 from lakemq.client.consume.process_queue import Limits, ProcessQueue, Work
 from lakemq.client.errors import Unreachable
+from lakemq.client.failures import say_failed
 from lakemq.client.routes import Cluster
 from lakemq.client.view import MessageView
 from lakemq.model.errors import LakemqError
@@ -136,10 +137,9 @@ class HeldQueue:
                 continue
             except Unreachable as error:
                 self._away.note(self.queue.broker, error)
-            except Exception as error:  # whatever it is, a queue isn't given up
-                expected = isinstance(error, LakemqError)
-                logger.warning("%s can't be pulled from now: %s", self.queue, error, exc_info=not expected)
-                if expected:
+            except Exception as error:  # noqa: BLE001  whatever it is, a queue isn't given up
+                say_failed(logger, error, f"{self.queue} can't be pulled from now")
+                if isinstance(error, LakemqError):
                     self._doubt()
             await asyncio.sleep(wait_s)
             wait_s = min(wait_s * 2, AGAIN_S_MAX)

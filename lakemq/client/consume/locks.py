@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from lakemq.client.consume.group_api import LOCK_S, GroupApi
+from lakemq.client.failures import say_failed
 from lakemq.model.errors import LakemqError
 from lakemq.model.message_queue import MessageQueue
 
@@ -89,9 +90,8 @@ class Locks:
         begin_s = time.monotonic()
         try:
             granted = await self._api.lock(broker, queues)
-        except Exception as error:  # whatever it is, the other locks are renewed
-            expected = isinstance(error, LakemqError)
-            logger.warning("locks of %d queues can't be had now: %s", len(queues), error, exc_info=not expected)
+        except Exception as error:  # noqa: BLE001  whatever it is, the other locks are renewed
+            say_failed(logger, error, f"locks of {len(queues)} queues can't be had now")
             return
         self._lock_s = granted.lock_s
         released: list[MessageQueue] = []

@@ -9,7 +9,8 @@ from typing import Any
 
 from lakemq.client.consume.group_api import EXPIRY_S, GroupApi, View
 from lakemq.client.errors import Unreachable
-from lakemq.model.errors import GroupNotFound, LakemqError
+from lakemq.client.failures import say_failed
+from lakemq.model.errors import GroupNotFound
 
 logger = logging.getLogger("lakemq.client")
 
@@ -142,8 +143,7 @@ class Membership:
                 self._beat_failed(error)
 
     def _beat_failed(self, error: Exception) -> None:
-        expected = isinstance(error, LakemqError)
-        logger.warning("the heartbeat of %s failed: %s", self._api.client_id, error, exc_info=not expected)
+        say_failed(logger, error, f"the heartbeat of {self._api.client_id} failed")
 
     async def _watch(self, broker: str) -> None:
         while True:
@@ -154,11 +154,8 @@ class Membership:
                 if not known:
                     self._expired.add(broker)
                 self._note(broker, view, begin_s)
-            except Exception as error:  # without it nobody would hear of who comes and goes
-                expected = isinstance(error, LakemqError)
-                level = logging.INFO if expected else logging.WARNING
-                group = self._api.group
-                logger.log(level, "the members of %s can't be asked for: %s", group, error, exc_info=not expected)
+            except Exception as error:  # noqa: BLE001  without it nobody would hear of who comes and goes
+                say_failed(logger, error, f"the members of {self._api.group} can't be asked for", logging.INFO)
                 known = isinstance(error, Unreachable)
                 if known and broker not in self._away:
                     self._away.add(broker)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from lakemq.client.consume.membership import Membership
+from lakemq.client.failures import say_failed
 from lakemq.client.routes import Cluster
 from lakemq.model.errors import LakemqError, TopicNotFound
 from lakemq.model.message_queue import MessageQueue
@@ -98,11 +99,8 @@ class Rebalancer:
         try:
             async with self._sharing:
                 await self._rebalance()
-        except Exception as error:  # also what a strategy of the user's raises
-            expected = isinstance(error, LakemqError)
-            logger.warning(
-                "the queues of %s can't be shared out now: %s", self._client_id, error, exc_info=not expected
-            )
+        except Exception as error:  # noqa: BLE001  also what a strategy of the user's raises
+            say_failed(logger, error, f"the queues of {self._client_id} can't be shared out now")
 
     async def _rebalance(self) -> None:
         await self._follow_resets()

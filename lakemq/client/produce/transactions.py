@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from lakemq.client.errors import Closed
+from lakemq.client.failures import say_failed
 from lakemq.client.outgoing import Message, check_group, check_topic, is_delayed, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import choose_queues
@@ -166,7 +167,7 @@ class Transactions:
                 for name in self._asking.keys() - names:
                     self._asking.pop(name).cancel()  # it is no more
             except Exception as error:  # noqa: BLE001  it is logged, and nobody else goes on asking
-                logger.warning("no broker to ask for checks of group %s: %s", self._group, error)
+                say_failed(logger, error, f"no broker to ask for checks of group {self._group}")
                 wait_s = AGAIN_S
             await asyncio.sleep(wait_s)
 
@@ -180,12 +181,9 @@ class Transactions:
                 primary = self._core.cluster.primary(broker)
                 answer = await primary.get(target, params, timeout_s=POLL_MS / 1000 + ANSWER_TIMEOUT_S)
                 checks = [(str(each["transaction_id"]), MessageView.of(each["message"])) for each in answer["checks"]]
-            except LakemqError as error:
-                logger.debug("asking %s for checks failed, trying again: %s", broker, error)
-                await asyncio.sleep(AGAIN_S)
-                continue
-            except Exception as error:  # noqa: BLE001  it is logged: an answer that is none
-                logger.warning("the checks of group %s at %s can't be read: %r", self._group, broker, error)
+            except Exception as error:  # noqa: BLE001  it is logged: also an answer that is none
+                what = f"the checks of group {self._group} at {broker} can't be had now"
+                say_failed(logger, error, what, logging.DEBUG)
                 await asyncio.sleep(AGAIN_S)
                 continue
             for transaction_id, message in checks:
