@@ -39,6 +39,23 @@ WITH_DRIVER = (
 WITH_SPARK = ("tests/jobs/", "tests/gateway/filter/test_as_in_spark.py", "tests/notebooks/test_notebooks.py")
 """All others that need Spark."""
 
+WITHOUT_SESSION = tuple(
+    f"tests/jobs/{name}.py"
+    for name in (
+        *(
+            "lake/test_batch_gate",
+            "lake/test_replaced_log",
+            "process/test_run",
+            "routing/test_sender",
+            "sink/test_sink_parts",
+        ),
+        *(f"maintenance/test_{name}" for name in ("bundle", "clock", "cron", "holes", "requests", "runs")),
+        *(f"session/test_{name}" for name in ("discovery", "jars", "java")),
+        *(f"source/test_source_{name}" for name in ("columns", "frames", "options", "plan")),
+        *("sql/test_connect_client", "sql/test_connect_session"),
+    )
+)
+"""But for these, which any process may have: the one with the session ends last."""
 
 ON_ANY_DISK = {"LAKEMQ_STORAGE__DISK_HIGH_RATIO": "1.0"}
 """Of gateways, unless a test says something else: what they let go of depends on no disk that is nearly full."""
@@ -91,7 +108,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Parts:
 def _part(nodeid: str) -> str:
     if nodeid.startswith(WITH_DRIVER):
         return "drivers"
-    return "spark" if nodeid.startswith(WITH_SPARK) else nodeid.partition("::")[0]
+    takes_session = nodeid.startswith(WITH_SPARK) and not nodeid.startswith(WITHOUT_SESSION)
+    return "spark" if takes_session else nodeid.partition("::")[0]
 
 
 @pytest.fixture(scope="session")
