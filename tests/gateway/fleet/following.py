@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+import pytest
 
 from lakemq.gateway.fleet.follower import Follower
 from lakemq.testing import GatewayProcess, start_gateway
@@ -69,6 +70,23 @@ async def leave(follower: Follower) -> None:
         if thread.name == "follower":
             await asyncio.to_thread(thread.join)  # the question under way is answered
     await follower.close()  # and its connection left
+
+
+@contextmanager
+def starting_later(name: str) -> Generator[None]:
+    """The first two times that a thread of that name is to be started in this process, there is none to be had."""
+    errors: list[BaseException] = [RuntimeError("can't start new thread"), MemoryError()]
+    start = threading.Thread.start
+
+    def starts_later(thread: threading.Thread) -> None:
+        if thread.name == name and errors:
+            raise errors.pop(0)
+        start(thread)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(threading.Thread, "start", starts_later)
+        yield
+    assert not errors
 
 
 def wait_for(follower: httpx.Client, primary: httpx.Client) -> int:

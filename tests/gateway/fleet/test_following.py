@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.storage.log.recovery import list_segments
 from lakemq.storage.read.reader import Reader
 from lakemq.testing import GatewayProcess, LossyFiles, start_gateway
-from tests.gateway.fleet.following import broker_of, leave
+from tests.gateway.fleet.following import broker_of, leave, starting_later
 from tests.gateway.http_client import WAIT_S, connect, produce
 
 
@@ -75,26 +74,15 @@ def follow(settings: Settings, is_so: Callable[[Follower, FollowedLog], bool]) -
     return asyncio.run(scene())
 
 
-def test_no_thread_or_no_memory_for_a_question_is_no_reason_to_stop(
-    primary: GatewayProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    errors: list[BaseException] = [RuntimeError("can't start new thread"), MemoryError()]
-    start = threading.Thread.start
-
-    def starts_later(thread: threading.Thread) -> None:
-        if thread.name == "follower" and errors:
-            raise errors.pop(0)
-        start(thread)
-
+def test_no_thread_or_no_memory_for_a_question_is_no_reason_to_stop(primary: GatewayProcess, tmp_path: Path) -> None:
     with connect(primary) as http:
         end = broker_of(http)["max_position"]
 
     def has_all(follower: Follower, log: FollowedLog) -> bool:
         return log.next_position >= end and follower.problem is None
 
-    monkeypatch.setattr(threading.Thread, "start", starts_later)
-    assert follow(settings_of(tmp_path, primary), has_all) is None
-    assert not errors
+    with starting_later("follower"):
+        assert follow(settings_of(tmp_path, primary), has_all) is None
 
 
 def test_what_is_written_and_could_not_be_applied_stops_it_until_a_start(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,7 +19,7 @@ from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
-from tests.gateway.fleet.following import degraded, wait_for
+from tests.gateway.fleet.following import degraded, starting_later, wait_for
 from tests.gateway.http_client import WAIT_S, connect, is_problem, produce, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
 from tests.nameserver import asking
@@ -171,20 +170,12 @@ def test_no_thread_for_a_heartbeat_is_no_reason_to_say_nothing_ever_after(
     nameservers: list[NameServerProcess],
     asked: list[httpx.Client],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options: dict[str, dict[str, Any]] = {
         "storage": {"data_dir": str(tmp_path)},
         "broker": {"name": "threadless"},
         "fleet": {"nameservers": nameservers[0].url},
     }
-    errors: list[BaseException] = [RuntimeError("can't start new thread"), MemoryError()]
-    start = threading.Thread.start
-
-    def starts_later(thread: threading.Thread) -> None:
-        if thread.name == "registrar" and errors:
-            raise errors.pop(0)
-        start(thread)
 
     async def scene() -> None:
         log = CommitLog((settings := load(environment={}, options=options)).storage, Files(), SystemClock())
@@ -196,9 +187,8 @@ def test_no_thread_for_a_heartbeat_is_no_reason_to_say_nothing_ever_after(
         await registrar.close()
         await log.close()
 
-    monkeypatch.setattr(threading.Thread, "start", starts_later)
-    asyncio.run(scene())
-    assert not errors
+    with starting_later("registrar"):
+        asyncio.run(scene())
 
 
 @pytest.mark.parametrize(
