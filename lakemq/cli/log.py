@@ -1,14 +1,16 @@
-"""`lakemq log verify | repair`."""
+"""`lakemq log verify | repair | show`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import orjson
 import typer
 from rich.table import Table
 
-from lakemq.cli.options import DataDir, settings_of
+from lakemq.cli.options import BrokerName, DataDir, settings_of
 from lakemq.cli.output import note, stdout, write_line
 
 if TYPE_CHECKING:
@@ -71,6 +73,23 @@ def repair(context: typer.Context, data_dir: DataDir = None) -> None:
         write_line(f"rewritten: {', '.join(repaired.segments_rewritten)}")
     else:
         write_line("nothing to repair")
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="cut-….frames, or a segment.", dir_okay=False)],
+    broker_name: BrokerName = None,
+) -> None:
+    """Show the messages in a file of frames, one a line, as JSON; lakemq's own records are among them.
+
+    \b
+    lakemq log show data/commitlog/cut-1-480300.frames
+    """
+    from lakemq.storage.slices.kept_frames import messages_in
+
+    for message in messages_in(file, settings_of(context, broker__name=broker_name).broker.name):
+        write_line(orjson.dumps(message).decode())
 
 
 def _show_damages(damages: Iterable[Damage]) -> None:

@@ -84,6 +84,8 @@ class Storage(Section):
 
     `log_bytes_max`: so large the log may be; 0: as large as the disk. `when_full`: what becomes of messages where
     nothing can leave the log, as the lake doesn't hold it: new ones are refused, or the oldest go for good.
+
+    `cut_bytes_max`: so much is kept of what was cut off a follower's log, as its primary lacks it; 0: nothing.
     """
 
     data_dir: Path = Path("data")
@@ -104,6 +106,7 @@ class Storage(Section):
     free_bytes_min: int = Field(default=16 * MIB, ge=0)
     log_bytes_max: int = Field(default=0, ge=0)
     when_full: Literal["refuse", "drop_oldest"] = "refuse"
+    cut_bytes_max: int = Field(default=GIB, ge=0)
     compression: Literal["none", "lz4", "zstd"] = "lz4"
     compression_body_bytes_min: int = Field(default=4 * KIB, ge=0)
     cache_bytes: int = Field(default=32 * MIB, ge=0)

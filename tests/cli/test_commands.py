@@ -195,6 +195,24 @@ def test_damage_is_named_and_repair_keeps_the_rest(run: Run, tmp_path: Path) -> 
     assert "sEcond" not in bodies
 
 
+def test_messages_of_a_file_of_frames_are_shown_with_their_ids(run: Run, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with start_gateway(data) as gateway:
+        shell = Shell(run, gateway.url)
+        shell("produce", "orders", stdin="a\nb\n")
+        ids = {message["message_id"] for message in shell.pulled("orders")}
+    (segment,) = (data / "commitlog").glob("*.log")
+    shown = run("log", "show", str(segment))
+    assert shown.code == 0, shown.stderr
+    messages = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert {each["message_id"] for each in messages if each["topic"] == "orders"} == ids
+    segment.write_bytes(segment.read_bytes()[:-8])
+    torn = run("log", "show", str(segment))
+    assert torn.code == 1
+    assert "holds no sound frame at byte" in torn.stderr
+    assert run("log", "show", str(data / "none")).code != 0
+
+
 def test_help_shows_examples(run: Run) -> None:
     done = run("--help")
     assert done.code == 0

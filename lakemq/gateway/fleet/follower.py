@@ -10,19 +10,25 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from lakemq.gateway.fleet.agreement import Parted, agree, check_history
 from lakemq.gateway.fleet.asking_thread import AskingThread
 from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
 from lakemq.gateway.fleet.incarnation import Incarnation
-from lakemq.gateway.fleet.primary import Answered, Own, Primary, Said, begin_log, check_end, check_log
+from lakemq.gateway.fleet.primary import Answered, Greeting, Own, Primary, Said, begin_log
 from lakemq.gateway.fleet.shown import show_only_known
 from lakemq.gateway.fleet.tenure import Elected
+from lakemq.model.agreement import History
 from lakemq.model.errors import LakemqError, StoreUnwritable
 from lakemq.settings import Settings
+from lakemq.storage.log.cutting import Cut
 from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.storage.log.next_frames import Diverged, Page
+from lakemq.storage.log.positions import note_given
 from lakemq.storage.log.recovery import list_segments
+from lakemq.storage.mend.truncate import CutRefused
 from lakemq.storage.read.hiding import hide_from
 from lakemq.storage.read.reader import Reader
+from lakemq.storage.segment.frame import LogEpoch
 from lakemq.wire.connections import NoAnswer
 
 logger = logging.getLogger(__name__)
@@ -57,13 +63,13 @@ class Follower:
         """`tell_compacted` hears which position the primary was told to be compacted."""
         self._log = log
         self._reader = reader
+        self._settings = settings
         self._replica = settings.broker.replica
         self._elected = elected
         directory = settings.storage.data_dir
         self._incarnation = Incarnation(log.files, directory) if elected is None else elected.incarnation
         self._mark = ConfirmedMark(log.files, settings.storage.data_dir)
         log.confirm_ms_max = settings.replication.confirm_ms_max
-        self._settings = settings
         self._primary = Primary(settings, elected)
         self._thread = AskingThread("follower")
         log.leader = self._primary.address
@@ -83,13 +89,22 @@ class Follower:
         """Why it follows no more."""
         self.problem: str | None = None
         """Why it can't follow just now."""
+        self.cut: Cut | None = None
+        """What was cut off the log as this one began, as the primary lacks it."""
+        self.floor = 0
+        """Nothing of the log below may be cut, beside what it knows by itself: to be set before `begin`."""
+        self.on_diverged: Callable[[str], object] | None = None
+        """Called, with the reason, when it follows no more as the primary's log is the same one with another history:
+        where this is begun anew, on the closed log, it cuts what the primary lacks."""
 
     def begin(self) -> None:
-        """See that there is a log, before it is opened: an empty one begins as the primary's does. Raises `OSError`,
-        and `LakemqError` where the primary can't be reached."""
+        """See that there is a log, before it is opened, in any thread: an empty one begins as the primary's does, and
+        of another what the primary lacks is cut, if that can be asked; where it may not be cut it is opened as it is,
+        and not followed. Raises `OSError`, and `LakemqError` where there is no log and the primary can't be reached."""
         files, directory = self._log.files, self._log.directory
         files.make_dirs(directory)
         if list_segments(files, directory):
+            self._agree()
             return
         end_s = time.monotonic() + BEGIN_S_MAX
         while True:
@@ -110,6 +125,8 @@ class Follower:
         """`begin`, for as long as it takes, of who is told whom to ask."""
         files, directory = self._log.files, self._log.directory
         files.make_dirs(directory)
+        if list_segments(files, directory):
+            await self._thread.ask(self._agree)
         while not list_segments(files, directory):
             self._incarnation.forget()  # before there is anything that it could be taken for
             try:
@@ -117,6 +134,16 @@ class Follower:
             except (NoAnswer, LakemqError) as error:
                 self._note(str(error))
                 await asyncio.sleep(AGAIN_S)
+
+    def _agree(self) -> None:
+        try:
+            self.cut = agree(self._primary, self._log.files, self._settings, self.floor)
+        except (NoAnswer, LakemqError) as error:  # a log that can't be read says so as it is opened
+            self._note(str(error))
+        except (Diverged, CutRefused, OSError) as error:
+            self._stop(str(error))
+        else:
+            self._note(None)
 
     def opened(self) -> None:
         """The log is open: what isn't known to be confirmed is not shown. Raises `OSError`."""
@@ -136,7 +163,9 @@ class Follower:
             self._incarnation.end(log.identity.log_id, log.next_position)
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Begin to follow, unless it can't be."""
+        if self.fault is not None:
+            return
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def has_asked(self, seconds: float) -> None:
@@ -179,8 +208,8 @@ class Follower:
                 pause_s = AGAIN_S
                 continue
             except Diverged as error:
-                self._stop(str(error))
-                return
+                if await self._is_over(error):
+                    return
             except (NoAnswer, LakemqError) as error:
                 self._note(str(error))
             except _NotApplied as error:
@@ -204,8 +233,10 @@ class Follower:
         finally:
             log.leader = self._primary.address
             self._asked.set()
-        check_log(log.identity.log_id, found.log_id)
-        check_end(log.next_position, found.max_position)
+        self._check(found)
+        if found.epoch > log.identity.now.epoch:
+            given = LogEpoch(log.identity.now.log_id, found.epoch), found.max_position
+            await self._thread.ask(partial(note_given, log.files, log.directory, *given))
         self._compacted = found.compacted_position
         self._tell()
         until_s = loop.time() + GREET_S
@@ -220,6 +251,25 @@ class Follower:
             if not await self._hurry(answered) and answered.size < BYTES_MAX // 2:
                 await asyncio.sleep(begun_s + PACE_S - loop.time())
         self._leave_mark()
+
+    def _check(self, found: Greeting) -> None:
+        """Raise `Diverged` unless this log goes on as the primary's does."""
+        identity = self._log.identity
+        check_history(identity.log_id, History(tuple(identity.epochs), self._log.next_position), found)
+
+    async def _is_over(self, error: Diverged) -> bool:
+        """Follow no more, and say why. False where the primary can't be asked what its history is."""
+        try:
+            self._check(await self._thread.ask(self._primary.greet))
+        except Diverged as why:
+            error = why
+        except Exception as why:  # noqa: BLE001  such as no thread: it is asked again
+            self._note(str(why))
+            return False
+        self._stop(str(error))
+        if isinstance(error, Parted) and self.on_diverged is not None:
+            self.on_diverged(str(error))
+        return True
 
     async def _ask(self) -> Answered:
         """One answer, of which what is sound is kept."""
@@ -317,9 +367,10 @@ class Follower:
 
     def degraded(self) -> list[str]:
         """Why it isn't followed, in a line."""
+        found = [] if self.cut is None else [_described(self.cut)]
         if self.fault is not None:
-            return [f"this follower follows no more, and serves what it has: {self.fault}"]
-        found = [] if self.problem is None else [f"the primary can't be followed now: {self.problem}"]
+            return [*found, f"this follower follows no more, and serves what it has: {self.fault}"]
+        found += [] if self.problem is None else [f"the primary can't be followed now: {self.problem}"]
         if self._is_replaced:
             found.append(f"another one has come as replica {self._replica}: this one is in sync only after a start")
         return found
@@ -330,5 +381,21 @@ class Follower:
             "primary": self._primary.address or None,
             "follower_lag": self.lag,
             "follower_fault": self.fault or self.problem,
+            "follower_cut": None if self.cut is None else _summary(self.cut),
             "in_sync": [] if self._said is None else list(self._said.in_sync),
         }
+
+
+def _summary(cut: Cut) -> dict[str, Any]:
+    names = ("position", "epoch", "positions", "messages", "kept", "kept_positions")
+    return {name: getattr(cut, name) for name in names}
+
+
+def _described(cut: Cut) -> str:
+    """What was cut, in a line."""
+    what = (
+        f"{cut.messages} messages ({cut.positions} positions) that its primary lacks were cut off this follower's log"
+    )
+    kept = f"the first {cut.kept_positions} positions are" if cut.kept_positions < cut.positions else "they are"
+    where = f"{kept} kept in {cut.kept}" if cut.kept else "they are not kept"
+    return f"{what} at position {cut.position}, and may have been acknowledged; {where}"

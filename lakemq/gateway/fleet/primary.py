@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from lakemq.contract import routes
 from lakemq.contract.route import Target
 from lakemq.gateway.fleet.tenure import Elected
+from lakemq.model.agreement import History
 from lakemq.model.errors import Fenced, LakemqError, PositionGone
 from lakemq.settings import Settings
 from lakemq.storage.disk.files import Files
@@ -19,7 +20,6 @@ from lakemq.wire.connections import Answer, Connections, NoAnswer, Params
 from lakemq.wire.name_servers import NameServers
 
 ANSWER_S = 10.0
-_GREETED = ("min_position", "max_position", "compacted_position", "epoch")
 
 
 class Greeting(NamedTuple):
@@ -29,8 +29,10 @@ class Greeting(NamedTuple):
     min_position: int
     max_position: int
     compacted_position: int
+    confirmed_position: int
     epoch: int
     erasures: int
+    history: History
 
 
 class Own(NamedTuple):
@@ -101,9 +103,13 @@ class Primary:
         try:
             found = json.loads(said)
             name, role = found["name"], found["role"]
-            numbers = [int(found[each]) for each in _GREETED]
-            numbers.append(int(found.get("erasures", 0)))
-            greeting = Greeting(str(found["log_id"]), *numbers)
+            least, end, compacted, confirmed = (
+                int(found[f"{each}_position"]) for each in ("min", "max", "compacted", "confirmed")
+            )
+            epochs = tuple((int(epoch), int(first)) for epoch, first in found.get("epochs", ()))
+            epoch, erasures = int(found["epoch"]), int(found.get("erasures", 0))
+            positions = least, end, compacted, confirmed
+            greeting = Greeting(str(found["log_id"]), *positions, epoch, erasures, History(epochs, end))
         except (ValueError, KeyError, TypeError) as error:
             raise NoAnswer(f"{address} is no broker: {error!r}", sent=True) from None
         if (name, role) != (self._name, "primary"):
@@ -136,6 +142,22 @@ class Primary:
         """Have it look at its own frame there: what is damaged in its files it mends, where it can. Raises
         `LakemqError` where that is so."""
         self._ask(routes.LOG_MESSAGES.at(), {"from": position, "to": position + 1})
+
+    def frame_of(self, position: int) -> bytes:
+        """The frame that holds the position, as it stands in its files; empty while that isn't confirmed. Raises
+        `PositionGone` where that has left its log."""
+        data = self._ask(routes.LOG_FRAMES.at(), {"from": position, "bytes_max": 1}).body
+        if not data:
+            return b""
+        try:
+            at, meta = 0, decode_meta(data)
+            if meta.kind == KIND_STATE:
+                at, meta = meta.frame_bytes, decode_meta(data, meta.frame_bytes)
+            frame = data[at : at + meta.frame_bytes]
+            open_payload(meta, memoryview(frame)[meta.meta_bytes :])
+        except FrameError as error:
+            raise LakemqError(f"its frame at position {position} is not sound: {error}") from None
+        return frame
 
     def first_state(self) -> tuple[int, bytes]:
         """The position with which its log begins, and the state frame that stands there."""

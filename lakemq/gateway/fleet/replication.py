@@ -259,7 +259,8 @@ class Replication:
         log.confirmed.refuse(NotEnoughReplicas(f"{log.too_few}: what is written may be kept"))
 
     def _leave_mark(self) -> None:
-        if self._in_sync.bound() is not None:
+        """Also alone, once there was a follower: what is confirmed without it is never to be cut for it."""
+        if self._in_sync.bound() is not None or self._begun.is_set():
             log = self._log
             self._mark.leave(log.identity.log_id, Mark(log.confirmed_position, log.sync_always))
 

@@ -52,6 +52,8 @@ HOUSEKEEPING_S = 10.0
 HOUSEKEEPING_FULL_S = 0.5
 PRIMARY_S_MAX = 5.0
 """So long a follower that starts waits for its primary to say which erasures there are."""
+EPOCHS_MAX = 256
+"""So many of the newest a broker says: followers see by them where their logs go on otherwise."""
 
 
 class Broker:
@@ -268,7 +270,8 @@ class Broker:
             "confirmed_position": log.confirmed_position,
             "compacted_position": log.compacted_position,
         }
-        identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch}
+        epochs = log.identity.epochs[-EPOCHS_MAX:]
+        identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch, "epochs": epochs}
         overdue = self.router.overdue.count()
         waits = {"jobs": self.router.jobs.describe(), "overdue": sum(overdue.values()), "overdue_by_kind": overdue}
         who = {"name": self.name, "role": self.tenure.role, "replica": self.settings.broker.replica}

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 
 from lakemq.contract.routes import BROKER, HEALTH, LOG_FRAMES, METRICS, READY
 from lakemq.gateway.fleet.election import Election
+from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.open_leadership import open_leadership
+from lakemq.gateway.fleet.tenure import Tenure
 from lakemq.gateway.process.app import App, make_app
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.quick import Quick
@@ -84,13 +86,27 @@ class Exchange:
                 broker.open()
                 await broker.start()
                 self._serve(broker)
-                tenure = await election.until_elected(broker.follower)
+                tenure = await self._follow(broker, broker.follower, election)
             else:
                 await self._assume(broker, election)
                 tenure = await election.until_replaced()
             await self._let_go(broker)
             del broker
             self._renew()
+
+    async def _follow(self, broker: Broker, follower: Follower, election: Election) -> Tenure:
+        """Until this one is to lead, or to begin to follow anew, as its log goes on otherwise than its leader's."""
+        parted = asyncio.Event()
+        follower.on_diverged = lambda _: parted.set()
+        elected = asyncio.ensure_future(election.until_elected(follower))
+        cutting = asyncio.ensure_future(parted.wait())
+        try:
+            await asyncio.wait([elected, cutting], return_when=asyncio.FIRST_COMPLETED)
+            return elected.result() if elected.done() else broker.tenure
+        finally:
+            for each in (elected, cutting):
+                each.cancel()
+            await asyncio.gather(elected, cutting, return_exceptions=True)
 
     async def _assume(self, broker: Broker, election: Election) -> None:
         """Open the broker of who leads. What it is asked is answered once all is confirmed that any leader before it

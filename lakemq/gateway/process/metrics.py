@@ -78,6 +78,9 @@ class BrokerCollector(Collector):
         if follower is not None:
             follows = int(follower.fault is None and follower.problem is None)
             yield GaugeMetricFamily("lakemq_following", "1 while the primary's log is followed.", follows)
+            cut = 0 if follower.cut is None else follower.cut.messages
+            what = "Messages that were cut off this follower's log as it was opened: its primary lacks them."
+            yield GaugeMetricFamily("lakemq_truncated_messages", what, cut)
         if follower is not None and follower.lag is not None:
             yield GaugeMetricFamily("lakemq_follower_lag", "Positions that the primary is ahead.", follower.lag)
 

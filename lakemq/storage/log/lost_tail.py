@@ -28,7 +28,8 @@ def pass_over_lost_tail(
     now, end = state.identity.now, index.end_position
     epoch, bound = may_have_given(files, store.active.path.parent, now, end, memory_survives)
     if begins is not None:
-        epoch, bound = begins - 1, max(bound, end + 1)
+        # One hole, as each begins an epoch: it passes over far more than can have been given.
+        epoch, bound = begins - 1, min(max(bound, end + 1), end + COUNT_MAX)
     if bound == end:
         return
     epoch = max(epoch, now.epoch)  # the last one's beginning may be lost too

@@ -10,7 +10,7 @@ from lakemq.model.errors import LakemqError
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.cutting import finish_cut
 from lakemq.storage.log.recovery import list_segments, read_segment
-from lakemq.storage.segment.frame import KIND_STATE, decode_meta
+from lakemq.storage.segment.frame import KIND_STATE, FrameError, decode_meta
 from lakemq.storage.segment.segment import Segment
 from lakemq.storage.segment.segment_index import SegmentIndex
 from lakemq.storage.state.log_identity import LogIdentity
@@ -87,7 +87,14 @@ class ClosedLog:
         number = index.frame_number(offset) - 1
         while number >= 0:
             data = segment.read(index.offsets[number], index.frame_bytes(number))
-            if decode_meta(data).kind != KIND_STATE:
+            if not _is_state(data):
                 return data
             number -= 1
         return b""
+
+
+def _is_state(data: bytes) -> bool:
+    try:
+        return decode_meta(data).kind == KIND_STATE
+    except FrameError:
+        return False
