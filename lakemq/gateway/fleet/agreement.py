@@ -158,7 +158,7 @@ def _compare(primary: Primary, closed: ClosedLog, border: Border) -> str:
     if not theirs:
         return UNSHOWN
     try:
-        found = SAME if own == theirs or _says_the_same(open_frame(own), open_frame(theirs)) else ANOTHER
+        found = SAME if own == theirs or says_the_same(open_frame(own), open_frame(theirs)) else ANOTHER
     except FrameError:
         found = UNSOUND
     if found != SAME:
@@ -166,7 +166,7 @@ def _compare(primary: Primary, closed: ClosedLog, border: Border) -> str:
     return found
 
 
-def _says_the_same(own: Frame, its: Frame) -> bool:
+def says_the_same(own: Frame, its: Frame) -> bool:
     """Whether two sound frames are of the same messages, one of them written anew since: after an erasure, or from the
     lake."""
     mine, theirs = own.meta, its.meta

@@ -12,6 +12,7 @@ from uuid import UUID
 import httpx
 import pytest
 
+from lakemq.gateway.fleet.agreement import says_the_same
 from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
 from lakemq.gateway.fleet.follower import Follower
 from lakemq.settings import Settings, load
@@ -19,8 +20,10 @@ from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.storage.log.positions import UNKNOWN_EPOCHS, note_given, read_given
+from lakemq.storage.mend.closed_log import ClosedLog
 from lakemq.storage.read.reader import Reader
 from lakemq.storage.segment.frame import LogEpoch
+from lakemq.storage.segment.segment import Frame, open_frame
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.fleet.following import SMALL, broker_of, degraded, frames_of, leave, start_follower, wait_for
 from tests.gateway.fleet.test_follower import all_kinds_of_traffic
@@ -256,6 +259,30 @@ def test_a_frame_that_the_primary_has_written_anew_is_the_same_one(leading: Lead
         assert frames_of(http)[-500:] != before[-500:]
         ended = follow(settings_of(tmp_path / "f", gateway.url), lambda follower, _: follower.lag == 0)
     assert (ended.follower.cut, ended.follower.fault) == (None, None)
+
+
+def test_frames_of_the_same_messages_are_the_same_however_they_are_written(tmp_path: Path) -> None:
+    def last_frame(name: str, *bodies: bytes, **settings: object) -> Frame:
+        shutil.copytree(tmp_path / "log", tmp_path / name)
+        harness = LogHarness(tmp_path / name, **settings)
+        harness.open()
+        harness.append("a", 0, *bodies)
+        closed_at = harness.log.next_position
+        harness.close()
+        closed = ClosedLog(harness.files, harness.directory)
+        return open_frame(closed.frame_before(closed.border(closed_at)))
+
+    harness = LogHarness(tmp_path / "log").open()
+    harness.put_topic("a")
+    harness.close()
+    bodies = [bytes(100)] * 20
+    one = last_frame("one", *bodies, compression="none")
+    written_anew = last_frame("two", *bodies, compression="lz4", compression_body_bytes_min=0)
+    others = last_frame("three", *bodies[1:], b"x" * 100, compression="none")
+    assert one.meta.payload_crc != written_anew.meta.payload_crc
+    assert says_the_same(one, written_anew)
+    assert others.meta[1:4] == one.meta[1:4]
+    assert not says_the_same(one, others)
 
 
 def _begun(settings: Settings) -> Follower:

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark
 from lakemq.model.errors import SettingsError
 from lakemq.settings import load
+from lakemq.storage.disk.files import Files
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.fleet.following import SMALL, broker_of, degraded, frames_of, start_follower, wait_for
 from tests.gateway.http_client import connect, is_problem, produce, pull, pull_all, put_topic
@@ -264,6 +266,9 @@ def test_a_follower_that_stands_still_is_let_go_and_comes_back(tmp_path: Path) -
             assert degraded(both.leads) == "replica 1 is not in sync any more"
             assert number(both.leads, "lakemq_in_sync_replicas") == 1
             assert broker_of(both.leads)["confirmed_position"] > placed["position"]
+            # It says so on its disk too: what it confirms alone is never to be cut for a follower that lacks it.
+            log_id, mark = broker_of(both.leads)["log_id"], ConfirmedMark(Files(), tmp_path / "primary")
+            wait_until(lambda: mark.read(log_id).position > placed["position"])
         wait_until(lambda: in_sync(both.leads) == [0, 1])
         assert degraded(both.leads) == ""
         (placed,) = produce(both.leads, "t", "both again")
