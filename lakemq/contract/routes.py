@@ -183,6 +183,17 @@ ABORT_BATCH = Route(
 )
 
 # The log
+PART_FROM = Field("from", "integer", "the first byte wanted", 0, least=0)
+PART_BYTES_MAX = Field("bytes_max", "integer", "at most so many bytes", 4 * 1024 * 1024, least=1)
+PART_REPLICA = Field("replica", "integer", "which replica asks", least=0)
+LOG_PART = Route(
+    "GET",
+    "/v1/log/parts/{token}",
+    "log",
+    "The file of a sink's part that is being committed, for the broker's followers",
+    (PART_FROM, PART_BYTES_MAX, PART_REPLICA),
+    differs=AT_ONCE,
+)
 LOG_END = Route(
     "GET",
     "/v1/log/end",

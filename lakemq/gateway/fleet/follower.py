@@ -79,6 +79,10 @@ class Follower:
         self._said: Said | None = None
         self._compacted = self._told = 0
         self._task: asyncio.Task[None] | None = None
+        self.durable: Callable[[], int] = lambda: log.flushed_position
+        """How far the log, and all that it needs beside it, is on disk here."""
+        self.on_parts: Callable[[tuple[str, ...]], object] = lambda tokens: None
+        """Called with parts of sinks that the primary is about to commit."""
         self.erased: Callable[[], int] = lambda: 0
         """How many of the log's erasures are carried out here."""
         self.told_erased = 0
@@ -276,7 +280,7 @@ class Follower:
         log = self._log
         position, identity = log.next_position, log.identity
         seen = 0 if self._elected is None else self._incarnation.highest
-        own = Own(self._replica, self._incarnation.name, log.flushed_position, self.erased(), seen)
+        own = Own(self._replica, self._incarnation.name, self.durable(), self.erased(), seen)
         ask = partial(self._primary.frames, position, identity.now, identity.log_id, own, self._wait_ms, BYTES_MAX)
         answered = await self._thread.ask(ask)
         self._hear(answered.said)
@@ -295,6 +299,8 @@ class Follower:
         if said.sync != log.sync_always:
             self._show_only_confirmed(said.sync)
         self.told_erased = max(self.told_erased, said.erased)
+        if said.parts:
+            self.on_parts(said.parts)
         log.confirmed.limit(said.confirmed_position)
         if before is None or before.sync != said.sync:
             self._leave_mark()
@@ -307,7 +313,7 @@ class Follower:
             return False
         if self._replica in said.in_sync or answered.size < BYTES_MAX // 2:
             await log.flushed()
-            return True
+            return self.durable() > answered.durable  # else something is lacking beside the log
         return False
 
     def _leave_mark(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +52,7 @@ class Said(NamedTuple):
     """What the primary says with each answer: how far it has the log on disk, how far all have it that are in sync, and
     how far somebody waits for that. `sync`: consumers see no more than is confirmed. `counted`: what the follower says
     of itself counts; it doesn't once another has come as the same replica. `erased`: so many erasures are to be carried
-    out before any message is shown."""
+    out before any message is shown. `parts`: of sinks, which are about to be committed."""
 
     end_position: int
     confirmed_position: int
@@ -60,6 +61,7 @@ class Said(NamedTuple):
     in_sync: tuple[int, ...]
     counted: bool
     erased: int
+    parts: tuple[str, ...]
 
 
 class Answered(NamedTuple):
@@ -159,6 +161,17 @@ class Primary:
             raise LakemqError(f"its frame at position {position} is not sound: {error}") from None
         return frame
 
+    def part(self, token: str, replica: int) -> Iterator[bytes]:
+        """The file of a part that it commits, in pieces."""
+        at, size = 0, 1
+        while at < size:
+            answer = self._ask(routes.LOG_PART.at(token), {"from": at, "replica": replica})
+            size = _number(answer, "Lakemq-Part-Bytes")
+            if not answer.body:
+                raise NoAnswer(f"{self.address}: part {token} ends early", sent=True)
+            at += len(answer.body)
+            yield answer.body
+
     def first_state(self) -> tuple[int, bytes]:
         """The position with which its log begins, and the state frame that stands there."""
         begin = self.greet().min_position
@@ -221,6 +234,7 @@ def _said(answer: Answer) -> Said:
         tuple(int(each) for each in in_sync.split(",") if each.isdigit()),
         counted,
         _number(answer, "Lakemq-Erased") if "Lakemq-Erased" in headers else 0,
+        tuple(each for each in headers.get("Lakemq-Parts", "").split(",") if each),
     )
 
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
 from lakemq.gateway.fleet.erased_by import ErasedBy
 from lakemq.gateway.fleet.leadership import Leadership
+from lakemq.gateway.fleet.offered_parts import OfferedParts
 from lakemq.gateway.fleet.shown import show_only_known
 from lakemq.gateway.fleet.tenure import Elected
 from lakemq.model.errors import Fenced, InvalidRequest, LakemqError, NotConfirmed, NotEnoughReplicas, StoreUnwritable
@@ -62,7 +63,8 @@ class Replication:
         """Whether another leads in this one's place."""
         log.sync_always = settings.replication.ack == "sync"
         log.confirm_ms_max = settings.replication.confirm_ms_max
-        self.erased_by.asked = lambda: log.confirmed.asked.wake()
+        self.offered_parts = OfferedParts(lambda: self._in_sync.others)
+        self.erased_by.asked = self.offered_parts.asked = lambda: log.confirmed.asked.wake()
 
     async def start(self, leadership: Leadership, elected: Elected | None = None) -> None:
         """Begin with the record as it was left, or by which this one was `elected`, before anything is served. Raises

@@ -143,7 +143,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         routing_routes.make_router(router, log, work.answering),
         transaction_routes.make_router(router, limits.wait_ms_max),
         redrive_routes.make_router(broker.redriver),
-        sink_routes.make_router(broker.sinks),
+        sink_routes.make_router(broker.sinks, broker.replication),
         group_routes.make_router(broker.groups, log, work),
         topic_routes.make_router(log, broker.topics, cold, work.listing),
         log_routes.make_router(store, ends, work.answering),

@@ -14,6 +14,7 @@ from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.decode import Limits
 from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.open_leadership import open_leadership
+from lakemq.gateway.fleet.part_source import PartSource
 from lakemq.gateway.fleet.registrar import Registrar
 from lakemq.gateway.fleet.replication import Replication
 from lakemq.gateway.fleet.static_lead import StaticLead
@@ -23,6 +24,7 @@ from lakemq.gateway.redrive import Redriver
 from lakemq.gateway.routes.leader_routes import Lead
 from lakemq.gateway.routing.router import Router
 from lakemq.gateway.sinks.committer import Sinks
+from lakemq.gateway.sinks.followed_parts import FollowedParts
 from lakemq.gateway.upkeep.dropping import Dropping
 from lakemq.gateway.upkeep.erasures import Erasures
 from lakemq.gateway.upkeep.log_cleanup import LogCleanup
@@ -99,15 +101,21 @@ class Broker:
         self.erasures = Erasures(self.log, self.reader, eraser, settings.storage.data_dir, self._forget_erased)
         self.registrar = Registrar(settings, self.log, self.tenure.role)
         self.follower: Follower | None = None
+        self.followed_parts: FollowedParts | None = None
         self.replication: Replication | None = None
         if isinstance(self.log, FollowedLog):
             follower = Follower(settings, self.log, self.reader, self.tell_compacted, self.tenure.elected)
             self.follower = follower
             follower.erased = lambda: self.erasures.done
             self.erasures.told = lambda: follower.told_erased
+            parts = self.followed_parts = FollowedParts(
+                self.log, self.sinks.staging, PartSource(settings, self.tenure.elected)
+            )
+            follower.durable, follower.on_parts = parts.durable, parts.offer
             self.log.on_epoch = lambda: self.ids.open(self.log.identity)
         else:
             self.replication = Replication(settings, self.log, self.reader)
+            self.sinks.offer = self.replication.offered_parts.offer
             record = None if self.tenure.elected is None else self.tenure.elected.record
             self.log.begins_epoch = None if record is None else record.epoch
         self.lead: Lead = StaticLead(self.replication)
@@ -155,6 +163,8 @@ class Broker:
         if self.follower is not None:
             self.groups.members.watch()
             self.erasures.follow()
+            assert self.followed_parts is not None
+            self.followed_parts.start()
             self.follower.start()
             await self.follower.has_asked(PRIMARY_S_MAX)
             return
@@ -191,6 +201,8 @@ class Broker:
             await self.follower.close()
         if self.replication is not None:
             await self.replication.close()
+        if self.followed_parts is not None:
+            await self.followed_parts.close()
         await self.erasures.close()
         if self._housekeeper is not None:
             self._housekeeper.cancel()
@@ -233,6 +245,8 @@ class Broker:
     async def _forget_erased(self) -> None:
         """What was read of messages that have been erased since."""
         try:
+            if self.followed_parts is not None:
+                await self.followed_parts.give_up_offered()
             await self.sinks.drop_copies()  # a replay may have read them, and not committed that
         finally:
             self.cold.forget()  # who erases from the log has done so in the lake, or will
@@ -253,7 +267,8 @@ class Broker:
         for part in (self.registrar, self.quarantine, self.log_cleanup, self.dropping, self.erasures):
             found += part.degraded()
         if self.follower is not None:
-            return found + self.follower.degraded()
+            lacking = [] if self.followed_parts is None else self.followed_parts.degraded()
+            return found + self.follower.degraded() + lacking
         if self.replication is not None:
             found += self.replication.degraded()
         overdue = self.router.overdue.count()

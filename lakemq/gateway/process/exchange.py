@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from lakemq.contract.routes import BROKER, HEALTH, LOG_FRAMES, METRICS, READY
+from lakemq.contract.routes import BROKER, HEALTH, LOG_FRAMES, LOG_PART, METRICS, READY
 from lakemq.gateway.fleet.election import Election
 from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.incarnation import Incarnation
@@ -35,6 +35,7 @@ HOLD_S = 5.0
 END_S = 2.0
 """So long requests that have begun may take to end."""
 _ASSUMING = frozenset({LOG_FRAMES.path, BROKER.path, METRICS.path, HEALTH.path})
+_PARTS = LOG_PART.path.partition("{")[0]
 """What a leader serves before all is confirmed that was before it: its followers need it for that."""
 
 
@@ -186,7 +187,7 @@ class Exchange:
     async def _wait(self, scope: Scope, send: Send) -> Front | None:
         """Who serves the request: after a while, maybe. None: nobody does, and it is answered."""
         path = scope["path"]
-        if self._assuming is not None and path in _ASSUMING:
+        if self._assuming is not None and (path in _ASSUMING or path.startswith(_PARTS)):
             return self._assuming
         if path == HEALTH.path:
             await send_answer(send, json_answer(b'{"status":"up"}'))

@@ -111,12 +111,18 @@ class LogFrames:
         while True:
             end = await self._ends.flushed_position()
             is_asked = min(log.confirmed.awaited, begin) > question.durable
-            if end > begin or is_asked or replication.erased_by.wants_news(question.erased):
+            if end > begin or is_asked or self._wants_answer(replication, question):
                 return end
             if replication.has_news(question):
                 deadline = min(deadline, loop.time() + NEWS_S)
             if not await self._ends.wait_to_send(seconds_until(deadline)):
                 return end
+
+    def _wants_answer(self, replication: Replication, question: Question) -> bool:
+        """Whether somebody waits for what this follower does beside the log."""
+        if replication.erased_by.wants_news(question.erased):
+            return True
+        return bool(replication.offered_parts.to_take(question.member.replica))
 
     def _more_headers(self, question: Question | None) -> Headers:
         """What followers need to know beside that; also one whose place another has taken, which shows what it has."""
@@ -132,6 +138,8 @@ class LogFrames:
         ]
         if question is not None:
             self._replication.tell(question)
+            if parts := self._replication.offered_parts.to_take(question.member.replica):
+                headers.append((b"lakemq-parts", ",".join(parts).encode()))
             headers.append((b"lakemq-awaited-position", b"%d" % self._log.confirmed.awaited))
         return headers
 

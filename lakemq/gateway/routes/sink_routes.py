@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
+from lakemq.contract.limits import OFFSET_MAX
+from lakemq.gateway.fleet.replication import Replication
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.sinks.committer import BATCH_MAX, Sinks, describe
 from lakemq.gateway.sinks.staging import Staging
@@ -18,6 +20,11 @@ PROGRESS_CHARACTERS_MAX = 4_096
 Strict = ConfigDict(extra="forbid", strict=True)
 Batch = Annotated[int, Path(ge=0, le=BATCH_MAX)]
 Name = Annotated[str, Field(max_length=127)]
+PIECE_BYTES_MAX = 4 * 1024 * 1024
+OCTETS = "application/octet-stream"
+Begin = Annotated[int, Query(alias="from", ge=0, le=OFFSET_MAX)]
+PieceBytes = Annotated[int, Query(ge=1, le=PIECE_BYTES_MAX)]
+Replica = Annotated[int | None, Query(ge=0, le=routes.REPLICA_MAX)]
 
 
 class Commit(BaseModel):
@@ -39,8 +46,8 @@ class Abort(BaseModel):
     over: bool = False
 
 
-def make_router(sinks: Sinks) -> APIRouter:
-    """The routes of one broker."""
+def make_router(sinks: Sinks, replication: Replication | None) -> APIRouter:
+    """The routes of one broker. Its followers, if there are any, are known to `replication`."""
     router = APIRouter()
 
     def all_of(state: SinkState, staging: Staging) -> list[dict[str, Any]]:
@@ -65,6 +72,18 @@ def make_router(sinks: Sinks) -> APIRouter:
     async def commit(sink: str, batch: Batch, body: Commit) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         done = await sinks.commit(sink, batch, body.parts, body.progress, body.once)
         return {"sink": sink, "batch": batch, "new": done.new, "messages": done.messages, "dropped": done.dropped}
+
+    @serves(router, routes.LOG_PART, response_class=Response)
+    async def part(  # pyright: ignore[reportUnusedFunction]
+        token: str,
+        begin: Begin = 0,
+        bytes_max: PieceBytes = PIECE_BYTES_MAX,
+        replica: Replica = None,
+    ) -> Response:
+        piece, size = await sinks.read_piece(token, begin, bytes_max)
+        if replication is not None and replica is not None and begin + len(piece) >= size:
+            replication.offered_parts.taken(token, replica)
+        return Response(piece, media_type=OCTETS, headers={"Lakemq-Part-Bytes": str(size)})
 
     @serves(router, routes.ABORT_BATCH)
     async def abort(sink: str, batch: Batch, body: Abort) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

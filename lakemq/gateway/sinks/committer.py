@@ -20,6 +20,7 @@ from lakemq.gateway.sinks.staging import BadPart, Part, Staging, pack
 from lakemq.gateway.work.run import Run, at_once
 from lakemq.model.columns import SINK
 from lakemq.model.errors import (
+    Busy,
     FlowControl,
     IdempotencyMismatch,
     InvalidRequest,
@@ -83,6 +84,9 @@ class Sinks:
         self._reads = asyncio.Semaphore(READS_MAX)
         self._going_on: dict[str, asyncio.Task[None]] = {}
         self._over: dict[tuple[str, int], None] = {}
+        self._sends = asyncio.Semaphore(READS_MAX)
+        self.offer: Callable[[list[str], int], Awaitable[None]] | None = None
+        """Have other replicas take parts, which have these files and so many bytes, before they are committed."""
 
     @property
     def state(self) -> SinkState:
@@ -91,7 +95,7 @@ class Sinks:
 
     def open(self) -> None:
         """Find the staged parts. Raises `OSError`."""
-        self.staging.load()
+        self.staging.load(set(self.state.tokens()))
 
     def start(self) -> None:
         """Store those that were committed."""
@@ -215,8 +219,11 @@ class Sinks:
             self._check_commit(sink, parts, once)
             for part in parts:
                 await self._target(part)  # while it can still be refused
+            tokens = {part.name: part.token for part in parts}
+            if self.offer is not None:
+                await self.offer(list(tokens.values()), sum(part.bytes for part in parts))
             record = {"op": COMMIT, "sink": sink, "batch": batch, "parts": list(names), "progress": progress}
-            await self._record({**record, "once": once})
+            await self._record({**record, "once": once, "tokens": tokens})
             await self._store_left(sink)
             done = self.state.by_name[sink]
             return Committed(True, done.messages - before[0], done.dropped - before[1])
@@ -291,7 +298,8 @@ class Sinks:
             part = self.staging.find(sink, batch, name)
             if part is None and self.staging.unread:
                 raise StoreUnwritable(f"part {name} may be in {self.staging.unread[0]}, which can't be read now")
-        return part
+        # One that is not what was committed is none.
+        return None if part is None or self.state.is_over(sink, batch, name, part.token) else part
 
     async def _let_go(self, stored: list[Part]) -> list[Part]:
         """Parts that are in the log, once that is on disk, need their files no more; none is left then."""
@@ -414,8 +422,18 @@ class Sinks:
         return known is not None and part.batch == known.batch and part.name in known.left
 
     def _is_over(self, part: Part) -> bool:
-        known = self.state.by_name.get(part.sink)
-        return known is not None and part.batch <= known.batch and not self._is_left(part)
+        return self.state.is_over(part.sink, part.batch, part.name, part.token)
+
+    async def read_piece(self, token: str, begin: int, bytes_max: int) -> tuple[bytes, int]:
+        """Bytes of the file of a part, and how many it has: for another replica. Raises `PartNotFound`; `Busy` where
+        that can't be known now."""
+        try:
+            async with self._sends:
+                return await asyncio.to_thread(self.staging.read_piece, token, begin, bytes_max)
+        except FileNotFoundError:
+            raise PartNotFound(f"there is no part {token[:100]!r}") from None
+        except OSError as error:
+            raise Busy(f"part {token} can't be read now: {error}") from None
 
 
 def check_sink(sink: str) -> str:

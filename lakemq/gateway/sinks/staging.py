@@ -8,7 +8,9 @@ removed is never what has just been staged.
 from __future__ import annotations
 
 import logging
+import re
 import uuid
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,8 +25,11 @@ from lakemq.storage.disk.files import Files
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".part"
+ASIDE = ".offered"
+"""Of another replica's part that is about to be committed."""
 ALIGNMENT = 64
 HEADER_BYTES_MAX = 8_192
+_TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -144,14 +149,56 @@ class Staging:
             with suppress(OSError):
                 self._files.remove(self._path(part))
 
-    def load(self) -> None:
+    def load(self, committed: Container[str] = ()) -> None:
         """Find what an earlier process has staged. What it had half written goes; what can't be read now is
-        `unread`, and stays. Raises `OSError`."""
+        `unread`, and stays. Where there are two of one part, the one whose token is `committed` is it. Raises
+        `OSError`."""
         self._files.make_dirs(self.directory)
         self._files.sync_dir(self.directory.parent)
-        self.unread = [self.directory / name for name in self._files.names(self.directory) if SUFFIX in name]
+        names = self._files.names(self.directory)
+        self._files.remove_ending(self.directory, (ASIDE, ASIDE + ".tmp"))
+        self.unread = [self.directory / name for name in names if SUFFIX in name]
+        self.unread.sort(key=lambda path: path.stem not in committed)
         for part in self.look_again():
             self.enter(part)
+
+    # Of other replicas -----------------------------------------------------------------------
+
+    def read_piece(self, token: str, begin: int, size: int) -> tuple[bytes, int]:
+        """Up to `size` bytes of a part's file from `begin` on, and how many there are. In any thread; raises
+        `OSError`."""
+        if not _TOKEN.fullmatch(token):
+            raise FileNotFoundError(token)
+        descriptor = self._files.open_read(self.directory / (token + SUFFIX))
+        try:
+            return self._files.read(descriptor, size, begin), self._files.size(descriptor)
+        finally:
+            self._files.close(descriptor)
+
+    def take(self, token: str, pieces: Iterable[bytes], aside: bool = False) -> Part:
+        """Bring another replica's file of a part to disk, checked in full; `aside`: where it is no staged part yet. In
+        any thread, of which one at a time takes it; raises `OSError`, `BadPart`."""
+        if not _TOKEN.fullmatch(token):
+            raise BadPart(f"{token[:100]!r} names no part")
+        checked = _Checked(token, pieces)
+        self._files.replace(self.directory / (token + (ASIDE if aside else SUFFIX)), checked)
+        return checked.part
+
+    def adopt(self, token: str) -> Part:
+        """Let a part that was taken aside be staged, on disk. In any thread; raises `OSError`, `BadPart`."""
+        path = self.directory / (token + SUFFIX)
+        self._files.rename(path.with_suffix(ASIDE), path)
+        self._files.sync_dir(self.directory)
+        part = _read_header(self._files, path)
+        if part is None:
+            raise BadPart("it is damaged")
+        return part
+
+    def drop_aside(self, tokens: Iterable[str]) -> None:
+        """Remove parts that were taken aside; what fails is left for the next start."""
+        for token in tokens:
+            with suppress(OSError):
+                self._files.remove(self.directory / (token + ASIDE))
 
     def look_again(self) -> list[Part]:
         """The parts among what could not be read before: in a thread, and to be entered on the loop."""
@@ -191,10 +238,42 @@ def pack(batch: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
+class _Checked:
+    """The pieces of a part's file, looked at as they go by: `part` is what they are, once all have. Raises `BadPart`
+    after the last one where they aren't that part."""
+
+    def __init__(self, token: str, pieces: Iterable[bytes]) -> None:
+        self._token = token
+        self._pieces = pieces
+        self.part: Part
+
+    def __iter__(self) -> Iterator[bytes]:
+        head, size, crc = b"", 0, 0
+        found: Part | None = None
+        for piece in self._pieces:
+            payload = piece
+            if found is None:
+                head += piece
+                line, end, payload = head.partition(b"\n")
+                found = _parse_header(line) if end else None
+                if found is None and (end or len(head) >= HEADER_BYTES_MAX):
+                    raise BadPart("it begins with no header of a part")
+            if found is not None:
+                size, crc = size + len(payload), crc32c(payload, crc)
+            yield piece
+        if found is None or (found.token, found.bytes, found.crc) != (self._token, size, crc):
+            raise BadPart("it is damaged, or another one")
+        self.part = found
+
+
 def _read_header(files: Files, path: Path) -> Part | None:
     """What a file says of its part; None: it is none. Raises `OSError`."""
+    line, _, _ = files.read_whole(path, HEADER_BYTES_MAX).partition(b"\n")
+    return _parse_header(line)
+
+
+def _parse_header(line: bytes) -> Part | None:
     try:
-        line, _, _ = files.read_whole(path, HEADER_BYTES_MAX).partition(b"\n")
         crc, _, text = line.rstrip().partition(b" ")
         if int(crc, 16) != crc32c(text):
             return None

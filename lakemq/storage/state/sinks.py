@@ -27,7 +27,8 @@ class Sink:
 
     `progress` is what the committer wants to find again. `once`: it has one batch, and is forgotten some
     time after. `messages` counts what was stored, of all batches; `dropped` what its topic no longer took.
-    `changed_ms`: when the last record of it was stored.
+    `changed_ms`: when the last record of it was stored. `tokens` names the files of the parts that are left, by the
+    parts' names; those of a batch that an older lakemq committed are lacking there.
     """
 
     batch: int
@@ -37,6 +38,7 @@ class Sink:
     messages: int = 0
     dropped: int = 0
     changed_ms: int = 0
+    tokens: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass
@@ -61,9 +63,11 @@ class SinkState:
             sink = sink or Sink(-1, [])
             sink.batch, sink.left = record["batch"], list(record["parts"])
             sink.progress, sink.once = record["progress"], record["once"]
+            sink.tokens = dict(record.get("tokens", {}))
             self.by_name[name] = sink
         elif op == PART and sink is not None and record["part"] in sink.left:
             sink.left.remove(record["part"])
+            sink.tokens.pop(record["part"], None)
             sink.messages += record["messages"]
             sink.dropped += record["dropped"]
         elif op == FORGET:
@@ -93,6 +97,17 @@ class SinkState:
         """The sinks with parts that are left."""
         return (name for name, sink in self.by_name.items() if sink.left)
 
+    def tokens(self) -> Iterator[str]:
+        """The files of all parts that are left."""
+        return (token for name in self.unfinished() for token in self.by_name[name].tokens.values())
+
+    def is_over(self, name: str, batch: int, part: str, token: str) -> bool:
+        """Whether this file of a part is needed no more: the batch is committed, and it isn't one of those left."""
+        sink = self.by_name.get(name)
+        if sink is None or batch > sink.batch:
+            return False
+        return batch < sink.batch or part not in sink.left or sink.tokens.get(part, token) != token
+
     def expire(self, before_ms: int) -> None:
         """Forget sinks of one batch that was stored before."""
         for name, sink in list(self.by_name.items()):
@@ -101,7 +116,10 @@ class SinkState:
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, for a state frame or a snapshot."""
-        return {name: {**vars(sink), "left": sink.left.copy()} for name, sink in self.by_name.items()}
+        return {
+            name: {**vars(sink), "left": sink.left.copy(), "tokens": sink.tokens.copy()}
+            for name, sink in self.by_name.items()
+        }
 
     def restore(self, dumped: dict[str, Any]) -> None:
         """Become what `dump` said."""

@@ -12,6 +12,7 @@ import pytest
 import lakemq
 from tests.gateway.fleet.test_records import SYNCS as RECORD_SYNCS
 from tests.gateway.fleet.test_stores_of_leaders import SYNCS as FOLDER_SYNCS
+from tests.gateway.sinks.test_taken_parts import SYNCS as PART_SYNCS
 from tests.open_files import open_files
 from tests.storage.ledger import Broken
 from tests.storage.log.test_dropping import SYNC_OF_REMOVAL
@@ -122,7 +123,7 @@ def test_every_sync_of_storage_and_gateway_is_shown_to_be_needed_or_listed() -> 
         if path.name != "files.py" and not module.startswith(ELSEWHERE):
             found |= {f"{module}.{name}" for name in _syncs_of(ast.parse(path.read_text()), "")}
     elsewhere = (
-        *SCENES, *REPAIR_SYNCS, *LOG_CUT_SYNCS, *DROPPING_SYNCS, *RECORD_SYNCS, *FOLDER_SYNCS, SYNC_OF_REMOVAL
+        *SCENES, *REPAIR_SYNCS, *LOG_CUT_SYNCS, *DROPPING_SYNCS, *RECORD_SYNCS, *FOLDER_SYNCS, *PART_SYNCS, SYNC_OF_REMOVAL
     )  # fmt: skip
     shown = {_short(site) for site in (*CAUGHT, *elsewhere, *NOT_CAUGHT)}
     assert sorted(found - shown) == []
