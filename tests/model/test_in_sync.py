@@ -34,6 +34,14 @@ def test_a_record_grows_and_shrinks_by_one_version_each_and_keeps_its_leader() -
     assert BOTH.replicas == [0, 1]
 
 
+def test_who_is_about_to_join_counts_as_members_do() -> None:
+    fleet = InSync(BOTH, SILENT_MS, 0)
+    assert fleet.others == {ONE}
+    fleet.hear(TWO, 1, 0, end=0, now_ms=0)
+    fleet.propose(0, 0, 0)
+    assert fleet.others == {ONE, TWO}
+
+
 def test_a_record_replaces_just_the_one_before_it() -> None:
     assert may_replace(ALONE, None)
     assert may_replace(BOTH, ALONE)
