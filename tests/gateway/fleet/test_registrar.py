@@ -195,7 +195,7 @@ def test_no_thread_for_a_heartbeat_is_no_reason_to_say_nothing_ever_after(
     ("options", "said"),
     [
         ({"broker": {"replica": 1}}, "a follower: fleet.primary says whom it follows"),
-        ({"fleet": {"leader": "etcd"}}, "it is static, for now"),
+        ({"fleet": {"leader": "etcd"}}, "fleet.leader is etcd: fleet.store"),
         ({"fleet": {"primary": "10.0.0.1:8080"}}, "fleet.primary"),
         ({"fleet": {"nameservers": "nowhere"}}, "nameservers"),
         ({"gateway": {"advertise": "10.0.0.1"}}, "advertise"),
