@@ -121,9 +121,14 @@ class Pulse:
             self._since_ms = now_ms
         self._seen = seen
 
+    @property
+    def silent_ms(self) -> int:
+        """So long nothing was heard, as of the last look."""
+        return 0 if self._seen is None else self._looked_ms - self._since_ms
+
     def is_dead(self) -> bool:
-        """Whether nothing was heard for so long, as of the last look."""
-        return self._seen is not None and self._looked_ms - self._since_ms >= self.lease_ms
+        """Whether nothing was heard for as long as the leader may lead without a beat."""
+        return self.silent_ms >= self.lease_ms
 
 
 def _what(seen: tuple[Record | None, Beat | None] | None) -> object:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.leadership import Leadership, Superseded
 from lakemq.gateway.fleet.tenure import Elected, Tenure
 from lakemq.model.beat import Beat
-from lakemq.model.election import Lease, Own, Pulse, Seal, Standing, delay_ms, elected, standing_of
-from lakemq.model.errors import LakemqError, LogDamaged, NotConfirmed, StoreUnwritable
+from lakemq.model.election import Lease, Own, Pulse, Seal, Standing, delay_ms, elected, forced, standing_of, switched
+from lakemq.model.errors import LakemqError, LeaderLives, LogDamaged, NotConfirmed, NotInSync, StoreUnwritable
 from lakemq.model.in_sync import Member, Record
 from lakemq.settings import Settings
 from lakemq.storage.state.log_identity import LogIdentity
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 BEATS = 3
 """So often within a lease the leader says that it lives."""
+FORCED_LEASES = 2
+"""Nobody leads by order while a leader was heard of so many leases ago: a member would have taken its place by then."""
 LOOKS = 5
 """So often within a lease the others look."""
 
@@ -66,6 +69,8 @@ class Election:
         self._awake = asyncio.Event()
         self._replaced: asyncio.Future[None] | None = None
         self._beating: asyncio.Task[None] | None = None
+        self._is_to_begin_anew = False
+        self._order: asyncio.Future[Record] | None = None
         self.record: Record | None = None
         """The last that is known to have been in force."""
         self.problem: str | None = "who leads isn't known yet"
@@ -101,8 +106,8 @@ class Election:
         return int(self._loop.time() * 1000)
 
     def _tenure(self, record: Record | None, follows: bool) -> Tenure:
-        elected = Elected(self._leadership, self._incarnation, self.where, self.lost, self.look, record)
-        return Tenure(follows, elected)
+        asked = self.where, self.lost, self.look, self.described, self.degraded
+        return Tenure(follows, Elected(self._leadership, self._incarnation, *asked, record))
 
     # Beginning -------------------------------------------------------------------------------
 
@@ -122,6 +127,9 @@ class Election:
                     self._note(None)
                     await self._see()
                     return self._tenure(None, follows=True)
+                elif self._incarnation.log_id:
+                    self._note(self._why(standing))
+                    return self._tenure(None, follows=True)  # it has something to be read, and may be told to lead
                 else:
                     self._note(self._why(standing))
             await self._rest()
@@ -146,12 +154,31 @@ class Election:
 
     # Following -------------------------------------------------------------------------------
 
+    async def meanwhile(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it, and look who leads all the while: it asks that one."""
+        task = self._loop.create_task(work)
+        try:
+            while not task.done():
+                await asyncio.wait([task], timeout=self._lease_ms / LOOKS / 1000)
+                await self._look()
+            await task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def begin_anew(self, why: str) -> None:
+        """The follower's log is another than its leader's: a broker that is opened anew cuts what that lacks."""
+        logger.warning("this follower begins anew: %s", why)
+        self._is_to_begin_anew = True
+        self.look()
+
     async def until_elected(self, following: Following) -> Tenure:
-        """Watch who leads, and follow that one; returns when this one is to lead."""
+        """Watch who leads, and follow that one; returns when this one is to lead, or to begin anew."""
         followed = _leads(self.record)
         while True:
-            if await self._look() and self.record is not None:
-                self._note(None)
+            if await self._look() and await self._is_forced(following):
+                return self._leading()
+            if self.record is not None and self._is_sound():
                 if self._is_named():
                     await following.pause()
                     return self._leading()
@@ -161,7 +188,17 @@ class Election:
                     await following.turn()
                 if self._pulse.is_dead() and await self._stand(self.record, following):
                     return self._leading()
+            if self._is_to_begin_anew:
+                self._is_to_begin_anew = False
+                return self._tenure(None, follows=True)
             await self._rest()
+
+    def _is_sound(self) -> bool:
+        """Whether there is a record to go by; else it says why not."""
+        standing = standing_of(self._own(), self.record)
+        is_sound = standing in (Standing.MEMBER, Standing.OUTSIDE)
+        self._note(None if is_sound else self._why(standing))
+        return is_sound
 
     def _is_named(self) -> bool:
         """Whether this one leads by the record, put there by the leader before it, or by itself before that was
@@ -181,6 +218,41 @@ class Election:
         if await self._campaign(record):
             return True
         following.start()
+        return False
+
+    # By order --------------------------------------------------------------------------------
+
+    async def force(self) -> Record:
+        """Lead with what this replica has. Raises `LeaderLives` where somebody leads, or may."""
+        if self._order is None or self._order.done():
+            self._order = self._loop.create_future()
+        self.look()
+        return await asyncio.shield(self._order)
+
+    async def _is_forced(self, following: Following) -> bool:
+        """Carry out such an order; whether this one leads by it."""
+        order, record = self._order, self.record
+        if order is None or order.done():
+            return False
+        if record is not None and self._pulse.silent_ms < FORCED_LEASES * self._lease_ms:
+            where = self.where() or f"replica {record.leader}"
+            order.set_exception(LeaderLives(f"{where} leads, or was heard of less than {FORCED_LEASES} leases ago"))
+            return False
+        await following.pause()
+        own = self._incarnation
+        member = Member(self._replica, own.name)
+        if record is None:
+            proposed = Record(self._replica, own.highest + 1, 0, (member,), own.log_id)
+        else:
+            proposed = forced(record, member, own.highest)._replace(log_id=own.log_id)
+        await asyncio.to_thread(own.promise, Seal(proposed.epoch, proposed.version))
+        if await self._propose(proposed):
+            logger.warning("replica %d leads by order: what it lacks is lost", self._replica)
+            order.set_result(proposed)
+            return True
+        await asyncio.to_thread(own.lift)
+        following.start()
+        order.set_exception(LeaderLives("another replica was quicker"))
         return False
 
     async def _campaign(self, record: Record) -> bool:
@@ -245,6 +317,18 @@ class Election:
         self._pulse = Pulse(self._lease_ms)
         return self._tenure(None, follows=True)
 
+    async def hand_over(self, record: Record, to: Member) -> Record:
+        """Have that member lead in this one's place. Raises `NotInSync` where the record was changed meanwhile."""
+        proposed = switched(record, to)
+        if not await self._propose(proposed):
+            raise NotInSync("who leads, or is in sync, has changed meanwhile")
+        return proposed
+
+    def handed_over(self) -> None:
+        """All is ready for another to lead by the record."""
+        if self._replaced is not None and not self._replaced.done():
+            self._replaced.set_result(None)
+
     async def _keep_beating(self, record: Record, replaced: asyncio.Future[None]) -> None:
         try:
             await asyncio.to_thread(self._incarnation.see, record.epoch)
@@ -265,8 +349,8 @@ class Election:
                     self._look_for_another(record, await self._leadership.read(), replaced)
             except Superseded:
                 await self._look_at_record(record, replaced)
-            except (OSError, LogDamaged) as error:
-                self._note(f"the store can't be told that this leader lives: {error}")
+            except Exception as error:  # noqa: BLE001  whatever it is, the next one is tried
+                self._note(f"the store can't be told that this leader lives: {error or repr(error)}")
             if not replaced.done():
                 await self._rest(BEATS, sent_ms)
 

@@ -18,7 +18,7 @@ from lakemq.gateway.fleet.primary import Answered, Greeting, Own, Primary, Said,
 from lakemq.gateway.fleet.shown import show_only_known
 from lakemq.gateway.fleet.tenure import Elected
 from lakemq.model.agreement import History
-from lakemq.model.errors import LakemqError, StoreUnwritable
+from lakemq.model.errors import Fenced, LakemqError, StoreUnwritable
 from lakemq.settings import Settings
 from lakemq.storage.log.cutting import Cut
 from lakemq.storage.log.followed_log import FollowedLog
@@ -125,12 +125,20 @@ class Follower:
                 self._note(None)
                 return
 
+    async def _until_known(self) -> None:
+        """Wait a while for who leads to say where it is: for this one, and for who asks this one."""
+        assert self._elected is not None
+        for _ in range(int(self._settings.fleet.lease_ms / 1000 / PACE_S)):
+            if self._elected.where():
+                break
+            await asyncio.sleep(PACE_S)
+        self._log.leader = self._elected.where()
+
     async def prepare(self) -> None:
         """`begin`, for as long as it takes, of who is told whom to ask."""
         files, directory = self._log.files, self._log.directory
         files.make_dirs(directory)
-        if list_segments(files, directory):
-            await self._thread.ask(self._agree)
+        await self._until_known()
         while not list_segments(files, directory):
             self._incarnation.forget()  # before there is anything that it could be taken for
             try:
@@ -138,6 +146,7 @@ class Follower:
             except (NoAnswer, LakemqError) as error:
                 self._note(str(error))
                 await asyncio.sleep(AGAIN_S)
+        await self._thread.ask(self._agree)
 
     def _agree(self) -> None:
         try:
@@ -216,6 +225,8 @@ class Follower:
                     return
             except (NoAnswer, LakemqError) as error:
                 self._note(str(error))
+                if isinstance(error, Fenced) and self._elected is not None:
+                    self._elected.look()
             except _NotApplied as error:
                 logger.exception("a frame could not be applied")
                 self._stop(f"a frame could not be applied: {error.__cause__!r}")

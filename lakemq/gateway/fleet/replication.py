@@ -13,7 +13,15 @@ from lakemq.gateway.fleet.leadership import Leadership
 from lakemq.gateway.fleet.offered_parts import OfferedParts
 from lakemq.gateway.fleet.shown import show_only_known
 from lakemq.gateway.fleet.tenure import Elected
-from lakemq.model.errors import Fenced, InvalidRequest, LakemqError, NotConfirmed, NotEnoughReplicas, StoreUnwritable
+from lakemq.model.errors import (
+    Fenced,
+    InvalidRequest,
+    LakemqError,
+    NotConfirmed,
+    NotEnoughReplicas,
+    NotInSync,
+    StoreUnwritable,
+)
 from lakemq.model.in_sync import InSync, Member, Record, begun
 from lakemq.settings import Settings
 from lakemq.storage.log.commit_log import CommitLog
@@ -26,6 +34,7 @@ TICKS = 10
 QUESTIONS = 3
 """So often within that time a follower is answered, be there news or not."""
 MARK_S = 1.0
+AGAIN_S = 0.02
 
 
 class Question(NamedTuple):
@@ -59,6 +68,7 @@ class Replication:
         self._leaving = False
         self.erased_by = ErasedBy(settings.replication.silent_ms, lambda: self._in_sync.others)
         self._elected: Elected | None = None
+        self._is_held = False
         self.is_replaced = False
         """Whether another leads in this one's place."""
         log.sync_always = settings.replication.ack == "sync"
@@ -162,7 +172,7 @@ class Replication:
         record = None
         if self.is_replaced:
             return None
-        if not self._leaving:
+        if not self._leaving and not (self._is_held and self._in_sync.proposed is None):
             record = self._in_sync.propose(log.flushed_position, log.confirmed_position, self._now_ms())
         log.confirmed.limit(self._in_sync.bound())
         if record is not None:
@@ -284,6 +294,36 @@ class Replication:
         if problem is not None and problem != self._problem:
             logger.error("%s", problem)
         self._problem = problem
+
+    # Handing over ----------------------------------------------------------------------------
+
+    def hold(self, is_held: bool) -> None:
+        """Change nothing of who is in sync meanwhile, and let nobody go."""
+        self._is_held = is_held
+
+    def in_sync_member(self, replica: int) -> Member:
+        """That replica, which is in sync and heard of. Raises `NotInSync`."""
+        member = next((each for each in self._in_sync.record.members if each.replica == replica), None)
+        if member is None or not self._in_sync.knows(member):
+            raise NotInSync(f"replica {replica} is not in sync: {self.in_sync} are")
+        return member
+
+    async def until_all_have(self, end: int, seconds: float) -> Record:
+        """The record in force, once all that are in sync have the log up to `end` on disk. Raises `NotInSync` where
+        that takes longer, or the record is being changed."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.first_frame(end)
+                while self._in_sync.proposed is not None:
+                    self._awake.set()
+                    await asyncio.sleep(AGAIN_S)
+        except TimeoutError:
+            raise NotInSync("those in sync don't come to have all that is written; this one leads on") from None
+        return self._in_sync.record
+
+    def replaced(self, record: Record) -> None:
+        """That record is in force, by which another leads."""
+        self._replaced(record)
 
     def remove(self, replica: int) -> dict[str, Any]:
         """Forget that the replica ever was in sync, as it won't be back. Raises `InvalidRequest` where it leads, or is

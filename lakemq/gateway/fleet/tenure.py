@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.leadership import Leadership
@@ -18,6 +19,7 @@ class Elected:
 
     `record`: by which it leads; None: it follows, or begins the first one. `where`: the leader's address, as far as it
     is known. `lost`: why nothing may be promised now. `look`: another may lead, so who leads is to be looked at.
+    `described`, `degraded`: what is said of it, and what is wrong.
     """
 
     leadership: Leadership
@@ -25,6 +27,8 @@ class Elected:
     where: Callable[[], str]
     lost: Lost
     look: Callable[[], object]
+    described: Callable[[], dict[str, Any]]
+    degraded: Callable[[], list[str]]
     record: Record | None = None
 
 

@@ -266,6 +266,8 @@ class Broker:
         found = [f"the job {name} is not heard of any more" for name in self.router.jobs.dead()]
         for part in (self.registrar, self.quarantine, self.log_cleanup, self.dropping, self.erasures):
             found += part.degraded()
+        if self.tenure.elected is not None:
+            found += self.tenure.elected.degraded()
         if self.follower is not None:
             lacking = [] if self.followed_parts is None else self.followed_parts.degraded()
             return found + self.follower.degraded() + lacking
@@ -293,5 +295,15 @@ class Broker:
         kept = self.follower or self.replication
         follows = {} if kept is None else kept.describe()
         erasures = self.erasures.done if self.replication is None else self.replication.erased_by.answered
-        described = {**who, "erasures": erasures, **follows, **identity, "positions": positions, **positions, **waits}
+        elected = {} if self.tenure.elected is None else {"election": self.tenure.elected.described()}
+        described = {
+            **who,
+            "erasures": erasures,
+            **follows,
+            **elected,
+            **identity,
+            "positions": positions,
+            **positions,
+            **waits,
+        }
         return {**described, "lake": self.log_cleanup.describe(), "steady_ms": log.retention.steady_ms}

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 
 from lakemq.contract.routes import BROKER, HEALTH, LOG_FRAMES, LOG_PART, METRICS, READY
 from lakemq.gateway.fleet.election import Election
-from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.open_leadership import open_leadership
-from lakemq.gateway.fleet.tenure import Tenure
 from lakemq.gateway.process.app import App, make_app
 from lakemq.gateway.process.broker import Broker
+from lakemq.gateway.process.elected_lead import ElectedLead
 from lakemq.gateway.process.quick import Quick
 from lakemq.gateway.work.work import Work
-from lakemq.model.errors import Busy, LakemqError, NotLeader, StoreUnwritable
+from lakemq.model.errors import Busy, LakemqError, NotInSync, NotLeader, StoreUnwritable
+from lakemq.model.in_sync import Member, Record
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
@@ -50,6 +50,8 @@ class Exchange:
         self._front: Front | None = None
         self._assuming: Front | None = None
         self._running: set[asyncio.Task[object]] = set()
+        self._asides: set[asyncio.Task[object]] = set()
+        """Those of them that are no client's, and never written by."""
         self._held = 0
         self._settled = asyncio.Event()
         self._stopping = False
@@ -82,32 +84,20 @@ class Exchange:
         tenure = await election.first()
         while True:
             broker = self.broker = Broker(self._settings, self._files, self._clock, tenure, self.work)
+            broker.lead = ElectedLead(broker, election, self.hand_over)
             if broker.follower is not None:
-                await broker.prepare()
+                broker.follower.on_diverged = election.begin_anew
+                await election.meanwhile(broker.prepare())
                 broker.open()
                 await broker.start()
                 self._serve(broker)
-                tenure = await self._follow(broker, broker.follower, election)
+                tenure = await election.until_elected(broker.follower)
             else:
                 await self._assume(broker, election)
                 tenure = await election.until_replaced()
             await self._let_go(broker)
             del broker
             self._renew()
-
-    async def _follow(self, broker: Broker, follower: Follower, election: Election) -> Tenure:
-        """Until this one is to lead, or to begin to follow anew, as its log goes on otherwise than its leader's."""
-        parted = asyncio.Event()
-        follower.on_diverged = lambda _: parted.set()
-        elected = asyncio.ensure_future(election.until_elected(follower))
-        cutting = asyncio.ensure_future(parted.wait())
-        try:
-            await asyncio.wait([elected, cutting], return_when=asyncio.FIRST_COMPLETED)
-            return elected.result() if elected.done() else broker.tenure
-        finally:
-            for each in (elected, cutting):
-                each.cancel()
-            await asyncio.gather(elected, cutting, return_exceptions=True)
 
     async def _assume(self, broker: Broker, election: Election) -> None:
         """Open the broker of who leads. What it is asked is answered once all is confirmed that any leader before it
@@ -134,6 +124,34 @@ class Exchange:
             self._connections.quick = quick_of(broker, app)
             self._serve(broker, app.front)
 
+    async def hand_over(self, broker: Broker, to: Member) -> Record:
+        """Have that member, which is in sync, lead in this one's place: nothing is written any more, it gets all that
+        is, and leads by the record. New requests wait. Raises `NotInSync`, and then this one leads on."""
+        front, connections, replication, election = self._front, self._connections, broker.replication, self._election
+        if front is None or connections is None or replication is None or election is None:
+            raise NotInSync("this replica doesn't lead just now")
+        quick, connections.quick = connections.quick, None
+        self._front, self._assuming = None, front
+        self._settled.clear()
+        broker.work.waiters.stop()
+        replication.hold(True)
+        try:
+            await self._end_requests(self._running - self._asides)
+            broker.log.retire(StoreUnwritable("this leader hands over to another"))
+            end = broker.log.next_position
+            seconds = self._settings.replication.silent_ms / 1000
+            record = await election.hand_over(await replication.until_all_have(end, seconds), to)
+        except BaseException:
+            broker.log.retire(None)
+            replication.hold(False)
+            broker.work.waiters.go_on()
+            connections.quick, self._front, self._assuming = quick, front, None
+            self._settled.set()
+            raise
+        replication.replaced(record)
+        election.handed_over()
+        return record
+
     def _serve(self, broker: Broker, front: Front | None = None) -> None:
         """From now on this one is asked."""
         self._front, self._assuming = front or make_app(broker).front, None
@@ -149,19 +167,20 @@ class Exchange:
         if not broker.tenure.follows:
             broker.log.retire(self._not_leader())
         broker.leave(stays=True)
-        await self._end_requests()
+        await self._end_requests(self._running, cancels=True)
         self.broker = None
         self.work = broker.work.renewed()
         await broker.close(stays=True)
 
-    async def _end_requests(self) -> None:
-        running = set(self._running)
+    async def _end_requests(self, these: set[asyncio.Task[object]], cancels: bool = False) -> None:
+        """Let them end, but for who asks for that; those that are late go on, or are cancelled."""
+        running = {each for each in these if each is not asyncio.current_task()}
         if not running:
             return
         _, late = await asyncio.wait(running, timeout=END_S)
-        for task in late:
-            task.cancel()
-        if late:
+        if late and cancels:
+            for task in late:
+                task.cancel()
             await asyncio.wait(late, timeout=END_S)
 
     def _not_leader(self) -> NotLeader:
@@ -179,15 +198,18 @@ class Exchange:
         task = asyncio.current_task()
         assert task is not None
         self._running.add(task)
+        if _is_assuming(scope["path"]):
+            self._asides.add(task)
         try:
             await front(scope, receive, send)
         finally:
             self._running.discard(task)
+            self._asides.discard(task)
 
     async def _wait(self, scope: Scope, send: Send) -> Front | None:
         """Who serves the request: after a while, maybe. None: nobody does, and it is answered."""
         path = scope["path"]
-        if self._assuming is not None and (path in _ASSUMING or path.startswith(_PARTS)):
+        if self._assuming is not None and _is_assuming(path):
             return self._assuming
         if path == HEALTH.path:
             await send_answer(send, json_answer(b'{"status":"up"}'))
@@ -231,6 +253,10 @@ class Exchange:
             await broker.close()
         if self._election is not None:
             await self._election.close()
+
+
+def _is_assuming(path: str) -> bool:
+    return path in _ASSUMING or path.startswith(_PARTS)
 
 
 def quick_of(broker: Broker, app: App) -> Quick | None:

@@ -77,6 +77,10 @@ class Waiters:
         await self.wait(future, seconds, gone)
         return not self.stopping
 
+    def go_on(self) -> None:
+        """It stops not, after all."""
+        self.stopping = False
+
     def stop(self) -> None:
         """Answer all who wait, and let nobody wait from now on."""
         self.stopping = True

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -76,6 +78,61 @@ class Replicas:
     def close(self) -> None:
         for replica in list(self.running):
             self.stop(replica)
+
+
+class Load:
+    """Somebody who sends one message after the other, to whom `leader` names, and again where it isn't known whether it
+    is stored, with its key."""
+
+    def __init__(self, addresses: Sequence[str], topic: str) -> None:
+        self._addresses = list(addresses)
+        self._path = f"/v1/topics/{topic}/messages"
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load")
+        self.acknowledged: list[str] = []
+        self.failures: list[str] = []
+        """Answers that neither took the message nor said who does."""
+
+    def _run(self) -> None:
+        number = 0
+        with httpx.Client(timeout=60.0) as http:
+            address = self._addresses[0]
+            while not self._ends.is_set():
+                address = self._send(http, address, str(number))
+                number += 1
+
+    def _send(self, http: httpx.Client, address: str, body: str) -> str:
+        while True:
+            try:
+                headers = {"Idempotency-Key": body}
+                answer = http.post(address + self._path, json={"messages": [{"body": body}]}, headers=headers)
+            except httpx.HTTPError as error:
+                self.failures.append(repr(error))
+                answer = None
+            if answer is not None and answer.is_success:
+                self.acknowledged.append(body)
+                return address
+            leader = "" if answer is None else answer.json().get("leader", "")
+            if not leader and answer is not None:
+                self.failures.append(answer.text)
+            address = leader or self._other(address)
+
+    def _other(self, address: str) -> str:
+        time.sleep(0.05)
+        return self._addresses[(self._addresses.index(address) + 1) % len(self._addresses)]
+
+    def wait_for_more(self, count: int) -> None:
+        """Wait until so many more are acknowledged."""
+        least = len(self.acknowledged) + count
+        wait_until(lambda: len(self.acknowledged) >= least)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
 
 
 def role_of(http: httpx.Client) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.gateway.fleet.electing import SYNC, replicas, role_of
-from tests.gateway.fleet.following import broker_of, wait_for
-from tests.gateway.http_client import produce, pull_all
+from tests.gateway.fleet.electing import ELECTED, SYNC, Load, replicas, role_of
+from tests.gateway.fleet.following import broker_of, degraded, wait_for
+from tests.gateway.fleet.test_in_sync import stopped
+from tests.gateway.http_client import is_problem, produce, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
 
 
@@ -25,3 +27,128 @@ def test_a_leader_that_is_killed_is_replaced_and_follows_when_it_is_back(tmp_pat
         wait_for(again, fleet.http(1))
         for http in (fleet.http(0), fleet.http(1)):
             assert sorted(each["body"] for each in pull_all(http, "t")) == ["0", "1", "2"]
+
+
+def test_a_planned_switch_fails_no_request_and_loses_nothing(tmp_path: Path) -> None:
+    with replicas(tmp_path, **SYNC) as fleet:
+        put_topic(fleet.http(0), "t")
+        with Load([fleet.running[each].url for each in (0, 1)], "t") as load:
+            for to in (1, 0):
+                load.wait_for_more(20)
+                answer = fleet.http(1 - to).post("/v1/broker/switch", json={"replica": to})
+                assert answer.json()["leader"] == to, answer.text
+                wait_until(lambda to=to: role_of(fleet.http(to)) == "primary")
+                load.wait_for_more(20)
+        assert load.failures == []
+        fleet.in_sync(0, 1)
+        stored = [each["body"] for each in pull_all(fleet.http(0), "t")]
+        assert sorted(stored) == sorted(load.acknowledged)
+        wait_for(fleet.http(1), fleet.http(0))
+        assert [each["body"] for each in pull_all(fleet.http(1), "t")] == stored
+
+
+def test_a_switch_to_who_is_not_in_sync_is_refused_and_the_leader_leads_on(tmp_path: Path) -> None:
+    with replicas(tmp_path, count=1, **SYNC) as fleet:
+        leader = fleet.http(0)
+        assert is_problem(leader.post("/v1/broker/switch", json={"replica": 1}), 409, "not_in_sync")
+        assert leader.post("/v1/broker/switch", json={"replica": 0}).json()["leader"] == 0
+        assert is_problem(leader.post("/v1/broker/switch", json={"replica": 256}), 400, "invalid_request")
+        assert leader.post("/v1/broker/elect", json={"unclean": True}).json()["leader"] == 0
+        assert produce(leader, "t", "on")
+
+
+def test_a_leader_that_stood_still_acknowledges_nothing_more_and_follows(tmp_path: Path) -> None:
+    with replicas(tmp_path, **SYNC) as fleet, ThreadPoolExecutor(1) as pool:
+        put_topic(fleet.http(0), "t")
+        produce(fleet.http(0), "t", "before")
+        with stopped(fleet.running[0]):
+            late = pool.submit(fleet.http(0).post, "/v1/topics/t/messages", json={"messages": [{"body": "late"}]})
+            assert fleet.leader([1]) == 1
+            (placed,) = produce(fleet.http(1), "t", "after")
+        answer = late.result()
+        assert not answer.is_success or answer.json()["messages"][0]["position"] > placed["position"], answer.text
+        wait_until(lambda: role_of(fleet.http(0)) == "follower")
+        fleet.in_sync(0, 1)
+        wait_for(fleet.http(0), fleet.http(1))
+        for each in (0, 1):
+            assert [each["body"] for each in pull_all(fleet.http(each), "t")] == ["before", "after"]
+
+
+def test_without_waiting_for_followers_a_leader_that_stood_still_takes_nothing_by_a_lease_that_ran_out(
+    tmp_path: Path,
+) -> None:
+    with replicas(tmp_path, **ELECTED) as fleet, ThreadPoolExecutor(4) as pool:
+        put_topic(fleet.http(0), "t")
+        wait_for(fleet.http(1), fleet.http(0))
+        with stopped(fleet.running[0]):
+            asked = [pool.submit(fleet.http(0).post, "/v1/topics/t/messages", content=b"late") for _ in range(4)]
+            assert fleet.leader([1]) == 1
+        for each in asked:
+            answer = each.result()
+            assert answer.json()["code"] in ("not_confirmed", "not_leader", "store_unwritable"), answer.text
+        wait_until(lambda: role_of(fleet.http(0)) == "follower")
+        fleet.in_sync(0, 1)
+
+
+def test_of_three_another_goes_on_with_whom_it_has_and_all_end_with_the_same_log(tmp_path: Path) -> None:
+    with replicas(tmp_path, count=3, **SYNC) as fleet:
+        urls = [fleet.running[each].url for each in range(3)]
+        with Load(urls, "t") as load:
+            load.wait_for_more(20)
+            for _ in range(2):
+                gone = fleet.leader()
+                fleet.kill(gone)
+                load.wait_for_more(20)
+                fleet.start(gone)
+                fleet.in_sync(0, 1, 2)
+        leader = fleet.leader()
+        for each in range(3):
+            wait_for(fleet.http(each), fleet.http(leader))
+        bodies = [sorted(each["body"] for each in pull_all(fleet.http(replica), "t")) for replica in range(3)]
+        assert bodies[0] == bodies[1] == bodies[2]
+        assert len(set(bodies[0])) == len(bodies[0])
+        assert set(load.acknowledged) <= set(bodies[0])
+
+
+def test_all_that_end_at_once_come_back_with_what_was_acknowledged(tmp_path: Path) -> None:
+    with replicas(tmp_path, **SYNC) as fleet:
+        produce(fleet.http(0), "t", "0")
+        for each in (0, 1):
+            fleet.kill(each)
+        fleet.start(1)
+        assert fleet.leader() == 1  # in a later life of its folder it is the member still
+        fleet.start(0)
+        fleet.in_sync(0, 1)
+        assert [each["body"] for each in pull_all(fleet.http(1), "t")] == ["0"]
+
+
+def test_who_is_not_in_sync_leads_only_by_order(tmp_path: Path) -> None:
+    with replicas(tmp_path, **SYNC) as fleet:
+        produce(fleet.http(0), "t", "both")
+        wait_for(fleet.http(1), fleet.http(0))
+        assert is_problem(fleet.http(1).post("/v1/broker/elect", json={"unclean": True}), 409, "leader_lives")
+        fleet.kill(1)
+        fleet.in_sync(0)
+        produce(fleet.http(0), "t", "one alone")
+        assert "replica 1 is not in sync" in degraded(fleet.http(0))
+        fleet.kill(0)
+        follower = fleet.start(1)
+        wait_until(lambda: role_of(follower) == "follower")
+        wait_until(lambda: follower.post("/v1/broker/elect", json={"unclean": True}).is_success)
+        wait_until(lambda: role_of(follower) == "primary")
+        assert [each["body"] for each in pull_all(follower, "t")] == ["both"]
+        again = fleet.start(0)
+        wait_until(lambda: role_of(again) == "follower")
+        wait_until(lambda: "may not be below" in str(broker_of(again)["follower_fault"]))
+        assert [each["body"] for each in pull_all(again, "t")] == ["both", "one alone"]  # for whoever wants it back
+
+
+def test_who_is_gone_for_good_is_forgotten(tmp_path: Path) -> None:
+    with replicas(tmp_path, **SYNC) as fleet:
+        leader = fleet.http(0)
+        assert is_problem(leader.post("/v1/broker/remove", json={"replica": 1}), 400, "invalid_request")
+        assert is_problem(leader.post("/v1/broker/remove", json={"replica": 0}), 400, "invalid_request")
+        fleet.kill(1)
+        wait_until(lambda: "replica 1 is not in sync" in degraded(leader))
+        assert leader.post("/v1/broker/remove", json={"replica": 1}).json() == {"removed": 1, "in_sync": [0]}
+        assert degraded(leader) == ""

@@ -123,7 +123,8 @@ def test_every_sync_of_storage_and_gateway_is_shown_to_be_needed_or_listed() -> 
         if path.name != "files.py" and not module.startswith(ELSEWHERE):
             found |= {f"{module}.{name}" for name in _syncs_of(ast.parse(path.read_text()), "")}
     elsewhere = (
-        *SCENES, *REPAIR_SYNCS, *LOG_CUT_SYNCS, *DROPPING_SYNCS, *RECORD_SYNCS, *FOLDER_SYNCS, *PART_SYNCS, SYNC_OF_REMOVAL
+        *SCENES, *REPAIR_SYNCS, *LOG_CUT_SYNCS, *DROPPING_SYNCS,
+        *RECORD_SYNCS, *FOLDER_SYNCS, *PART_SYNCS, SYNC_OF_REMOVAL,
     )  # fmt: skip
     shown = {_short(site) for site in (*CAUGHT, *elsewhere, *NOT_CAUGHT)}
     assert sorted(found - shown) == []
