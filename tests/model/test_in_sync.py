@@ -169,6 +169,33 @@ def test_what_is_said_in_another_epoch_or_beyond_the_leaders_end_or_in_its_name_
     assert rules.bound() == 0
 
 
+def test_who_is_gone_for_good_is_forgotten_and_a_member_is_not() -> None:
+    rules = InSync(ALONE, 1_000, 0)
+    rules.hear(ONE, 1, 9, end=9, now_ms=0)
+    rules.propose(12, 12, 0)
+    assert rules.joining == ONE
+    rules.forget(2)
+    assert rules.joining == ONE
+    rules.forget(1)
+    assert (rules.joining, rules.knows(ONE)) == (None, False)
+    rules = InSync(BOTH, 1_000, 0)
+    rules.hear(ONE, 1, 5, end=5, now_ms=0)
+    rules.forget(1)
+    assert rules.knows(ONE)
+
+
+def test_a_leader_is_alone_while_nobody_may_be_a_member_and_knows_its_own_records() -> None:
+    assert InSync(ALONE, 1_000, 0).is_alone
+    assert not InSync(BOTH, 1_000, 0).is_alone
+    rules = InSync(ALONE, 1_000, 0)
+    rules.hear(ONE, 1, 9, end=9, now_ms=0)
+    assert rules.propose(9, 9, 0) == BOTH
+    assert not rules.is_alone  # it may be in force
+    assert rules.is_own(BOTH)
+    assert not rules.is_own(BOTH._replace(epoch=2))
+    assert not rules.is_own(BOTH._replace(leader=1))
+
+
 class FleetMachine(RuleBasedStateMachine):
     """Whatever happens, in any order."""
 

@@ -142,7 +142,8 @@ class Replication:
             await asyncio.gather(self._task, return_exceptions=True)
             self._leave_mark()
             self._refuse()
-            await self._leadership.close()
+            if self._elected is None:  # else it is the election's too
+                await self._leadership.close()
 
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from lakemq.gateway.fleet.confirmed_mark import NO_MARK, TORN, ConfirmedMark, Mark
-from lakemq.gateway.fleet.incarnation import Incarnation
+from lakemq.gateway.fleet.incarnation import LIVES_MAX, Incarnation
 from lakemq.gateway.fleet.static_leadership import NAME, StaticLeadership
+from lakemq.model.election import Seal
 from lakemq.model.errors import LogDamaged
 from lakemq.model.in_sync import Member, Record, grown, shrunk
 from lakemq.storage.disk.files import Files
@@ -245,3 +246,66 @@ def test_a_mark_that_can_not_be_left_is_tried_again(tmp_path: Path) -> None:
     assert mark.read(LOG) == NO_MARK
     mark.leave(LOG, Mark(5, sync=True))
     assert mark.read(LOG) == Mark(5, sync=True)
+
+
+def loaded(directory: Path, files: Files | None = None) -> Incarnation:
+    """What a start knows of itself."""
+    incarnation = Incarnation(files or Files(), directory)
+    incarnation.load()
+    return incarnation
+
+
+def test_a_folder_is_all_that_it_was_until_it_begins_anew_or_has_another_log(tmp_path: Path) -> None:
+    names = [begun(tmp_path, 5) for _ in range(3)]
+    assert loaded(tmp_path).lives == tuple(names)
+    leads = loaded(tmp_path)
+    leads.begin_to_lead()  # after no clean end: a life of its own
+    assert leads.lives == (*names, leads.name)
+    leads.end(LOG, 7)
+    again = loaded(tmp_path)
+    again.begin_to_lead()
+    assert again.name == leads.name
+    again.forget()
+    assert (loaded(tmp_path).lives, loaded(tmp_path).name) == ((), "")
+    name = begun(tmp_path, 7)
+    assert loaded(tmp_path).lives == (name,)
+    assert loaded(tmp_path).log_id == LOG
+    name = begun(tmp_path, 7, "another")
+    assert loaded(tmp_path).lives == (name,)
+
+
+def test_as_many_lives_are_remembered_as_a_record_can_be_old(tmp_path: Path) -> None:
+    names = [begun(tmp_path, 5) for _ in range(LIVES_MAX + 3)]
+    assert loaded(tmp_path).lives == tuple(names[-LIVES_MAX:])
+
+
+def test_the_highest_epoch_is_what_was_seen_or_promised(tmp_path: Path) -> None:
+    incarnation = loaded(tmp_path)
+    incarnation.see(3)
+    incarnation.see(2)
+    assert loaded(tmp_path).highest == 3
+    incarnation.promise(Seal(4, 9))
+    assert (loaded(tmp_path).highest, loaded(tmp_path).seal) == (4, Seal(4, 9))
+    incarnation.lift()
+    incarnation.lift()
+    assert (loaded(tmp_path).highest, loaded(tmp_path).seal) == (3, None)
+
+
+def promise_and_cut(root: Path, seed: int, skipped_site: str | None) -> int:
+    """The highest epoch that a start knows of when the power is cut just after a candidate has promised one."""
+    root.mkdir()
+    loaded(root).see(3)
+    files = LossyFiles(root, seed)
+    files.skipped_site = skipped_site
+    loaded(root, files).promise(Seal(4, 9))
+    files.cut_power()
+    return loaded(root, files).highest
+
+
+def test_what_a_candidate_has_promised_it_knows_after_any_power_cut(tmp_path: Path) -> None:
+    assert {promise_and_cut(tmp_path / str(seed), seed, None) for seed in SEEDS} == {4}
+
+
+@pytest.mark.parametrize("site", SYNCS)
+def test_without_any_one_sync_a_candidate_may_not_know_what_it_has_promised(tmp_path: Path, site: str) -> None:
+    assert {promise_and_cut(tmp_path / str(seed), seed, site) for seed in SEEDS} - {4}

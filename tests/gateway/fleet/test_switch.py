@@ -103,7 +103,8 @@ def test_of_three_another_goes_on_with_whom_it_has_and_all_end_with_the_same_log
                 fleet.in_sync(0, 1, 2)
         leader = fleet.leader()
         for each in range(3):
-            wait_for(fleet.http(each), fleet.http(leader))
+            end = wait_for(fleet.http(each), fleet.http(leader))
+            wait_until(lambda each=each, end=end: broker_of(fleet.http(each))["confirmed_position"] >= end)
         bodies = [sorted(each["body"] for each in pull_all(fleet.http(replica), "t")) for replica in range(3)]
         assert bodies[0] == bodies[1] == bodies[2]
         assert len(set(bodies[0])) == len(bodies[0])
@@ -131,7 +132,7 @@ def test_who_is_not_in_sync_leads_only_by_order(tmp_path: Path) -> None:
         fleet.in_sync(0)
         produce(fleet.http(0), "t", "one alone")
         assert "replica 1 is not in sync" in degraded(fleet.http(0))
-        fleet.kill(0)
+        fleet.stop(0)
         follower = fleet.start(1)
         wait_until(lambda: role_of(follower) == "follower")
         wait_until(lambda: follower.post("/v1/broker/elect", json={"unclean": True}).is_success)
