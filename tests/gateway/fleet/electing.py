@@ -16,7 +16,7 @@ from tests.gateway.fleet.following import SMALL, broker_of
 from tests.gateway.http_client import connect
 from tests.gateway.routing.asking import wait_until
 
-ELECTED = {
+ELECTED: dict[str, Any] = {
     **SMALL,
     "fleet__leader": "object-store",
     "fleet__lease_ms": 1_000,
