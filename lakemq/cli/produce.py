@@ -64,8 +64,7 @@ def produce(
 ) -> None:
     """Put messages into a topic: an argument, the lines of stdin, or a file.
 
-    With several brokers they go round those that have the topic, a batch to each; those with an ordering key or a
-    queue go where clients send them too.
+    Several brokers have batches in turn; what has an ordering key or a queue goes where clients send it.
 
     \b
     lakemq produce orders '{"id": 42}' --tag paid --key 42 --ordering-key customer-7

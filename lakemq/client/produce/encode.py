@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -99,8 +99,12 @@ def _make_rows(batch: Batch, queue_id: int | None, send_ids: SendIds | None) -> 
             columns[name] = make([values.get(number) for number in range(count)])
     if queue_id is not None:
         columns["queue_id"] = numbers([queue_id] * count, pa.int32())
-    schema = pa.schema([field for field in REQUEST if field.name in columns])
-    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=_schema_of(frozenset(columns)))
+
+
+@lru_cache(256)
+def _schema_of(names: frozenset[str]) -> pa.Schema:
+    return pa.schema([field for field in REQUEST if field.name in names])
 
 
 def _with_send_ids(batch: Batch, send_ids: SendIds) -> list[dict[str, str]]:
