@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lakemq.contract.limits import NUMBER_MAX
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.ids import is_broker_name
-from lakemq.model.names import check_readable, to_url
+from lakemq.model.names import check_address, check_readable
 from lakemq.nameserver.registration import Registration, Share
 from lakemq.nameserver.registry import Key
 
@@ -74,7 +74,7 @@ def parse_registration(body: bytes) -> Registration:
     topics = {sys.intern(check_readable(each.topic)): _share(each.queues, each.permission) for each in told.topics}
     if len(topics) < len(told.topics):
         raise InvalidRequest("topics has a topic twice")
-    to_url(told.address)  # a gateway can be asked there
+    check_address(told.address)  # as clients read it: they leave out what isn't one
     return Registration(told.cluster, told.address, told.role, told.epoch, told.log_id, told.permission, topics)
 
 

@@ -23,7 +23,6 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from lakemq.model.errors import Busy
-from lakemq.model.names import to_url
 from lakemq.nameserver.registry import Key, Registry, Source
 from lakemq.web.gate import Gate
 
@@ -49,7 +48,7 @@ def target_of(address: str, source: Source) -> Target | None:
     """What is to be probed of a replica that registered `address` from `source`; None: nothing is."""
     if source is None:
         return None
-    parts = urlsplit(to_url(address))
+    parts = urlsplit(address)
     host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
     number = _number(host)
     return None if number is not None and number != _number(source) else Target(host, port, source)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from lakemq.client import (
+    MessageQueue,
     Producer,
     PullConsumer,
     PushConsumer,
@@ -24,7 +25,7 @@ from lakemq.client import (
 )
 from lakemq.client.http import HttpClient
 from lakemq.jobs.log_client import LogClient
-from lakemq.model.errors import InvalidRequest
+from lakemq.model.errors import InvalidRequest, TopicNotFound
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.client.consuming import Seen, numbered, put, wait_until
 from tests.client.name_server import NameServer
@@ -66,6 +67,19 @@ def start_replicas(
         wait_until(lambda: bool(server.brokers()) and len(server.brokers()[0]["replicas"]) == 2)
         return {"nameservers": server.url}, primary, follower
     return {"brokers": [primary.url, follower.url]}, primary, follower
+
+
+def queues_of(consumer: PullConsumer, topic: str) -> list[MessageQueue]:
+    """The topic's queues, once name servers have heard of it."""
+    found: list[MessageQueue] = []
+
+    def ask() -> bool:
+        with suppress(TopicNotFound):
+            found[:] = consumer.queues_of(topic)
+        return bool(found)
+
+    wait_until(ask)
+    return found
 
 
 @pytest.mark.parametrize("both", [False, True])
@@ -122,7 +136,7 @@ def test_while_there_is_no_primary_its_follower_is_read_and_nothing_is_written(
         consumer = stack.enter_context(PullConsumer(group, **given, auto_commit=False))
         put(primary.url, "orders", numbered(20))
         Pair(primary, follower).wait()
-        queues = consumer.queues_of("orders")
+        queues = queues_of(consumer, "orders")
         consumer.assign(queues)
         primary.kill()
         with pytest.raises(Unreachable) as raised:
