@@ -1,0 +1,86 @@
+"""Clients of a broker whose replicas elect their leader: while it is killed, and nobody is told of it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakemq.client import MessageView, Producer, PushConsumer, SendReceipt, SimpleConsumer
+from tests.client.consuming import wait_until
+from tests.client.name_server import NameServer
+from tests.gateway.fleet.electing import SYNC, replicas
+
+WAIT_S = 60.0
+
+
+class Traffic:
+    """Sends ordered messages without end, in a thread, and hears them; `error` is what a caller was told."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.sent: list[SendReceipt] = []
+        self.heard: list[str] = []
+        self.error: Exception | None = None
+
+    def listen(self, message: MessageView) -> None:
+        self.heard.append(message.text())
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def more(self, count: int = 20) -> None:
+        """Wait until so many more were sent and heard."""
+        until = len(self.sent) + count
+        wait_until(lambda: self.error is not None or len(self.sent) >= until)
+        wait_until(lambda: self.error is not None or f"{until - 1}" in self.heard)
+        assert self.error is None
+
+    def end(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._end.wait(0.005):
+                self.sent.append(self._producer.send("orders", f"{len(self.sent)}", ordering_key="one"))
+        except Exception as error:  # noqa: BLE001  the test is told
+            self.error = error
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_clients_go_through_the_death_of_a_leader(tmp_path: Path, named: bool) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(NameServer())
+        options: dict[str, Any] = {"fleet__nameservers": server.url} if named else {}
+        fleet = stack.enter_context(replicas(tmp_path, **SYNC, **options))
+        urls = [process.url for process in fleet.running.values()]
+        given: dict[str, Any] = {"nameservers": server.url} if named else {"brokers": urls}
+        clients = stack.enter_context(ExitStack())
+        traffic = Traffic(clients.enter_context(Producer(**given, timeout_s=WAIT_S)))
+        simple = clients.enter_context(SimpleConsumer("simple", **given))
+        consumer = PushConsumer("push", traffic.listen, orderly=True, consume_from="first", **given)
+        clients.enter_context(consumer)
+        consumer.subscribe("orders")
+        clients.callback(traffic.end)
+        traffic.start()
+        traffic.more()
+        received = simple.receive("orders", wait_s=WAIT_S)
+        fleet.kill(0)
+        assert simple.ack(received) == ["ok"] * len(received)
+        traffic.more()
+        assert fleet.leader() == 1
+        fleet.start(0)
+        fleet.in_sync(0, 1)
+        traffic.more()
+        traffic.end()
+        order = list(dict.fromkeys(int(text) for text in traffic.heard))
+        assert order == sorted(order), "nothing overtakes another, and nothing is passed over"
+        assert order == list(range(len(order)))
+        offsets = [receipt.queue_offset for receipt in traffic.sent]
+        assert offsets == sorted(set(offsets)), "nothing was stored twice"
