@@ -1,4 +1,4 @@
-"""Clients of a broker whose replicas elect their leader: while it is killed, and nobody is told of it."""
+"""Clients of a broker whose replicas elect their leader: it is killed, or gives its place away, and nobody is told."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lakemq.client import MessageView, Producer, PushConsumer, SendReceipt, SimpleConsumer
+from lakemq.client.http import HttpClient
 from tests.client.consuming import wait_until
 from tests.client.name_server import NameServer
 from tests.gateway.fleet.electing import SYNC, replicas
@@ -54,7 +55,8 @@ class Traffic:
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_clients_go_through_the_death_of_a_leader(tmp_path: Path, named: bool) -> None:
+@pytest.mark.parametrize("killed", [False, True])
+def test_clients_go_through_a_change_of_leader(tmp_path: Path, killed: bool, named: bool) -> None:
     with ExitStack() as stack:
         server = stack.enter_context(NameServer())
         options: dict[str, Any] = {"fleet__nameservers": server.url} if named else {}
@@ -71,11 +73,16 @@ def test_clients_go_through_the_death_of_a_leader(tmp_path: Path, named: bool) -
         traffic.start()
         traffic.more()
         received = simple.receive("orders", wait_s=WAIT_S)
-        fleet.kill(0)
+        if killed:
+            fleet.kill(0)
+        else:
+            with HttpClient(urls[1]) as http:
+                http.switch(1)
         assert simple.ack(received) == ["ok"] * len(received)
         traffic.more()
         assert fleet.leader() == 1
-        fleet.start(0)
+        if killed:
+            fleet.start(0)
         fleet.in_sync(0, 1)
         traffic.more()
         traffic.end()
