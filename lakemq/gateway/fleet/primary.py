@@ -148,7 +148,7 @@ class Primary:
     def frame_of(self, position: int) -> bytes:
         """The frame that holds the position, as it stands in its files; empty while that isn't confirmed. Raises
         `PositionGone` where that has left its log."""
-        data = self._ask(routes.LOG_FRAMES.at(), {"from": position, "bytes_max": 1}).body
+        data = self._ask(routes.LOG_FRAMES.at(), {"from": position, "bytes_max": 1, **self._seen()}).body
         if not data:
             return b""
         try:
@@ -172,10 +172,14 @@ class Primary:
             at += len(answer.body)
             yield answer.body
 
+    def _seen(self) -> Params:
+        """By what a leader that is elected knows that it is asked by a replica: it shows that what isn't confirmed."""
+        return {} if self._elected is None else {"seen_epoch": self._elected.incarnation.highest}
+
     def first_state(self) -> tuple[int, bytes]:
         """The position with which its log begins, and the state frame that stands there."""
         begin = self.greet().min_position
-        params = {"from": begin, "bytes_max": 1, "state": "yes"}
+        params: Params = {"from": begin, "bytes_max": 1, "state": "yes", **self._seen()}
         answer = self._ask(routes.LOG_FRAMES.at(), params)
         try:
             meta = decode_meta(answer.body)

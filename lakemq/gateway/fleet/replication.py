@@ -154,10 +154,7 @@ class Replication:
         """A follower asks. Whether it may be sent what isn't confirmed: not if another has taken its place. Raises
         `Fenced` where the follower goes by a later leader, or may come to."""
         self._excuse()
-        own = self._in_sync.record.epoch
-        if self._elected is not None and (self.is_replaced or question.seen > own):
-            self._elected.look()
-            raise Fenced(f"this leads in epoch {own}, and the follower goes by epoch {question.seen}")
+        self.check_epoch(question.seen)
         log, (member, epoch, durable, *_) = self._log, question
         counts = self._in_sync.hear(member, epoch, durable, log.flushed_position, self._now_ms())
         if counts:
@@ -165,6 +162,13 @@ class Replication:
             self._begun.set()
             self._look()
         return counts or self._in_sync.knows(member)
+
+    def check_epoch(self, seen: int) -> None:
+        """Raise `Fenced` where a replica goes by a later leader: who leads is looked at then."""
+        own = self._in_sync.record.epoch
+        if self._elected is not None and (self.is_replaced or seen > own):
+            self._elected.look()
+            raise Fenced(f"epoch {own}, in which this leads, is over, or may be: the follower goes by {seen}")
 
     def _look(self) -> Record | None:
         """How far all is confirmed now; and what the record is to be next, if another."""
@@ -208,7 +212,7 @@ class Replication:
     async def _run(self) -> None:
         await self._begun.wait()
         pause_s = min(self._settings.silent_ms / TICKS / 1000, MARK_S)  # however long nobody is let go
-        while True:
+        while not self.is_replaced:
             self._awake.clear()
             try:
                 await self._step()
@@ -256,6 +260,8 @@ class Replication:
 
     def _replaced(self, record: Record) -> None:
         """Another leads: nothing is confirmed here any more, and nobody let go."""
+        if self.is_replaced:
+            return
         self.is_replaced = True
         logger.warning("replica %d leads now, in epoch %d", record.leader, record.epoch)
         self.leave()

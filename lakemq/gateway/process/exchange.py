@@ -53,7 +53,7 @@ class Exchange:
         self._asides: set[asyncio.Task[object]] = set()
         """Those of them that are no client's, and never written by."""
         self._held = 0
-        self._settled = asyncio.Event()
+        self._news = asyncio.Event()
         self._stopping = False
         self._address = ""
         self._election: Election | None = None
@@ -111,6 +111,7 @@ class Exchange:
         app = make_app(broker)
         self._assuming = app.front
         broker.serve()
+        self._tell()
         confirmed = asyncio.ensure_future(broker.replication.first_frame(end))
         replaced = asyncio.ensure_future(election.until_replaced())
         try:
@@ -132,7 +133,6 @@ class Exchange:
             raise NotInSync("this replica doesn't lead just now")
         quick, connections.quick = connections.quick, None
         self._front, self._assuming = None, front
-        self._settled.clear()
         broker.work.waiters.stop()
         replication.hold(True)
         try:
@@ -146,7 +146,7 @@ class Exchange:
             replication.hold(False)
             broker.work.waiters.go_on()
             connections.quick, self._front, self._assuming = quick, front, None
-            self._settled.set()
+            self._tell()
             raise
         replication.replaced(record)
         election.handed_over()
@@ -155,7 +155,7 @@ class Exchange:
     def _serve(self, broker: Broker, front: Front | None = None) -> None:
         """From now on this one is asked."""
         self._front, self._assuming = front or make_app(broker).front, None
-        self._settled.set()
+        self._tell()
         broker.registrar.start(self._address)
 
     async def _let_go(self, broker: Broker) -> None:
@@ -163,7 +163,6 @@ class Exchange:
         assert self._connections is not None
         self._front = self._assuming = None
         self._connections.quick = None
-        self._settled.clear()
         if not broker.tenure.follows:
             broker.log.retire(self._not_leader())
         broker.leave(stays=True)
@@ -214,22 +213,39 @@ class Exchange:
         if path == HEALTH.path:
             await send_answer(send, json_answer(b'{"status":"up"}'))
             return None
-        error: LakemqError = StoreUnwritable(self._why())
-        if path != READY.path and self._held < self._settings.gateway.waiters_max and not self._stopping:
+        if path == READY.path:
+            await send_answer(send, answer_to(StoreUnwritable(self._why()), self.work.counters.problem))
+            return None
+        if self._held < self._settings.gateway.waiters_max:
             self._held += 1
             try:
                 async with asyncio.timeout(HOLD_S):
-                    await self._settled.wait()
+                    return await self._next(path)
             except TimeoutError:
-                error = (
-                    self._not_leader() if self._election is not None and self._election.where() else Busy(self._why())
-                )
+                pass
             finally:
                 self._held -= 1
-        if self._front is None or self._stopping:
-            await send_answer(send, answer_to(error, self.work.counters.problem))
-            return None
-        return self._front
+        await send_answer(send, answer_to(self._refusal(), self.work.counters.problem))
+        return None
+
+    async def _next(self, path: str) -> Front | None:
+        """Who serves that path next. Raises `TimeoutError` where nobody will."""
+        while not self._stopping:
+            await self._news.wait()
+            if self._front is not None:
+                return self._front
+            if self._assuming is not None and _is_assuming(path):
+                return self._assuming
+        raise TimeoutError
+
+    def _tell(self) -> None:
+        """Wake requests that wait for the next broker."""
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    def _refusal(self) -> LakemqError:
+        known = self._election is not None and self._election.where()
+        return self._not_leader() if known and not self._stopping else Busy(self._why())
 
     def _why(self) -> str:
         if self._stopping:
@@ -242,7 +258,7 @@ class Exchange:
     def leave(self) -> None:
         """Answer who waits."""
         self._stopping = True
-        self._settled.set()
+        self._tell()
         if self.broker is not None:
             self.broker.leave()
 

@@ -66,7 +66,9 @@ class LogFrames:
         bytes_max = parse_int(query, FRAMES_BYTES_MAX, BYTES_MAX)
         topics = topics_of(query.get("topics"))
         question = self._question(query)
-        if question is None:
+        if question is None and self._is_a_replicas(query):
+            end = await self._ends.flushed_position()
+        elif question is None:
             end = await self._confirmed(begin, topics, wait_ms)
         else:
             end = await self._until_more(question, begin, wait_ms)
@@ -101,6 +103,15 @@ class LogFrames:
         if question is None or self._replication is None:
             return None
         return question if self._replication.hear(question) else None
+
+    def _is_a_replicas(self, query: dict[str, str]) -> bool:
+        """Whether it is asked by a replica that isn't in sync yet, and compares its log with this one. Raises `Fenced`
+        where that goes by a later leader."""
+        seen = parse_int(query, FRAMES_SEEN, OFFSET_MAX)
+        if self._replication is None or not seen or not self._replication.epoch:
+            return False
+        self._replication.check_epoch(seen)
+        return True
 
     async def _until_more(self, question: Question, begin: int, wait_ms: int) -> int:
         """How far the log is on disk here, once the follower has something to get, is to bring to disk what it has

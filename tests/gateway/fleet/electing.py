@@ -24,7 +24,7 @@ ELECTED: dict[str, Any] = {
     "replication__confirm_ms_max": 20_000,
 }
 """A leader's place is taken within a second or two."""
-SYNC: dict[str, Any] = {**ELECTED, "replication__ack": "sync"}
+SYNC = {**ELECTED, "replication__ack": "sync"}
 
 
 class Replicas:
@@ -142,7 +142,7 @@ def role_of(http: httpx.Client) -> str | None:
 
 
 @contextmanager
-def replicas(directory: Path, count: int = 2, **options: Any) -> Generator[Replicas]:
+def replicas(directory: Path, *, count: int = 2, **options: Any) -> Generator[Replicas]:
     """So many of them, in sync: replica 0 leads."""
     with ExitStack() as stack:
         fleet = Replicas(directory, **options)
