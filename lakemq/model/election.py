@@ -112,13 +112,14 @@ class Pulse:
     _since_ms: int = 0
     _looked_ms: int = 0
 
-    def see(self, record: Record | None, beat: Beat | None, now_ms: int) -> None:
-        """These were found in the store by a look that began at `now_ms`. Who stood still itself begins to count anew:
-        the leader may have stood still with it."""
+    def see(self, record: Record | None, beat: Beat | None, now_ms: int, read_ms: int | None = None) -> None:
+        """These were found in the store by a look that began at `now_ms`, and had read them by `read_ms`: a beat that
+        is new was sent before that. Who stood still itself begins to count anew: the leader may have stood still with
+        it."""
         seen = record, beat if beat is not None and beat.is_of(record) else None
         gap_ms, self._looked_ms = now_ms - self._looked_ms, now_ms
         if _what(seen) != _what(self._seen) or gap_ms > self.lease_ms:
-            self._since_ms = now_ms
+            self._since_ms = now_ms if read_ms is None else read_ms
         self._seen = seen
 
     @property

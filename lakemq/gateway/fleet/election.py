@@ -178,6 +178,8 @@ class Election:
         while True:
             if await self._look() and await self._is_forced(following):
                 return self._leading()
+            if self._incarnation.seal is not None:
+                await self._see()  # what was promised before a crash may be over
             if self.record is not None and self._is_sound():
                 if self._is_named():
                     await following.pause()
@@ -215,8 +217,11 @@ class Election:
             return False
         logger.warning("replica %d isn't heard of any more: this one proposes to lead", record.leader)
         await following.pause()
-        if await self._campaign(record):
-            return True
+        try:
+            if await self._campaign(record):
+                return True
+        except OSError as error:
+            self._note(f"this replica can't promise to lead: {error}")
         following.start()
         return False
 
@@ -285,9 +290,12 @@ class Election:
         if record is None:
             return
         seal = self._incarnation.seal
-        if seal is not None and not seal.holds(record):
-            await asyncio.to_thread(self._incarnation.lift)
-        await asyncio.to_thread(self._incarnation.see, record.epoch)
+        try:
+            if seal is not None and not seal.holds(record):
+                await asyncio.to_thread(self._incarnation.lift)
+            await asyncio.to_thread(self._incarnation.see, record.epoch)
+        except OSError as error:  # no promise rests on it: it is known in memory, and written the next time
+            self._note(f"who leads can't be written down here: {error}")
 
     def _own(self) -> Own:
         own = self._incarnation
@@ -319,6 +327,8 @@ class Election:
 
     async def hand_over(self, record: Record, to: Member) -> Record:
         """Have that member lead in this one's place. Raises `NotInSync` where the record was changed meanwhile."""
+        if to not in record.members:  # it was let go meanwhile, and may lack what is confirmed since
+            raise NotInSync(f"replica {to.replica} is not in sync any more")
         proposed = switched(record, to)
         if not await self._propose(proposed):
             raise NotInSync("who leads, or is in sync, has changed meanwhile")
@@ -339,13 +349,14 @@ class Election:
         while not replaced.done():
             count, sent_ms = count + 1, self._now_ms()
             beat = Beat(record.epoch, self._replica, count, self._address)
+            is_asked = self._awake.is_set()
+            self._awake.clear()
             try:
                 await self._leadership.beat(beat)
                 self._lease.renew(sent_ms)
                 self._beat = beat
                 self._note(None)
-                if self._awake.is_set():
-                    self._awake.clear()
+                if is_asked:
                     self._look_for_another(record, await self._leadership.read(), replaced)
             except Superseded:
                 await self._look_at_record(record, replaced)
@@ -357,7 +368,7 @@ class Election:
     async def _look_at_record(self, own: Record, replaced: asyncio.Future[None]) -> None:
         try:
             self._look_for_another(own, await self._leadership.read(), replaced)
-        except (OSError, LogDamaged) as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, it is looked at again
             self._note(f"who leads can't be looked at: {error}")
 
     def _look_for_another(self, own: Record, found: Record | None, replaced: asyncio.Future[None]) -> None:
@@ -385,7 +396,7 @@ class Election:
             self._note(f"who leads can't be seen: {error}")
             return False
         self.record, self._beat = record, beat
-        self._pulse.see(record, beat, begun_ms)
+        self._pulse.see(record, beat, begun_ms, self._now_ms())
         return True
 
     async def _rest(self, times: int = LOOKS, begun_ms: int | None = None) -> None:

@@ -10,6 +10,7 @@ begun anew.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ class Incarnation:
     def __init__(self, files: Files, directory: Path) -> None:
         self._files = files
         self._path = directory / NAME
+        self._turn = threading.Lock()
         self._log_id = ""
         self._clean_end: int | None = None
         self.name = ""
@@ -123,6 +125,7 @@ class Incarnation:
         return self._log_id
 
     def _write(self) -> None:
-        held = {"incarnation": self.name, "log_id": self._log_id, "clean_end": self._clean_end}
-        later = {"lives": self.lives, "epoch": self.epoch, "seal": self.seal}
-        write_sealed(self._files, self._path, held | later)
+        with self._turn:  # threads of the election and of the broker, one file
+            held = {"incarnation": self.name, "log_id": self._log_id, "clean_end": self._clean_end}
+            later = {"lives": self.lives, "epoch": self.epoch, "seal": self.seal}
+            write_sealed(self._files, self._path, held | later)

@@ -121,6 +121,7 @@ class Broker:
         self.lead: Lead = StaticLead(self.replication)
         self._lock: DirectoryLock | None = None
         self._housekeeper: asyncio.Task[None] | None = None
+        self.is_open = False
 
     async def prepare(self) -> None:
         """Have there be a log to open, of who follows a leader that is elected: for as long as it takes."""
@@ -136,7 +137,7 @@ class Broker:
         elected = self.tenure.elected
         if elected is None:  # else the folder is held for all that take turns
             self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
-        if self.follower is not None:
+        if self.follower is not None and elected is None:
             self.follower.begin()
         self.log.open(self.quarantine.mend, self.quarantine.put_off)
         if self.follower is not None:
@@ -155,6 +156,7 @@ class Broker:
         self.log.on_notes = self.idempotency.add
         self.idempotency.load(self.reader, self.log.retention.steady_ms)
         self._housekeeper = loop.create_task(self._keep_house())
+        self.is_open = True
 
     async def start(self, record: Record | None = None) -> None:
         """Go on with what waits to be routed, and with the groups; a follower only follows. `record`: by which it
@@ -192,6 +194,15 @@ class Broker:
             self.replication.leave()
         if not stays:
             self.registrar.leave()
+
+    async def abandon(self) -> None:
+        """Let go of what was never opened."""
+        await self.registrar.close()
+        if self.follower is not None:
+            await self.follower.close()
+        self.cold.close()
+        self.work.close()
+        self.unlock()
 
     async def close(self, stays: bool = False) -> None:
         """Bring everything to disk and let the directory go. `stays`: another broker takes its place here."""

@@ -55,6 +55,8 @@ class Exchange:
         self._held = 0
         self._news = asyncio.Event()
         self._stopping = False
+        self._going = False
+        """The broker of the moment is being closed."""
         self._address = ""
         self._election: Election | None = None
         self._connections: type[Connection] | None = None
@@ -140,8 +142,11 @@ class Exchange:
             broker.log.retire(StoreUnwritable("this leader hands over to another"))
             end = broker.log.next_position
             seconds = self._settings.replication.silent_ms / 1000
-            record = await election.hand_over(await replication.until_all_have(end, seconds), to)
+            now = await replication.until_all_have(end, seconds)
+            record = await election.hand_over(now, to)
         except BaseException:
+            if self.broker is not broker or self._going:
+                raise  # another leads already: this broker is never asked again
             broker.log.retire(None)
             replication.hold(False)
             broker.work.waiters.go_on()
@@ -161,6 +166,7 @@ class Exchange:
     async def _let_go(self, broker: Broker) -> None:
         """Close the broker, once all that it is asked is answered."""
         assert self._connections is not None
+        self._going = True
         self._front = self._assuming = None
         self._connections.quick = None
         if not broker.tenure.follows:
@@ -169,7 +175,9 @@ class Exchange:
         await self._end_requests(self._running, cancels=True)
         self.broker = None
         self.work = broker.work.renewed()
+        self._connections.quick = None
         await broker.close(stays=True)
+        self._going = False
 
     async def _end_requests(self, these: set[asyncio.Task[object]], cancels: bool = False) -> None:
         """Let them end, but for who asks for that; those that are late go on, or are cancelled."""
@@ -265,10 +273,14 @@ class Exchange:
     async def close(self) -> None:
         """Close the broker of the moment, after `run` has ended."""
         broker, self.broker = self.broker, None
-        if broker is not None:
-            await broker.close()
-        if self._election is not None:
-            await self._election.close()
+        try:
+            if broker is not None and broker.is_open:
+                await broker.close()
+            elif broker is not None:
+                await broker.abandon()
+        finally:
+            if self._election is not None:
+                await self._election.close()
 
 
 def _is_assuming(path: str) -> bool:

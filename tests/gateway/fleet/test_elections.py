@@ -77,16 +77,20 @@ def test_brokers_that_took_turns_leave_nothing_behind_and_name_servers_know_who_
 
         with replicas(tmp_path, **SYNC, fleet__nameservers=names.url) as fleet:
             produce(fleet.http(0), "t", "0")
+            process = Path(f"/proc/{fleet.running[0].pid}")
+
+            def size() -> tuple[int, int]:
+                return len(list((process / "task").iterdir())), len(list((process / "fd").iterdir()))
+
             sizes: list[tuple[int, int]] = []
             for turn in range(6):
                 to = 1 - turn % 2
                 answer = fleet.http(1 - to).post("/v1/broker/switch", json={"replica": to})
                 assert answer.is_success, answer.text
                 wait_until(lambda to=to: sorted(led()) == sorted([(to, "primary"), (1 - to, "follower")]))
-                wait_until(lambda to=to: broker_of(fleet.http(to))["in_sync"] == [0, 1])
-                process = Path(f"/proc/{fleet.running[0].pid}")
-                sizes.append((len(list((process / "task").iterdir())), len(list((process / "fd").iterdir()))))
-            threads, files = zip(*sizes, strict=True)
-            assert max(threads[2:]) <= max(threads[:2]) + 2  # a question that is under way ends with its answer
-            assert max(files[2:]) <= max(files[:2]) + 4
+                fleet.in_sync(0, 1)
+                sizes.append(size())
+            threads, files = (max(each[:2]) for each in zip(*sizes, strict=True))
+            # A question that is under way ends with its answer.
+            wait_until(lambda: size()[0] <= threads + 2 and size()[1] <= files + 4)
             assert [each["body"] for each in pull_all(fleet.http(0), "t")] == ["0"]

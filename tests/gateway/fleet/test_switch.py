@@ -85,7 +85,7 @@ def test_without_waiting_for_followers_a_leader_that_stood_still_takes_nothing_b
             assert fleet.leader([1]) == 1
         for each in asked:
             answer = each.result()
-            assert answer.json()["code"] in ("not_confirmed", "not_leader", "store_unwritable"), answer.text
+            assert answer.json()["code"] in ("not_confirmed", "not_leader", "store_unwritable", "busy"), answer.text
         wait_until(lambda: role_of(fleet.http(0)) == "follower")
         fleet.in_sync(0, 1)
 
