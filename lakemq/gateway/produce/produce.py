@@ -262,9 +262,10 @@ class Producer:
             stored = Stored(spread.each(stored.placed), stored.store_time_ms)
         if group is not None:
             return json_answer(orjson.dumps({"transactions": self._transactions(stored, rows)}))
+        # What was stored before under the same key may be of an epoch before; a request is in one frame, and so in one.
+        prefix = self._ids.prefix_of(stored.placed[0].position)
         if isinstance(rows, ArrowRows):
-            return json_answer(orjson.dumps(_ranges(stored, rows.batch.num_rows, self._ids.prefix)))
-        prefix = self._ids.prefix
+            return json_answer(orjson.dumps(_ranges(stored, rows.batch.num_rows, prefix)))
         messages = [
             {
                 "message_id": f"{prefix}{position}",

@@ -16,9 +16,12 @@ def test_a_leader_that_is_killed_is_replaced_and_follows_when_it_is_back(tmp_pat
     with replicas(tmp_path, **SYNC) as fleet:
         first = [each["position"] for each in produce(fleet.http(0), "t", "0", "1")]
         epoch = broker_of(fleet.http(0))["epoch"]
+        keyed = {"json": {"messages": [{"body": "once"}]}, "headers": {"Idempotency-Key": "k"}}
+        once = fleet.http(0).post("/v1/topics/t/messages", **keyed).json()
         fleet.kill(0)
         assert fleet.leader() == 1
         assert broker_of(fleet.http(1))["epoch"] > epoch
+        assert fleet.http(1).post("/v1/topics/t/messages", **keyed).json() == once
         (placed,) = produce(fleet.http(1), "t", "2")
         assert placed["position"] > max(first)
         again = fleet.start(0)
@@ -26,7 +29,7 @@ def test_a_leader_that_is_killed_is_replaced_and_follows_when_it_is_back(tmp_pat
         fleet.in_sync(0, 1)
         wait_for(again, fleet.http(1))
         for http in (fleet.http(0), fleet.http(1)):
-            assert sorted(each["body"] for each in pull_all(http, "t")) == ["0", "1", "2"]
+            assert sorted(each["body"] for each in pull_all(http, "t")) == ["0", "1", "2", "once"]
 
 
 def test_a_planned_switch_fails_no_request_and_loses_nothing(tmp_path: Path) -> None:
