@@ -104,15 +104,7 @@ class Broker:
         self.followed_parts: FollowedParts | None = None
         self.replication: Replication | None = None
         if isinstance(self.log, FollowedLog):
-            follower = Follower(settings, self.log, self.reader, self.tell_compacted, self.tenure.elected)
-            self.follower = follower
-            follower.erased = lambda: self.erasures.done
-            self.erasures.told = lambda: follower.told_erased
-            parts = self.followed_parts = FollowedParts(
-                self.log, self.sinks.staging, PartSource(settings, self.tenure.elected)
-            )
-            follower.durable, follower.on_parts = parts.durable, parts.offer
-            self.log.on_epoch = lambda: self.ids.open(self.log.identity)
+            self._follow(self.log)
         else:
             self.replication = Replication(settings, self.log, self.reader)
             self.sinks.offer = self.replication.offered_parts.offer
@@ -122,6 +114,17 @@ class Broker:
         self._lock: DirectoryLock | None = None
         self._housekeeper: asyncio.Task[None] | None = None
         self.is_open = False
+
+    def _follow(self, log: FollowedLog) -> None:
+        follower = Follower(self.settings, log, self.reader, self.tell_compacted, self.tenure.elected)
+        self.follower = follower
+        follower.erased = lambda: self.erasures.done
+        self.erasures.told = lambda: follower.told_erased
+        parts = self.followed_parts = FollowedParts(
+            log, self.sinks.staging, PartSource(self.settings, self.tenure.elected)
+        )
+        follower.durable, follower.on_parts = parts.durable, parts.offer
+        log.on_epoch = lambda: self.ids.open(log.identity)
 
     async def prepare(self) -> None:
         """Have there be a log to open, of who follows a leader that is elected: for as long as it takes."""
