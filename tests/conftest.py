@@ -50,7 +50,7 @@ WITHOUT_SESSION = tuple(
             "sink/test_sink_parts",
         ),
         *(f"maintenance/test_{name}" for name in ("bundle", "clock", "cron", "holes", "requests", "runs")),
-        *(f"session/test_{name}" for name in ("discovery", "jars", "java")),
+        *(f"session/test_{name}" for name in ("discovery", "java")),
         *(f"source/test_source_{name}" for name in ("columns", "frames", "options", "plan")),
         *("sql/test_connect_client", "sql/test_connect_session"),
     )

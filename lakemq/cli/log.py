@@ -84,7 +84,7 @@ def show(
     """Show the messages in a file of frames, one a line, as JSON; lakemq's own records are among them.
 
     \b
-    lakemq log show data/commitlog/cut-1-480300.frames
+    lakemq log show data/commitlog/cut-1-480300.frames --broker-name broker-a
     """
     from lakemq.storage.slices.kept_frames import messages_in
 

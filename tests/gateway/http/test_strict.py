@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from lakemq.contract.route import Reads
-from lakemq.contract.routes import ALL
+from lakemq.contract.routes import ALL, LOG_PART
 from tests.gateway.http_client import JSON, is_problem, produce, pull_all, put_topic, write_arrow
 
 FORM = "application/x-www-form-urlencoded"
@@ -58,9 +58,10 @@ def field_of(parameter: dict[str, Any]) -> tuple[str, bool, object, tuple[str, .
 def test_what_is_less_than_a_field_may_be_is_refused_and_documented(http: httpx.Client) -> None:
     put_topic(http, "least", 1)
     paths = http.get("/openapi.json").json()["paths"]
-    bound = [(route, field) for route in ALL for field in route.query if field.least is not None]
+    own = [route for route in ALL if route is not LOG_PART]  # whose fields FastAPI refuses
+    bound = [(route, field) for route in own for field in route.query if field.least is not None]
     of_reading = {"offset", "max", "wait_ms", "timeout_ms", "from", "to", "bytes_max"}
-    assert {field.name for _, field in bound} == of_reading | {"epoch", "replica", "durable"}
+    assert {field.name for _, field in bound} == of_reading | {"epoch", "replica", "durable", "erased", "seen_epoch"}
     for route, field in bound:
         parameters = paths[route.path][route.method.lower()]["parameters"]
         (minimum,) = [each["schema"]["minimum"] for each in parameters if each["name"] == field.name]
