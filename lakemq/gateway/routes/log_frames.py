@@ -178,6 +178,7 @@ async def _send(send: Send, headers: Headers, pieces: list[memoryview]) -> None:
 
 def _read_question(query: dict[str, str]) -> Question | None:
     """What a follower says of itself; None where nobody says that he is one."""
+    erased, seen = (parse_int(query, field, OFFSET_MAX) for field in (FRAMES_ERASED, FRAMES_SEEN))
     if not any(field.name in query for field in FRAMES_FOLLOWER):
         return None
     numbers = {
@@ -191,6 +192,5 @@ def _read_question(query: dict[str, str]) -> Question | None:
     incarnation = query[FRAMES_INCARNATION.name]
     if not _INCARNATION.fullmatch(incarnation):
         raise InvalidRequest(f"incarnation matches {_INCARNATION.pattern}")
-    member, erased = Member(numbers[FRAMES_REPLICA], incarnation), parse_int(query, FRAMES_ERASED, OFFSET_MAX)
-    seen = parse_int(query, FRAMES_SEEN, OFFSET_MAX)
+    member = Member(numbers[FRAMES_REPLICA], incarnation)
     return Question(member, numbers[FRAMES_EPOCH], numbers[FRAMES_DURABLE], erased, seen)
