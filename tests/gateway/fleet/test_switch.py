@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tests.gateway.fleet.electing import ELECTED, SYNC, Load, replicas, role_of
 from tests.gateway.fleet.following import broker_of, degraded, wait_for
@@ -16,7 +17,7 @@ def test_a_leader_that_is_killed_is_replaced_and_follows_when_it_is_back(tmp_pat
     with replicas(tmp_path, **SYNC) as fleet:
         first = [each["position"] for each in produce(fleet.http(0), "t", "0", "1")]
         epoch = broker_of(fleet.http(0))["epoch"]
-        keyed = {"json": {"messages": [{"body": "once"}]}, "headers": {"Idempotency-Key": "k"}}
+        keyed: dict[str, Any] = {"json": {"messages": [{"body": "once"}]}, "headers": {"Idempotency-Key": "k"}}
         once = fleet.http(0).post("/v1/topics/t/messages", **keyed).json()
         fleet.kill(0)
         assert fleet.leader() == 1
