@@ -103,7 +103,7 @@ def elect(
     """Have a replica lead a broker though it may lack what was acknowledged: where none that has it comes back.
 
     Those that are in sync elect one of them by themselves. This is for when all of them are gone for good. The
-    replica's log gets another id, as positions in it mean other messages from then on.
+    replica begins an epoch beyond all that it knows; its log keeps its id.
 
     \b
     lakemq broker elect --unclean --broker http://127.0.0.1:9000

@@ -16,37 +16,7 @@ from lakemq.storage.state.erasure_record import Range, merge_ranges, pack_erasur
 from lakemq.storage.state.topics import Topic
 from lakemq.testing import FaultyFiles
 from tests.storage.harness import LogHarness
-
-
-class StoppingFiles(FaultyFiles):
-    """Files that work until the machine stops, at the step of that number of those that change a file."""
-
-    steps_left = -1
-
-    def _step(self) -> None:
-        if self.steps_left == 0:
-            raise OSError("the machine stopped")
-        self.steps_left -= 1
-
-    def append(self, descriptor: int, parts: object) -> int:
-        self._step()
-        return super().append(descriptor, parts)  # pyright: ignore[reportArgumentType]
-
-    def sync(self, descriptor: int) -> None:
-        self._step()
-        super().sync(descriptor)
-
-    def sync_dir(self, path: Path) -> None:
-        self._step()
-        super().sync_dir(path)
-
-    def rename(self, path: Path, other: Path) -> None:
-        self._step()
-        super().rename(path, other)
-
-    def remove(self, path: Path) -> None:
-        self._step()
-        super().remove(path)
+from tests.storage.stopping_files import StoppingFiles
 
 
 def erasures_of(harness: LogHarness) -> Erasures:
@@ -84,7 +54,7 @@ def begin(directory: Path, files: FaultyFiles) -> tuple[LogHarness, int]:
 def test_a_crash_at_any_step_leaves_all_as_it_was_or_an_erasure_that_the_next_start_carries_out(tmp_path: Path) -> None:
     step, finished, outcomes = 0, False, set[bool]()
     while not finished:
-        files = StoppingFiles()
+        files = StoppingFiles(OSError("the machine stopped"))
         harness, secret = begin(tmp_path / str(step), files)
         erasures = erasures_of(harness)
         files.steps_left = step
@@ -108,7 +78,7 @@ def test_a_crash_at_any_step_leaves_all_as_it_was_or_an_erasure_that_the_next_st
 
 
 def test_what_can_not_be_carried_out_is_done_once_it_can(tmp_path: Path) -> None:
-    files = StoppingFiles()
+    files = StoppingFiles(OSError("the machine stopped"))
     harness, secret = begin(tmp_path, files)
     harness.roll("a")
     harness.flush()

@@ -18,8 +18,9 @@ from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.mend.verify import verify_log
 from lakemq.storage.read.reader import Reader
 from lakemq.storage.read.row_reader import RowReader
-from lakemq.testing import FaultyFiles, LossyFiles
+from lakemq.testing import LossyFiles
 from tests.storage.harness import LogHarness, Message, incompressible, messages_of
+from tests.storage.stopping_files import Stopped, StoppingFiles
 
 
 def fill(harness: LogHarness, chance: random.Random) -> list[Message]:
@@ -96,43 +97,6 @@ def _without_indexes(harness: LogHarness) -> Callable[[], None]:
     return restart
 
 
-class _Stopped(Exception):
-    """The machine stopped."""
-
-
-class StoppingFiles(FaultyFiles):
-    """Files that work until the machine stops: at the step of that number of those that change a file."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.steps_left = -1
-
-    def _step(self) -> None:
-        if self.steps_left == 0:
-            raise _Stopped
-        self.steps_left -= 1
-
-    def append(self, descriptor: int, parts: object) -> int:
-        self._step()
-        return super().append(descriptor, parts)  # pyright: ignore[reportArgumentType]
-
-    def sync(self, descriptor: int) -> None:
-        self._step()
-        super().sync(descriptor)
-
-    def sync_dir(self, path: Path) -> None:
-        self._step()
-        super().sync_dir(path)
-
-    def rename(self, path: Path, other: Path) -> None:
-        self._step()
-        super().rename(path, other)
-
-    def remove(self, path: Path) -> None:
-        self._step()
-        super().remove(path)
-
-
 @pytest.mark.timeout(900)  # many starts: minutes on a machine that does much else
 def test_a_crash_at_any_step_leaves_each_message_erased_or_there_and_the_next_try_ends_it(tmp_path: Path) -> None:
     chance = random.Random(7)
@@ -150,7 +114,7 @@ def test_a_crash_at_any_step_leaves_each_message_erased_or_there_and_the_next_tr
         messages = [message for message in harness.read_log() if message.topic in "ab"]
         chosen = {message.position for message in messages if message.body == b"two" or chance.random() < 0.2}
         files.steps_left = step
-        with suppress(_Stopped):
+        with suppress(Stopped):
             finished = erase(harness, chosen).erased
         files.steps_left = -1
         harness.reopen()
