@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -51,6 +52,9 @@ from lakemq.web.problems import Answer, answer_to, make_problem
 from lakemq.web.request import Handler, HttpRequest
 
 _SHOW_MESSAGES = (routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.LOG_MESSAGES, routes.LOG_FRAMES)
+_BUILDING = threading.Lock()
+"""While FastAPI builds routes it silences a warning of pydantic's, for the whole process: two gateways of one process
+would undo that for each other."""
 _HTTP_CODES = {413: "message_too_large"}
 
 DESCRIPTION = """A message queue with Apache RocketMQ's model on a lakehouse.
@@ -67,6 +71,11 @@ class App(NamedTuple):
 
 def make_app(broker: Broker) -> App:
     """The application of an opened broker."""
+    with _BUILDING:
+        return _make_app(broker)
+
+
+def _make_app(broker: Broker) -> App:
     app = FastAPI(
         title="lakemq", version=__version__, description=DESCRIPTION, redirect_slashes=False, openapi_url=None
     )
@@ -78,6 +87,7 @@ def make_app(broker: Broker) -> App:
         app.include_router(router)
     _check_all_served([each for router in routers for each in router.routes], handlers)
     _add_error_handlers(app, broker.work.counters.problem)
+    _build_routes(app)
     served = handlers | _refusals(broker.log) if isinstance(broker.log, FollowedLog) else handlers
     checks = dict.fromkeys(_SHOW_MESSAGES, broker.erasures.check_reads) if broker.follower is not None else {}
     problem = broker.work.counters.problem
@@ -92,6 +102,12 @@ def _refusals(log: FollowedLog) -> dict[Route, Handler]:
         raise log.not_leader()
 
     return {route: refuse for route in routes.ALL if route.writes}
+
+
+def _build_routes(app: FastAPI) -> None:
+    """Have FastAPI make its routes now, which it else does as the first request comes."""
+    for route in app.routes:
+        route.matches({"type": "http", "method": "GET", "path": "/", "root_path": "", "headers": []})
 
 
 def make_producer(broker: Broker) -> Producer:
