@@ -6,11 +6,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from tests.gateway.fleet.electing import ELECTED, SYNC, Load, replicas, role_of
 from tests.gateway.fleet.following import broker_of, degraded, wait_for
 from tests.gateway.fleet.test_in_sync import stopped
 from tests.gateway.http_client import is_problem, produce, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
+
+
+def shown_by(follower: httpx.Client, leader: httpx.Client) -> None:
+    """Wait until the follower shows all that the leader has: it hears a moment later that it is confirmed."""
+    end = wait_for(follower, leader)
+    wait_until(lambda: broker_of(follower)["confirmed_position"] >= end)
 
 
 def test_a_leader_that_is_killed_is_replaced_and_follows_when_it_is_back(tmp_path: Path) -> None:
@@ -28,7 +36,7 @@ def test_a_leader_that_is_killed_is_replaced_and_follows_when_it_is_back(tmp_pat
         again = fleet.start(0)
         wait_until(lambda: role_of(again) == "follower")
         fleet.in_sync(0, 1)
-        wait_for(again, fleet.http(1))
+        shown_by(again, fleet.http(1))
         for http in (fleet.http(0), fleet.http(1)):
             assert sorted(each["body"] for each in pull_all(http, "t")) == ["0", "1", "2", "once"]
 
@@ -47,7 +55,7 @@ def test_a_planned_switch_fails_no_request_and_loses_nothing(tmp_path: Path) -> 
         fleet.in_sync(0, 1)
         stored = [each["body"] for each in pull_all(fleet.http(0), "t")]
         assert sorted(stored) == sorted(load.acknowledged)
-        wait_for(fleet.http(1), fleet.http(0))
+        shown_by(fleet.http(1), fleet.http(0))
         assert [each["body"] for each in pull_all(fleet.http(1), "t")] == stored
 
 
@@ -73,7 +81,7 @@ def test_a_leader_that_stood_still_acknowledges_nothing_more_and_follows(tmp_pat
         assert not answer.is_success or answer.json()["messages"][0]["position"] > placed["position"], answer.text
         wait_until(lambda: role_of(fleet.http(0)) == "follower")
         fleet.in_sync(0, 1)
-        wait_for(fleet.http(0), fleet.http(1))
+        shown_by(fleet.http(0), fleet.http(1))
         for each in (0, 1):
             assert [each["body"] for each in pull_all(fleet.http(each), "t")] == ["before", "after"]
 
@@ -107,8 +115,7 @@ def test_of_three_another_goes_on_with_whom_it_has_and_all_end_with_the_same_log
                 fleet.in_sync(0, 1, 2)
         leader = fleet.leader()
         for each in range(3):
-            end = wait_for(fleet.http(each), fleet.http(leader))
-            wait_until(lambda each=each, end=end: broker_of(fleet.http(each))["confirmed_position"] >= end)
+            shown_by(fleet.http(each), fleet.http(leader))
         bodies = [sorted(each["body"] for each in pull_all(fleet.http(replica), "t")) for replica in range(3)]
         assert bodies[0] == bodies[1] == bodies[2]
         assert len(set(bodies[0])) == len(bodies[0])
