@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.leadership import Leadership, Superseded
@@ -29,6 +29,9 @@ FORCED_LEASES = 2
 """Nobody leads by order while a leader was heard of so many leases ago: a member would have taken its place by then."""
 LOOKS = 5
 """So often within a lease the others look."""
+
+
+T = TypeVar("T")
 
 
 class Following(Protocol):
@@ -154,14 +157,15 @@ class Election:
 
     # Following -------------------------------------------------------------------------------
 
-    async def meanwhile(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it, and look who leads all the while: it asks that one."""
+    async def meanwhile(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it, and look who leads all the while: it asks that one, and who doesn't look for long begins to count
+        anew."""
         task = self._loop.create_task(work)
         try:
             while not task.done():
                 await asyncio.wait([task], timeout=self._lease_ms / LOOKS / 1000)
                 await self._look()
-            await task
+            return await task
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

@@ -133,6 +133,12 @@ class Broker:
 
     def open(self) -> None:
         """Take the data directory and recover its log. Raises `LogInUse`, `LogDamaged`, `BadBackup`, `OSError`."""
+        self.recover(asyncio.get_running_loop())
+        self.keep_house()
+
+    def recover(self, loop: asyncio.AbstractEventLoop) -> None:
+        """`open` but for `keep_house`: on that loop, on which the broker is to live, or in a thread, while nobody else
+        has anything of the broker but `leave`. Raises as `open` does."""
         directory = self.settings.storage.data_dir
         self.log.files.make_dirs(directory)
         refuse_half_restored(self.log.files, directory)
@@ -142,7 +148,7 @@ class Broker:
             self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
         if self.follower is not None and elected is None:
             self.follower.begin()
-        self.log.open(self.quarantine.mend, self.quarantine.put_off)
+        self.log.open(self.quarantine.mend, self.quarantine.put_off, loop)
         if self.follower is not None:
             self.follower.opened()
         elif elected is not None and elected.record is not None:
@@ -153,13 +159,15 @@ class Broker:
         self.quarantine.open()
         self.sinks.open()
         self.erasures.open()
-        loop = asyncio.get_running_loop()
         self.quarantine.on_damage = partial(loop.call_soon_threadsafe, self.log_cleanup.look_again)
         self.reader.fallback = self.quarantine
         self.log.on_notes = self.idempotency.add
         self.idempotency.load(self.reader, self.log.retention.steady_ms)
-        self._housekeeper = loop.create_task(self._keep_house())
         self.is_open = True
+
+    def keep_house(self) -> None:
+        """From now on what is over is tidied up, and what is damaged mended."""
+        self._housekeeper = asyncio.get_running_loop().create_task(self._keep_house())
 
     async def start(self, record: Record | None = None) -> None:
         """Go on with what waits to be routed, and with the groups; a follower only follows. `record`: by which it

@@ -90,9 +90,9 @@ class Exchange:
             if broker.follower is not None:
                 broker.follower.on_diverged = election.begin_anew
                 await election.meanwhile(broker.prepare())
-                broker.open()
+                app = await election.meanwhile(self._open(broker))
                 await broker.start()
-                self._serve(broker)
+                self._serve(broker, app.front)
                 tenure = await election.until_elected(broker.follower)
             else:
                 await self._assume(broker, election)
@@ -104,13 +104,12 @@ class Exchange:
     async def _assume(self, broker: Broker, election: Election) -> None:
         """Open the broker of who leads. What it is asked is answered once all is confirmed that any leader before it
         confirmed; or another leads by then."""
-        broker.open()
+        app = await self._open(broker)
         end, elected = broker.log.next_position, broker.tenure.elected
         assert broker.replication is not None
         assert elected is not None
         record = elected.record or await election.establish(broker.log.identity)
         await broker.start(record)
-        app = make_app(broker)
         self._assuming = app.front
         broker.serve()
         self._tell()
@@ -157,9 +156,24 @@ class Exchange:
         election.handed_over()
         return record
 
-    def _serve(self, broker: Broker, front: Front | None = None) -> None:
+    async def _open(self, broker: Broker) -> App:
+        """Open it, and make its application, in a thread: both take as long as the log is large, and meanwhile a leader
+        has to beat, and a follower to look, on this loop. Were it the loop that stood still for a lease, another
+        member would take the lead from who opens, and then the next one from that: a broker with a large log might
+        never have a leader. That the beats are the loop's own is on purpose: a process whose loop hangs leads no more.
+
+        Who is cancelled waits for the thread's end: the folder is to be let go in order, by who has it alone."""
+        opening = asyncio.get_running_loop().run_in_executor(None, _open_in_thread, broker, asyncio.get_running_loop())
+        try:
+            app = await asyncio.shield(opening)
+        finally:
+            await asyncio.wait([opening])
+        broker.keep_house()
+        return app
+
+    def _serve(self, broker: Broker, front: Front) -> None:
         """From now on this one is asked."""
-        self._front, self._assuming = front or make_app(broker).front, None
+        self._front, self._assuming = front, None
         self._tell()
         broker.registrar.start(self._address)
 
@@ -281,6 +295,11 @@ class Exchange:
         finally:
             if self._election is not None:
                 await self._election.close()
+
+
+def _open_in_thread(broker: Broker, loop: asyncio.AbstractEventLoop) -> App:
+    broker.recover(loop)
+    return make_app(broker)
 
 
 def _is_assuming(path: str) -> bool:

@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 class CommitLog:
     """The log in `settings.data_dir / "commitlog"`. `open` before anything else; not thread-safe:
-    everything but reading segments happens on the loop that called `open`."""
+    everything but reading segments happens on the loop that called `open`, or that it was given."""
 
     _frames_vouch = True
     """Whether it was this log's disk that frames say something of."""
@@ -95,9 +95,15 @@ class CommitLog:
 
     # Opening and closing ---------------------------------------------------------------------
 
-    def open(self, mend: Mend = refuse_to_mend, put_off: PutOff = refuse_to_put_off) -> None:
-        """Recover the log, or begin one. Call on the running loop; raises `LogDamaged`, `OSError`."""
-        self._loop = asyncio.get_running_loop()
+    def open(
+        self,
+        mend: Mend = refuse_to_mend,
+        put_off: PutOff = refuse_to_put_off,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """Recover the log, or begin one. Call on the running loop, or in any thread with the loop on which the log is
+        to live; raises `LogDamaged`, `OSError`."""
+        self._loop = loop or asyncio.get_running_loop()
         self.files.make_dirs(self.directory)
         verify_ms, memory_survives = self.settings.verify_ms, self.settings.memory_survives
         found = recover(self.files, self.directory, verify_ms, memory_survives, mend, put_off, self._frames_vouch)
@@ -109,19 +115,19 @@ class CommitLog:
             self._store_time_ms = self.active.last_store_time_ms
             bring_to_disk(self.files, self.active, mark)
             self._pass_over_lost_tail()
-            self._positions.open(self.identity.now, self.next_position)
+            self._positions.open(self.identity.now, self.next_position, self._loop)
             self._store.set_min_offsets(self.topics)
         self.retention.open(self._store_time_ms or None)
         self._mark = FlushMark(self.files, self.directory)
         self._mark.set(self.active, self.active.size)
-        self.flusher = Flusher(self._prepare_flush, self.settings, self.next_position)
-        self.confirmed = Confirmed(self.flusher, self.confirm_ms_max)
+        self.flusher = Flusher(self._prepare_flush, self.settings, self.next_position, self._loop)
+        self.confirmed = Confirmed(self.flusher, self.confirm_ms_max, self._loop)
         self._pace.begin(self.active.size)
         self._rolling = Rolling(self._store, self.state, self._writer, self.flushed, self.now_ms, self._rolled)
 
     def _begin(self) -> None:
         self.identity.begin(LogEpoch(new_log_id(), FIRST_EPOCH), 0)
-        self._positions.open(self.identity.now, 0)
+        self._positions.open(self.identity.now, 0, self._loop)
         self._store.begin(0, self.state, self.now_ms())
 
     def _pass_over_lost_tail(self) -> None:

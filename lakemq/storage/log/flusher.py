@@ -29,11 +29,18 @@ class Flusher:
     loop before the waiters are answered. `on_flushed` is called when it is further, `on_failed` when it never will be.
     """
 
-    def __init__(self, sync: Callable[[], Callable[[], None]], settings: Storage, position: int) -> None:
+    def __init__(
+        self,
+        sync: Callable[[], Callable[[], None]],
+        settings: Storage,
+        position: int,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """`loop`: the log's; None: the running one."""
         self._prepare = sync
         self._interval_s = settings.flush_interval_ms / 1000
         self._bytes_max = settings.flush_bytes
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop or asyncio.get_running_loop()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._timer: asyncio.TimerHandle | None = None
         self._running = False

@@ -144,9 +144,10 @@ class Positions:
         self.bound = 0
         self.failure: str | None = None
 
-    def open(self, log: LogEpoch, end: int) -> None:
-        """Reserve a block from `end` on, where the log goes on; without room on the disk there is none."""
-        self._loop = asyncio.get_running_loop()
+    def open(self, log: LogEpoch, end: int, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Reserve a block from `end` on, where the log goes on; without room on the disk there is none. `loop`: the
+        log's; None: the running one."""
+        self._loop = loop or asyncio.get_running_loop()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="reserve")
         self._log = log
         self.bound = end
@@ -236,7 +237,7 @@ class NoPositions(Positions):
     """Those of a log that gives none, as it follows another. There are no marks: a primary that is begun with its
     folder knows nothing of what was given, and passes over far more than that."""
 
-    def open(self, log: LogEpoch, end: int) -> None:
+    def open(self, log: LogEpoch, end: int, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Nothing is reserved, and what an earlier primary reserved says nothing any more. Raises `OSError`."""
         for name in (RESERVED, WRITTEN):
             self._files.remove(self._directory / name)

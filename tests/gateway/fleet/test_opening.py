@@ -1,0 +1,132 @@
+"""A replica whose log takes long to open: it beats and looks on all the while, and may be stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from lakemq import settings
+from lakemq.gateway.fleet.election import BEATS
+from lakemq.gateway.fleet.shared_folder import SharedFolder
+from lakemq.gateway.process.embedded import Embedded
+from lakemq.settings import Settings
+from lakemq.storage.disk.files import Files
+from tests.gateway.fleet.electing import SYNC, role_of
+from tests.gateway.fleet.following import broker_of, wait_for
+from tests.gateway.fleet.leaderships import opened
+from tests.gateway.http_client import WAIT_S, produce, pull_all
+from tests.gateway.routing.asking import wait_until
+
+OPTIONS: dict[str, Any] = {**SYNC, "fleet__lease_ms": 2_000, "replication__silent_ms": 2_000}
+
+
+class SlowToOpen(Files):
+    """While `opens` is not set a log is opened as slowly as that. `comes`: one is being opened."""
+
+    def __init__(self) -> None:
+        self.opens = threading.Event()
+        self.opens.set()
+        self.comes = threading.Event()
+
+    def tighten(self, directory: Path, *inner: Path) -> None:
+        """What a broker does first of all."""
+        if not self.opens.is_set():
+            self.comes.set()
+            assert self.opens.wait(2 * WAIT_S)
+        super().tighten(directory, *inner)
+
+
+def chosen(root: Path, replica: int) -> Settings:
+    options = {
+        **OPTIONS,
+        "broker__replica": replica,
+        "gateway__port": 0,
+        "storage__data_dir": root / str(replica),
+        "fleet__store": f"file://{root / 'store'}",
+    }
+    layer: dict[str, dict[str, Any]] = {}
+    for name, value in options.items():
+        section, _, key = name.partition("__")
+        layer.setdefault(section, {})[key] = value
+    return settings.load(Path(os.devnull), {}, layer)
+
+
+@contextmanager
+def replica(root: Path, number: int, files: Files) -> Generator[httpx.Client]:
+    gateway = Embedded(chosen(root, number), files=files)
+    try:
+        with httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False) as http:
+            yield http
+    finally:
+        gateway.stop()
+
+
+def listens(url: str) -> bool:
+    try:
+        httpx.get(url + "/healthz", trust_env=False)
+    except httpx.ConnectError:
+        return False
+    return True
+
+
+def last_beat(root: Path) -> tuple[int, int, int]:
+    """Of which epoch and replica the last beat in the store is, and its number there."""
+
+    async def look() -> tuple[int, int, int]:
+        kept = opened(SharedFolder(Files(), root / "store"), "broker-a")
+        try:
+            beat = await kept.last_beat()
+        finally:
+            await kept.close()
+        return (0, 0, 0) if beat is None else (beat.epoch, beat.replica, beat.count)
+
+    return asyncio.run(look())
+
+
+def test_who_opens_a_log_for_longer_than_a_lease_beats_on_and_may_be_stopped_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    files = SlowToOpen()
+    with replica(tmp_path, 0, Files()) as leader:
+        wait_until(lambda: role_of(leader) == "primary")
+        (placed,) = produce(leader, "t", "0")
+        files.opens.clear()
+        with replica(tmp_path, 1, files) as follower:
+            assert files.comes.wait(WAIT_S)
+            assert follower.get("/healthz").json() == {"status": "up"}  # it isn't held up as a follower either
+            files.opens.set()
+            wait_until(lambda: broker_of(leader).get("in_sync") == [0, 1])
+            wait_for(follower, leader)
+            files.comes.clear()
+            files.opens.clear()
+            switched = leader.post("/v1/broker/switch", json={"replica": 1}).json()
+            assert files.comes.wait(WAIT_S)
+            assert switched["leader"] == 1
+            wait_until(lambda: last_beat(tmp_path) >= (switched["epoch"], 1, 3 * BEATS))
+            assert follower.get("/healthz").json() == {"status": "up"}
+            assert follower.get("/readyz").status_code == 503
+            files.opens.set()
+            wait_until(lambda: role_of(follower) == "primary")
+            assert broker_of(follower)["election"]["leader_epoch"] == switched["epoch"]  # nobody stood meanwhile
+            assert [each["position"] for each in pull_all(follower, "t")] == [placed["position"]]
+    files.comes.clear()
+    files.opens.clear()
+    with ThreadPoolExecutor(1) as pool:
+        opening = replica(tmp_path, 1, files)
+        url = str(opening.__enter__().base_url)
+        assert files.comes.wait(WAIT_S)
+        stopping = pool.submit(opening.__exit__, None, None, None)
+        wait_until(lambda: not listens(url))
+        assert not stopping.done()  # the folder is its own until the log is closed
+        files.opens.set()
+        stopping.result(WAIT_S)
+    with replica(tmp_path, 1, files) as again:
+        wait_until(lambda: role_of(again) == "primary")
+        assert [each["position"] for each in pull_all(again, "t")] == [placed["position"]]
