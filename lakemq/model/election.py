@@ -98,6 +98,18 @@ def _led_by(record: Record, member: Member, others: list[Member]) -> Record:
     return Record(member.replica, record.epoch + 1, record.version + 1, members, record.log_id)
 
 
+def leads_by(record: Record, own: Record) -> bool:
+    """Whether it is `own` that is in force, or was until others came in sync, or were let go, since: the same member leads
+    in the same epoch."""
+    return _lead(record) == _lead(own)
+
+
+def _lead(record: Record) -> object:
+    # With the incarnation: two that are taken for the same replica may both begin with the first epoch.
+    leads = [each for each in record.members if each.replica == record.leader]
+    return record.leader, record.epoch, record.log_id, leads
+
+
 def delay_ms(chance: float, lease_ms: int) -> int:
     """So long a candidate waits before it proposes; `chance` is from 0 to 1."""
     return int(chance * lease_ms / DELAY_PART)
@@ -140,6 +152,18 @@ def _what(seen: tuple[Record | None, Beat | None] | None) -> object:
     return None if record is None else (record.leader, record.epoch, beat)
 
 
+def serves_from_ms(judged: Beat | None, found: Beat | None, read_ms: int, lease_ms: int) -> int:
+    """From when on a successor may acknowledge what no follower has, by its own clock: the leader before it may have a
+    lease still. `judged`: the last beat by which that one was held for dead; `found`: the one that the store had, and
+    this one had read by `read_ms`, after the record was in force by which it leads, and before it beat itself.
+
+    A leader's beat renews its lease only where the record named it still, as read after the beat had arrived. So a beat
+    that renewed a lease had arrived before the successor's record came into force, and is found; and it was sent before
+    it was read.
+    """
+    return read_ms if found == judged else read_ms + lease_ms
+
+
 @dataclass
 class Lease:
     """For how long a leader may take for granted that nobody leads in its place, by the clock that it counts beats by,
@@ -149,7 +173,7 @@ class Lease:
     _sent_ms: int | None = None
 
     def renew(self, sent_ms: int) -> None:
-        """The beat that was sent then has arrived."""
+        """The beat that was sent then has arrived, and the record named this leader still when it was read after that."""
         self._sent_ms = sent_ms if self._sent_ms is None else max(self._sent_ms, sent_ms)
 
     def holds(self, now_ms: int) -> bool:

@@ -15,7 +15,20 @@ from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.leadership import Leadership, Superseded
 from lakemq.gateway.fleet.tenure import Elected, Tenure
 from lakemq.model.beat import Beat
-from lakemq.model.election import Lease, Own, Pulse, Seal, Standing, delay_ms, elected, forced, standing_of, switched
+from lakemq.model.election import (
+    Lease,
+    Own,
+    Pulse,
+    Seal,
+    Standing,
+    delay_ms,
+    elected,
+    forced,
+    leads_by,
+    serves_from_ms,
+    standing_of,
+    switched,
+)
 from lakemq.model.errors import LakemqError, LeaderLives, LogDamaged, NotConfirmed, NotInSync, StoreUnwritable
 from lakemq.model.in_sync import Member, Record
 from lakemq.settings import Settings
@@ -68,6 +81,8 @@ class Election:
         self._loop = asyncio.get_running_loop()
         self._pulse = Pulse(self._lease_ms)
         self._lease = Lease(self._lease_ms)
+        self.alone_ms = 0
+        """From when on the leader before has no lease any more."""
         self._beat: Beat | None = None
         self._awake = asyncio.Event()
         self._replaced: asyncio.Future[None] | None = None
@@ -255,7 +270,7 @@ class Election:
         else:
             proposed = forced(record, member, own.highest)._replace(log_id=own.log_id)
         await asyncio.to_thread(own.promise, Seal(proposed.epoch, proposed.version))
-        if await self._propose(proposed):
+        if await self._win(proposed):
             logger.warning("replica %d leads by order: what it lacks is lost", self._replica)
             order.set_result(proposed)
             return True
@@ -268,10 +283,25 @@ class Election:
         """Promise to follow nobody below, then propose. Whether this one leads; if not, it may follow again."""
         proposed = elected(record, Member(self._replica, self._incarnation.name))
         await asyncio.to_thread(self._incarnation.promise, Seal(proposed.epoch, proposed.version))
-        if await self._propose(proposed):
+        if await self._win(proposed):
             return True
         await asyncio.to_thread(self._incarnation.lift)
         return False
+
+    async def _win(self, record: Record) -> bool:
+        """Propose to lead by that record, in the place of one who is held for dead. Whether this one does; then it is
+        known from when on it may acknowledge by its lease alone."""
+        judged = self._beat
+        if not await self._propose(record):
+            return False
+        self.alone_ms = self._now_ms() + self._lease_ms  # where the store can't be read, what it has may be new
+        try:
+            found = await self._leadership.last_beat()
+        except (OSError, LogDamaged) as error:
+            self._note(f"the last leader's beat can't be seen: {error}")
+        else:
+            self.alone_ms = serves_from_ms(judged, found, self._now_ms(), self._lease_ms)
+        return True
 
     async def _propose(self, record: Record) -> bool:
         """Propose it until it is known what became of it."""
@@ -286,7 +316,7 @@ class Election:
             else:
                 self.record = found or self.record
                 if found is not None and found.version >= record.version:
-                    return found == record
+                    return leads_by(found, record)
             await self._rest()
 
     async def _see(self) -> None:
@@ -321,6 +351,11 @@ class Election:
         self._replaced = self._loop.create_future()
         self._beating = self._loop.create_task(self._keep_beating(record, self._replaced))
 
+    async def until_alone(self) -> None:
+        """Return when the leader before has no lease: until then both might acknowledge what followers lack."""
+        while (rest_ms := self.alone_ms - self._now_ms()) > 0:
+            await asyncio.sleep(rest_ms / 1000)
+
     async def until_replaced(self) -> Tenure:
         """Returns when another leads, by the record."""
         assert self._replaced is not None
@@ -353,15 +388,14 @@ class Election:
         while not replaced.done():
             count, sent_ms = count + 1, self._now_ms()
             beat = Beat(record.epoch, self._replica, count, self._address)
-            is_asked = self._awake.is_set()
             self._awake.clear()
             try:
                 await self._leadership.beat(beat)
-                self._lease.renew(sent_ms)
                 self._beat = beat
+                # After the beat: had another proposed before it arrived, that one may not have seen it.
+                if self._leads_still(record, await self._leadership.read(), replaced):
+                    self._lease.renew(sent_ms)
                 self._note(None)
-                if is_asked:
-                    self._look_for_another(record, await self._leadership.read(), replaced)
             except Superseded:
                 await self._look_at_record(record, replaced)
             except Exception as error:  # noqa: BLE001  whatever it is, the next one is tried
@@ -371,15 +405,17 @@ class Election:
 
     async def _look_at_record(self, own: Record, replaced: asyncio.Future[None]) -> None:
         try:
-            self._look_for_another(own, await self._leadership.read(), replaced)
+            self._leads_still(own, await self._leadership.read(), replaced)
         except Exception as error:  # noqa: BLE001  whatever it is, it is looked at again
             self._note(f"who leads can't be looked at: {error}")
 
-    def _look_for_another(self, own: Record, found: Record | None, replaced: asyncio.Future[None]) -> None:
-        if found is not None:
-            self.record = found
-            if _leads(found) != _leads(own) and not replaced.done():
-                replaced.set_result(None)
+    def _leads_still(self, own: Record, found: Record | None, replaced: asyncio.Future[None]) -> bool:
+        if found is None:
+            return False
+        self.record = found
+        if _leads(found) != _leads(own) and not replaced.done():
+            replaced.set_result(None)
+        return not replaced.done()
 
     async def close(self) -> None:
         """Watch no more, and say no more that this one lives."""

@@ -113,7 +113,7 @@ class Exchange:
         self._assuming = app.front
         broker.serve()
         self._tell()
-        confirmed = asyncio.ensure_future(broker.replication.first_frame(end))
+        confirmed = asyncio.ensure_future(self._until_asked(broker, election, end))
         replaced = asyncio.ensure_future(election.until_replaced())
         try:
             await asyncio.wait([confirmed, replaced], return_when=asyncio.FIRST_COMPLETED)
@@ -125,6 +125,12 @@ class Exchange:
         if is_confirmed and self._connections is not None:
             self._connections.quick = quick_of(broker, app)
             self._serve(broker, app.front)
+
+    async def _until_asked(self, broker: Broker, election: Election, end: int) -> None:
+        assert broker.replication is not None
+        await broker.replication.first_frame(end)
+        if not broker.log.sync_always:  # else nothing is acknowledged by a lease alone
+            await election.until_alone()
 
     async def hand_over(self, broker: Broker, to: Member) -> Record:
         """Have that member, which is in sync, lead in this one's place: nothing is written any more, it gets all that
