@@ -99,8 +99,8 @@ def _led_by(record: Record, member: Member, others: list[Member]) -> Record:
 
 
 def leads_by(record: Record, own: Record) -> bool:
-    """Whether it is `own` that is in force, or was until others came in sync, or were let go, since: the same member leads
-    in the same epoch."""
+    """Whether it is `own` that is in force, or was until others came in sync, or were let go, since: the same member
+    leads in the same epoch."""
     return _lead(record) == _lead(own)
 
 
@@ -173,7 +173,7 @@ class Lease:
     _sent_ms: int | None = None
 
     def renew(self, sent_ms: int) -> None:
-        """The beat that was sent then has arrived, and the record named this leader still when it was read after that."""
+        """The beat that was sent then has arrived, and the record named this leader still when it was read then."""
         self._sent_ms = sent_ms if self._sent_ms is None else max(self._sent_ms, sent_ms)
 
     def holds(self, now_ms: int) -> bool:

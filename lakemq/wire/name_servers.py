@@ -18,7 +18,7 @@ _OK = 200
 
 class Replica(NamedTuple):
     """What a name server knows of one. `role`: primary or follower; `topics`: how many it has; `seen_ms_ago`: since its
-    last heartbeat."""
+    last heartbeat; `log_id`: of its log."""
 
     broker: str
     cluster: str
@@ -29,6 +29,7 @@ class Replica(NamedTuple):
     permission: str
     topics: int
     seen_ms_ago: int
+    log_id: str
 
 
 class NameServers:
@@ -82,7 +83,7 @@ def _read(answer: Any) -> list[Replica]:
             broker["cluster"],
             replica["replica"],
             to_url(replica["address"]),
-            *(replica[name] for name in ("role", "epoch", "permission", "topics", "seen_ms_ago")),
+            *(replica[name] for name in ("role", "epoch", "permission", "topics", "seen_ms_ago", "log_id")),
         )
         for broker in answer["brokers"]
         for replica in broker["replicas"]

@@ -175,8 +175,12 @@ def walk(rules: type[Rules], seed: int) -> Race:
     return race
 
 
+def walk_all(rules: type[Rules], count: int) -> list[Race]:
+    return [walk(rules, seed) for seed in range(count)]
+
+
 def test_leaders_change_on_the_way_and_many_acknowledge() -> None:
-    walks = [walk(Rules, seed) for seed in range(300)]
+    walks = walk_all(Rules, 300)
     assert sum(len(each.acknowledged) >= 2 for each in walks) > 30
 
 
@@ -201,5 +205,4 @@ class CountsFromTheAnswer(Rules):
 @pytest.mark.parametrize("rules", [ReadsNoMore, BelievesWhatItJudgedBy, CountsFromTheAnswer])
 def test_without_any_one_rule_two_acknowledge_at_a_time(rules: type[Rules]) -> None:
     with pytest.raises(Broken):
-        for seed in range(5_000):
-            walk(rules, seed)
+        walk_all(rules, 5_000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from lakemq.gateway.fleet.incarnation import Incarnation
@@ -71,8 +71,17 @@ class Following(Protocol):
 class Election:
     """That of one replica. Lives on the loop."""
 
-    def __init__(self, settings: Settings, leadership: Leadership, incarnation: Incarnation, address: str) -> None:
-        """`address`: where clients and other replicas ask this one."""
+    def __init__(
+        self,
+        settings: Settings,
+        leadership: Leadership,
+        incarnation: Incarnation,
+        address: str,
+        elsewhere: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """`address`: where clients and other replicas ask this one. `elsewhere`: called in a thread, why no first record
+        may be begun here."""
+        self._elsewhere = elsewhere
         self._replica = settings.broker.replica
         self._lease_ms = settings.fleet.lease_ms
         self._address = address
@@ -135,8 +144,11 @@ class Election:
             if await self._look():
                 standing = standing_of(self._own(), self.record)
                 if standing is Standing.FIRST:
-                    return self._tenure(None, follows=False)
-                if standing is Standing.MEMBER and self.record is not None and self.record.leader == self._replica:
+                    why = await asyncio.to_thread(self._elsewhere)
+                    self._note(why)
+                    if why is None:
+                        return self._tenure(None, follows=False)
+                elif standing is Standing.MEMBER and self.record is not None and self.record.leader == self._replica:
                     # It led, and has no need to wait for anybody: nobody else leads by the record.
                     await asyncio.to_thread(self._incarnation.begin_to_lead)
                     if await self._campaign(self.record):
@@ -353,8 +365,7 @@ class Election:
 
     async def until_alone(self) -> None:
         """Return when the leader before has no lease: until then both might acknowledge what followers lack."""
-        while (rest_ms := self.alone_ms - self._now_ms()) > 0:
-            await asyncio.sleep(rest_ms / 1000)
+        await asyncio.sleep((self.alone_ms - self._now_ms() + 1) / 1000)
 
     async def until_replaced(self) -> Tenure:
         """Returns when another leads, by the record."""

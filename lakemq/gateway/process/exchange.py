@@ -7,10 +7,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 
 from lakemq.contract.routes import BROKER, HEALTH, LOG_FRAMES, LOG_PART, METRICS, READY
 from lakemq.gateway.fleet.election import Election
 from lakemq.gateway.fleet.incarnation import Incarnation
+from lakemq.gateway.fleet.log_elsewhere import log_elsewhere
 from lakemq.gateway.fleet.open_leadership import open_leadership
 from lakemq.gateway.process.app import App, make_app
 from lakemq.gateway.process.broker import Broker
@@ -82,7 +84,8 @@ class Exchange:
         incarnation.load()
         leadership = await open_leadership(settings, self._files, "")
         advertised = settings.gateway.advertise or address
-        election = self._election = Election(settings, leadership, incarnation, advertised)
+        elsewhere = partial(log_elsewhere, settings, self._files)
+        election = self._election = Election(settings, leadership, incarnation, advertised, elsewhere)
         tenure = await election.first()
         while True:
             broker = self.broker = Broker(self._settings, self._files, self._clock, tenure, self.work)

@@ -68,6 +68,34 @@ def test_a_store_that_has_lost_who_led_is_not_believed(tmp_path: Path) -> None:
         assert role_of(behind) == "follower"
 
 
+def test_a_replica_0_that_has_nothing_begins_no_log_where_another_replica_has_one(tmp_path: Path) -> None:
+    with start_nameserver() as names:
+        port = int(names.url.rpartition(":")[2])
+        with replicas(tmp_path, **SYNC, fleet__nameservers=names.url) as fleet:
+            produce(fleet.http(0), "t", "0")
+            wait_for(fleet.http(1), fleet.http(0))
+            fleet.stop(0)
+            fleet.stop(1)
+            for lost in ("store", "0"):
+                shutil.rmtree(tmp_path / lost)
+            (tmp_path / "store").mkdir()
+            names.stop()
+            empty = fleet.start(0)
+            wait_until(lambda: "isn't known, so none is begun here" in ready(empty))
+            fleet.stop(0)
+            has_it = fleet.start(1)
+            wait_until(lambda: role_of(has_it) == "follower")
+            log_id = broker_of(has_it)["log_id"]
+            with start_nameserver(nameserver__port=port) as again, httpx.Client(base_url=again.url) as asked:
+                wait_until(lambda: log_id in asked.get("/v1/cluster").text)
+                empty = fleet.start(0)
+                wait_until(lambda: f"replica 1 at {fleet.running[1].url} has the log {log_id}" in ready(empty))
+                assert has_it.post("/v1/broker/elect", json={"unclean": True}).json()["leader"] == 1
+                fleet.in_sync(0, 1)
+                wait_for(empty, has_it)
+                assert [each["body"] for each in pull_all(empty, "t")] == ["0"]
+
+
 def test_brokers_that_took_turns_leave_nothing_behind_and_name_servers_know_who_leads(tmp_path: Path) -> None:
     with start_nameserver() as names, httpx.Client(base_url=names.url) as asked:
 

@@ -32,7 +32,7 @@ class Interrupted:
     """A real `Leadership`; `before_set`, `after_set` and `after_beat` come in between, once."""
 
     def __init__(self, root: Path) -> None:
-        root.mkdir(exist_ok=True)
+        Files().make_dirs(root)
         self.kept = opened(SharedFolder(Files(), root), "broker-a")
         self.before_set: Between = nothing
         self.after_set: Between = nothing
@@ -79,7 +79,7 @@ def identity() -> LogIdentity:
 
 async def begun(root: Path, replica: int) -> tuple[Election, Interrupted, Member]:
     """The election of a replica whose folder has the log."""
-    root.mkdir(exist_ok=True)
+    Files().make_dirs(root)
     store, own = Interrupted(root / "store"), Incarnation(Files(), root)
     own.begin(identity().log_id, 5)
     fleet = Fleet(leader="object-store", store=f"file://{root / 'store'}", lease_ms=LEASE_MS)
