@@ -79,8 +79,8 @@ class Election:
         address: str,
         elsewhere: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`address`: where clients and other replicas ask this one. `elsewhere`: called in a thread, why no first record
-        may be begun here."""
+        """`address`: where clients and other replicas ask this one. `elsewhere`: why no first record may be begun here;
+        a thread calls it."""
         self._elsewhere = elsewhere
         self._replica = settings.broker.replica
         self._lease_ms = settings.fleet.lease_ms

@@ -101,7 +101,10 @@ class Replication:
         return record
 
     def _lease_lost(self) -> StoreUnwritable | None:
-        """Why nothing may be promised now. Where nobody else may lead that needs no lease."""
+        """Why nothing may be promised now. Where nobody else may lead that needs no lease. Who was replaced all the
+        same, by order, promises nothing: a large frame may come out of the thread that writes it only now."""
+        if self.is_replaced:
+            return NotConfirmed("another leads; it is written here, and may be lost")
         return None if self._elected is None or self._in_sync.is_alone else self._elected.lost()
 
     async def first_frame(self, position: int) -> None:

@@ -148,8 +148,9 @@ class Exchange:
         try:
             await self._end_requests(self._running - self._asides)
             broker.log.retire(StoreUnwritable("this leader hands over to another"))
-            end = broker.log.next_position
             seconds = self._settings.replication.silent_ms / 1000
+            await _settled(broker, seconds)
+            end = broker.log.next_position
             now = await replication.until_all_have(end, seconds)
             record = await election.hand_over(now, to)
         except BaseException:
@@ -194,6 +195,8 @@ class Exchange:
         self._connections.quick = None
         if not broker.tenure.follows:
             broker.log.retire(self._not_leader())
+        if broker.replication is not None and self._election is not None and self._election.record is not None:
+            broker.replication.replaced(self._election.record)
         broker.leave(stays=True)
         await self._end_requests(self._running, cancels=True)
         self.broker = None
@@ -304,6 +307,15 @@ class Exchange:
         finally:
             if self._election is not None:
                 await self._election.close()
+
+
+async def _settled(broker: Broker, seconds: float) -> None:
+    """Wait for what is being written: it is acknowledged, so who is to lead has to get it. Raises `NotInSync`."""
+    try:
+        async with asyncio.timeout(seconds):
+            await broker.log.settled()
+    except TimeoutError:
+        raise NotInSync("what is being written takes long; this one leads on") from None
 
 
 def _open_in_thread(broker: Broker, loop: asyncio.AbstractEventLoop) -> App:

@@ -266,6 +266,11 @@ class CommitLog:
         """Take no appends from now on, nor those that aren't written yet; None: take them again."""
         self._retired = why
 
+    async def settled(self) -> None:
+        """After `retire`: return when nothing is being written any more, also in a thread. The log grows no further."""
+        while self._writer.running:
+            await asyncio.wait([self._writer.running])
+
     @overload
     def append(self, append: OneAppend) -> asyncio.Future[StoredOne]: ...
     @overload

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 
-from lakemq import settings
 from lakemq.gateway.fleet.election import BEATS
 from lakemq.gateway.fleet.shared_folder import SharedFolder
-from lakemq.gateway.process.embedded import Embedded
-from lakemq.settings import Settings
 from lakemq.storage.disk.files import Files
-from tests.gateway.fleet.electing import SYNC, role_of
+from tests.gateway.fleet.electing import role_of
+from tests.gateway.fleet.embedding import replica
 from tests.gateway.fleet.following import broker_of, wait_for
 from tests.gateway.fleet.leaderships import opened
 from tests.gateway.http_client import WAIT_S, produce, pull_all
 from tests.gateway.routing.asking import wait_until
-
-OPTIONS: dict[str, Any] = {**SYNC, "fleet__lease_ms": 2_000, "replication__silent_ms": 2_000}
 
 
 class SlowToOpen(Files):
@@ -42,31 +34,6 @@ class SlowToOpen(Files):
             self.comes.set()
             assert self.opens.wait(2 * WAIT_S)
         super().tighten(directory, *inner)
-
-
-def chosen(root: Path, replica: int) -> Settings:
-    options = {
-        **OPTIONS,
-        "broker__replica": replica,
-        "gateway__port": 0,
-        "storage__data_dir": root / str(replica),
-        "fleet__store": f"file://{root / 'store'}",
-    }
-    layer: dict[str, dict[str, Any]] = {}
-    for name, value in options.items():
-        section, _, key = name.partition("__")
-        layer.setdefault(section, {})[key] = value
-    return settings.load(Path(os.devnull), {}, layer)
-
-
-@contextmanager
-def replica(root: Path, number: int, files: Files) -> Generator[httpx.Client]:
-    gateway = Embedded(chosen(root, number), files=files)
-    try:
-        with httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False) as http:
-            yield http
-    finally:
-        gateway.stop()
 
 
 def listens(url: str) -> bool:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from lakemq.gateway.fleet.follower import AGAIN_S_MAX
+from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.replication import Replication
 from lakemq.gateway.fleet.static_leadership import StaticLeadership
+from lakemq.gateway.fleet.tenure import Elected
+from lakemq.model.election import forced
+from lakemq.model.errors import NotConfirmed
 from lakemq.model.in_sync import Member, Record
 from lakemq.settings import Replication as Limits
 from lakemq.settings import Settings, Storage
@@ -37,6 +42,29 @@ def test_a_primary_that_starts_lets_nobody_go_before_it_can_be_asked(tmp_path: P
         async with asyncio.timeout(WAIT_S):
             while replication.in_sync != [0]:  # noqa: ASYNC110  nobody tells
                 await asyncio.sleep(0.01)
+        await replication.close()
+        await log.close()
+
+    asyncio.run(scene())
+
+
+def test_who_was_replaced_promises_nothing_though_nobody_but_it_was_in_sync(tmp_path: Path) -> None:
+    settings = Settings(storage=Storage(data_dir=tmp_path))
+
+    async def scene() -> None:
+        log = CommitLog(settings.storage, Files(), SystemClock())
+        replication = Replication(settings, log, Reader(log))
+        log.open()
+        leadership = StaticLeadership(log.files, tmp_path, log.identity.log_id)
+        alone, looks = Record(0, 1, 0, (Member(0, "a"),), log.identity.log_id), list[bool]()
+        lost, own = NotConfirmed("no lease"), Incarnation(log.files, tmp_path)
+        asked = lambda: "", lambda: lost, lambda: looks.append(True), dict[str, Any], list[str]
+        await replication.start(leadership, Elected(leadership, own, *asked, alone))
+        assert log.lease is not None
+        assert log.lease() is None
+        replication.replaced(forced(alone, Member(1, "b"), 1))
+        assert isinstance(log.lease(), NotConfirmed)
+        assert looks
         await replication.close()
         await log.close()
 
