@@ -59,6 +59,7 @@ class Exchange:
         self._stopping = False
         self._going = False
         """The broker of the moment is being closed."""
+        self._closing: asyncio.Task[None] | None = None
         self._address = ""
         self._election: Election | None = None
         self._connections: type[Connection] | None = None
@@ -202,7 +203,10 @@ class Exchange:
         self.broker = None
         self.work = broker.work.renewed()
         self._connections.quick = None
-        await broker.close(stays=True)
+        # Who stops meanwhile waits for it: what it has is brought to disk, and its threads end.
+        self._closing = asyncio.ensure_future(broker.close(stays=True))
+        await asyncio.shield(self._closing)
+        self._closing = None
         self._going = False
 
     async def _end_requests(self, these: set[asyncio.Task[object]], cancels: bool = False) -> None:
@@ -304,6 +308,10 @@ class Exchange:
                 await broker.close()
             elif broker is not None:
                 await broker.abandon()
+            else:
+                self.work.close()
+            if self._closing is not None:
+                await self._closing
         finally:
             if self._election is not None:
                 await self._election.close()

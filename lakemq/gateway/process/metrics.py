@@ -71,6 +71,12 @@ class BrokerCollector(Collector):
         follower, replication = self._broker.follower, self._broker.replication
         confirmed = self._broker.log.confirmed_position
         yield GaugeMetricFamily("lakemq_confirmed_position", "All below is at all that are in sync.", confirmed)
+        leads = int(replication is not None and not replication.is_replaced)
+        yield GaugeMetricFamily("lakemq_leads", "1 while this replica leads the broker.", leads)
+        epoch = self._broker.log.identity.now.epoch
+        yield GaugeMetricFamily(
+            "lakemq_epoch", "In which epoch the log is: each leader that is elected begins one.", epoch
+        )
         if replication is not None:
             count, short = len(replication.in_sync), int(self._broker.log.too_few is not None)
             yield GaugeMetricFamily("lakemq_in_sync_replicas", "Replicas in sync, the primary too.", count)

@@ -1,4 +1,4 @@
-"""A replica whose log takes long to open: it beats and looks on all the while, and may be stopped."""
+"""A replica that takes long to become another: it beats and looks on all the while, and may be stopped."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import pytest
 
 from lakemq.gateway.fleet.election import BEATS
 from lakemq.gateway.fleet.shared_folder import SharedFolder
+from lakemq.gateway.process.broker import Broker
+from lakemq.gateway.process.exchange import Exchange
 from lakemq.storage.disk.files import Files
 from tests.gateway.fleet.electing import role_of
 from tests.gateway.fleet.embedding import replica
@@ -97,3 +100,36 @@ def test_who_opens_a_log_for_longer_than_a_lease_beats_on_and_may_be_stopped_mea
     with replica(tmp_path, 1, files) as again:
         wait_until(lambda: role_of(again) == "primary")
         assert [each["position"] for each in pull_all(again, "t")] == [placed["position"]]
+
+
+def test_who_is_stopped_with_no_broker_ends_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    comes, ends, closes, closed = threading.Event(), threading.Event(), threading.Event(), list[str]()
+    close, end = Broker.close, Exchange.close
+
+    async def ending(exchange: Exchange) -> None:
+        ends.set()
+        await end(exchange)
+
+    async def slowly(broker: Broker, stays: bool = False) -> None:
+        comes.set()
+        assert await asyncio.to_thread(closes.wait, WAIT_S)
+        await close(broker, stays)
+        closed.append(broker.tenure.role)
+
+    with ThreadPoolExecutor(1) as pool:
+        with replica(tmp_path, 1, Files()) as waiting:
+            wait_until(lambda: "replica 0 begins one" in waiting.get("/readyz").text)
+        leading = replica(tmp_path, 0, Files())
+        leader = leading.__enter__()
+        with replica(tmp_path, 1, Files()):
+            wait_until(lambda: broker_of(leader).get("in_sync") == [0, 1])
+            monkeypatch.setattr(Broker, "close", slowly)
+            monkeypatch.setattr(Exchange, "close", ending)
+            assert leader.post("/v1/broker/switch", json={"replica": 1}).is_success
+            assert comes.wait(WAIT_S)
+            stopping = pool.submit(leading.__exit__, None, None, None)
+            assert ends.wait(WAIT_S)
+            closes.set()
+            stopping.result(WAIT_S)
+            assert "primary" in closed
+            monkeypatch.undo()

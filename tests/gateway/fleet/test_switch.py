@@ -10,7 +10,7 @@ import httpx
 
 from tests.gateway.fleet.electing import ELECTED, SYNC, Load, replicas, role_of
 from tests.gateway.fleet.following import broker_of, degraded, wait_for
-from tests.gateway.fleet.test_in_sync import stopped
+from tests.gateway.fleet.test_in_sync import number, stopped
 from tests.gateway.http_client import is_problem, produce, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
 
@@ -30,6 +30,8 @@ def test_a_leader_that_is_killed_is_replaced_and_follows_when_it_is_back(tmp_pat
         fleet.kill(0)
         assert fleet.leader() == 1
         assert broker_of(fleet.http(1))["epoch"] > epoch
+        assert number(fleet.http(1), "lakemq_leads") == 1
+        assert number(fleet.http(1), "lakemq_epoch") == broker_of(fleet.http(1))["epoch"]
         assert fleet.http(1).post("/v1/topics/t/messages", **keyed).json() == once
         (placed,) = produce(fleet.http(1), "t", "2")
         assert placed["position"] > max(first)
@@ -37,6 +39,8 @@ def test_a_leader_that_is_killed_is_replaced_and_follows_when_it_is_back(tmp_pat
         wait_until(lambda: role_of(again) == "follower")
         fleet.in_sync(0, 1)
         shown_by(again, fleet.http(1))
+        assert number(again, "lakemq_leads") == 0
+        assert number(again, "lakemq_epoch") == number(fleet.http(1), "lakemq_epoch")
         for http in (fleet.http(0), fleet.http(1)):
             assert sorted(each["body"] for each in pull_all(http, "t")) == ["0", "1", "2", "once"]
 
