@@ -59,6 +59,10 @@ class Following(Protocol):
         """Follow no more: nothing is said of this disk from now on, and what has come is written."""
         ...
 
+    async def forget(self) -> None:
+        """It is to lead though it may lack what is confirmed: what rests on its having all of that holds no more."""
+        ...
+
     def start(self) -> None:
         """Follow again."""
         ...
@@ -275,6 +279,7 @@ class Election:
             order.set_exception(LeaderLives(f"{where} leads, or was heard of less than {FORCED_LEASES} leases ago"))
             return False
         await following.pause()
+        await following.forget()
         own = self._incarnation
         member = Member(self._replica, own.name)
         if record is None:

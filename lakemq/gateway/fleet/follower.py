@@ -23,7 +23,7 @@ from lakemq.settings import Settings
 from lakemq.storage.log.cutting import Cut
 from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.storage.log.next_frames import Diverged, Page
-from lakemq.storage.log.positions import note_given
+from lakemq.storage.log.positions import forget_confirming, note_confirming, note_given
 from lakemq.storage.log.recovery import list_segments
 from lakemq.storage.mend.truncate import CutRefused
 from lakemq.storage.read.hiding import hide_from
@@ -78,6 +78,8 @@ class Follower:
         self._wait_ms = min(WAIT_MS_MAX, settings.gateway.wait_ms_max)
         self._said: Said | None = None
         self._compacted = self._told = 0
+        self._confirming: LogEpoch | None = None
+        """What was noted last of who tells nobody of what isn't confirmed."""
         self._task: asyncio.Task[None] | None = None
         self.durable: Callable[[], int] = lambda: log.flushed_position
         """How far the log, and all that it needs beside it, is on disk here."""
@@ -302,7 +304,22 @@ class Follower:
             await asyncio.wait([taking])  # a segment that was half begun would be nobody's
             raise
         self._tell()
+        await self._note_confirming(answered.said)
         return answered
+
+    async def _note_confirming(self, said: Said) -> None:
+        """Before anything more is asked for, and so before this one counts in that epoch: where it takes this leader's
+        place it has to know. Raises `OSError`."""
+        log, now = self._log, self._log.identity.now
+        if self._elected is not None and said.sync and said.epoch == now.epoch and now != self._confirming:
+            await self._thread.ask(partial(note_confirming, log.files, log.directory, now))
+            self._confirming = now
+
+    async def forget(self) -> None:
+        """This one, which follows no more, is to lead though it may lack what is confirmed. On disk on return; raises
+        `OSError`."""
+        self._confirming = None
+        await asyncio.to_thread(forget_confirming, self._log.files, self._log.directory)
 
     def _hear(self, said: Said) -> None:
         """Before what comes with it is taken: where it isn't to be seen yet, it never is."""

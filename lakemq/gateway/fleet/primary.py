@@ -52,7 +52,8 @@ class Said(NamedTuple):
     """What the primary says with each answer: how far it has the log on disk, how far all have it that are in sync, and
     how far somebody waits for that. `sync`: consumers see no more than is confirmed. `counted`: what the follower says
     of itself counts; it doesn't once another has come as the same replica. `erased`: so many erasures are to be carried
-    out before any message is shown. `parts`: of sinks, which are about to be committed."""
+    out before any message is shown. `parts`: of sinks, which are about to be committed. `epoch`: in which it leads; 0
+    where nobody is elected."""
 
     end_position: int
     confirmed_position: int
@@ -62,6 +63,7 @@ class Said(NamedTuple):
     counted: bool
     erased: int
     parts: tuple[str, ...]
+    epoch: int = 0
 
 
 class Answered(NamedTuple):
@@ -239,6 +241,7 @@ def _said(answer: Answer) -> Said:
         counted,
         _number(answer, "Lakemq-Erased") if "Lakemq-Erased" in headers else 0,
         tuple(each for each in headers.get("Lakemq-Parts", "").split(",") if each),
+        _number(answer, "Lakemq-Leader-Epoch") if "Lakemq-Leader-Epoch" in headers else 0,
     )
 
 

@@ -8,8 +8,9 @@ and one offset of one queue: so no queue can have lost more offsets than the log
 A second mark, `WRITTEN`, says how far the log was written. It is never synced: it is as good as the
 memory of the machine that runs on, and tells that a process which died has lost nothing.
 
-A third one, `GIVEN`, is for a log that follows another, or has cut what that one lacks: up to where, and in which
-epoch, positions that this log doesn't hold are known to have been given, by itself or by others.
+Two more are for a log that follows another. `CONFIRMING` says in which epoch its leader tells nobody of what isn't
+confirmed (`model/given.py`). `GIVEN` is also for one that has cut what that one lacks: up to where, and in which epoch,
+positions that this log doesn't hold are known to have been given, by itself or by others.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from lakemq.model.given import is_own_end_enough
 from lakemq.storage.disk.files import Files
 from lakemq.storage.segment.frame import LogEpoch
 
@@ -32,6 +34,7 @@ logger = logging.getLogger(__name__)
 RESERVED = "RESERVED"
 WRITTEN = "WRITTEN"
 GIVEN = "GIVEN"
+CONFIRMING = "CONFIRMING"
 BLOCK_MIN = 2**20
 BLOCK_MAX = 2**26
 BLOCK_S = 10.0
@@ -85,6 +88,24 @@ def read_given(files: Files, directory: Path, log_id: bytes) -> Reserved | None:
     return _read_reserved(files, directory / GIVEN, log_id)
 
 
+def note_confirming(files: Files, directory: Path, log: LogEpoch) -> None:
+    """Say that the leader of that epoch tells nobody of what isn't confirmed. On disk on return; raises `OSError`."""
+    if read_confirming(files, directory, log.log_id) != log.epoch:
+        files.replace(directory / CONFIRMING, [_sealed(_RESERVED.pack(*log, 0))])
+
+
+def forget_confirming(files: Files, directory: Path) -> None:
+    """This log is to go on though it may lack what is confirmed. On disk on return; raises `OSError`."""
+    files.remove(directory / CONFIRMING)
+    files.sync_dir(directory)
+
+
+def read_confirming(files: Files, directory: Path, log_id: bytes) -> int | None:
+    """The newest epoch of that log of which it is known that nobody was told of what isn't confirmed, or None."""
+    known = _read_reserved(files, directory / CONFIRMING, log_id)
+    return None if known is None else known.epoch
+
+
 def read_written(files: Files, directory: Path, log_id: bytes) -> int | None:
     """How far that log was written, if the machine has run on since; None when that isn't known."""
     data = _read(files, directory / WRITTEN, _WRITTEN.size)
@@ -94,11 +115,16 @@ def read_written(files: Files, directory: Path, log_id: bytes) -> int | None:
     return position if (of_log, boot) == (log_id, _boot(files)) else None
 
 
-def may_have_given(files: Files, directory: Path, log: LogEpoch, end: int, memory_survives: bool) -> Reserved:
-    """What may have been given of a log that was found to end with `end`, in that epoch: no more than that
-    where nothing can be lost. `memory_survives`: what was written outlives the process for as long as
-    the machine runs."""
+def may_have_given(
+    files: Files, directory: Path, log: LogEpoch, end: int, memory_survives: bool, is_elected: bool = False
+) -> Reserved:
+    """What may have been given, and told to anybody, of a log that was found to end with `end`, in that epoch: no more
+    than that where nothing can be lost. `memory_survives`: what was written outlives the process for as long as
+    the machine runs. `is_elected`: as `is_own_end_enough` has it."""
     reserved = read_reserved(files, directory, log.log_id)
+    confirming = read_confirming(files, directory, log.log_id)
+    if reserved is None and is_own_end_enough(log.epoch, confirming, is_elected):
+        return Reserved(log.epoch, end)
     given = read_given(files, directory, log.log_id)
     if given is not None and (given.bound > end or given.epoch > log.epoch):
         epoch, bound = (max(pair) for pair in zip(given, reserved or given, strict=True))
@@ -234,8 +260,9 @@ class Positions:
 
 
 class NoPositions(Positions):
-    """Those of a log that gives none, as it follows another. There are no marks: a primary that is begun with its
-    folder knows nothing of what was given, and passes over far more than that."""
+    """Those of a log that gives none, as it follows another. There are no marks of its own: a primary that is
+    begun with its folder knows nothing of what was given, and passes over far more than that, unless it was elected
+    and the leader before told nobody of what wasn't confirmed."""
 
     def open(self, log: LogEpoch, end: int, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Nothing is reserved, and what an earlier primary reserved says nothing any more. Raises `OSError`."""

@@ -95,9 +95,11 @@ class SegmentStore:
         sizes = len(meta_part), len(meta_part) + len(stored)
         return offset, Meta(*place, make_runs(groups), notes, 0, *sizes, log)
 
-    def write_hole(self, log: LogEpoch, position: int, store_time_ms: int, count: int) -> tuple[int, Meta]:
-        """Append a hole of so many positions, otherwise like `write_messages`."""
-        meta_part, nothing = encode(log, KIND_HOLE, position, store_time_ms, count, 0, [], b"", b"")
+    def write_hole(
+        self, log: LogEpoch, position: int, store_time_ms: int, count: int, runs: Sequence[tuple[int, int, bytes]] = ()
+    ) -> tuple[int, Meta]:
+        """Append a hole of so many positions, with `encode`'s `runs`, otherwise like `write_messages`."""
+        meta_part, nothing = encode(log, KIND_HOLE, position, store_time_ms, count, 0, runs, b"", b"")
         return self._write(meta_part, nothing), decode_meta(meta_part)
 
     def write_frames(self, frames: Sequence[Payload]) -> int:

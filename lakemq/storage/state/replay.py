@@ -41,9 +41,10 @@ def move_on(state: LogState, meta: Meta, content: Callable[[], Content]) -> None
 
 
 def begins_epoch(log: LogEpoch, meta: Meta) -> bool:
-    """Whether the frame, which follows those of `log`, is the hole that begins an epoch: so many messages
-    may be lost, of any queue, that none has that many offsets left to give."""
-    return meta.kind == KIND_HOLE and meta.log.log_id == log.log_id and meta.log.epoch > log.epoch
+    """Whether the frame, which follows those of `log`, is a hole that begins an epoch in which so many messages may be
+    lost, of any queue, that none has that many offsets left to give. One with runs says that none is."""
+    is_next = meta.log.log_id == log.log_id and meta.log.epoch > log.epoch
+    return meta.kind == KIND_HOLE and is_next and not meta.runs
 
 
 def _says_something(meta: Meta) -> bool:

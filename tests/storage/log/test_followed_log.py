@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyroaring import BitMap64
 
 from lakemq.model.errors import LakemqError, LogDamaged, NotLeader, StoreUnwritable
 from lakemq.storage.log.appends import Key
+from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.storage.log.next_frames import next_frames
-from lakemq.storage.log.positions import RESERVED, UNKNOWN_BLOCK, WRITTEN
+from lakemq.storage.log.positions import RESERVED, UNKNOWN_BLOCK, WRITTEN, forget_confirming, note_confirming
 from lakemq.storage.mend.erasure import Eraser
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.mend.verify import verify_log
@@ -223,6 +225,52 @@ def test_a_primary_that_begins_with_a_followers_files_passes_over_all_that_may_h
     assert follower.log.next_position == end + UNKNOWN_BLOCK
     assert follower.log.identity.now.epoch > epoch + 1
     assert follower.append("a", 0, b"new").placed[0].position == end + UNKNOWN_BLOCK
+
+
+class ElectedLog(CommitLog):
+    """That of who was elected: it begins epoch 7."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.begins_epoch = 7
+
+
+@pytest.mark.parametrize("notes", ["of its epoch", "of another epoch", "forgotten", "none"])
+def test_who_is_elected_goes_on_where_its_log_ends_if_nobody_was_told_of_more(
+    harness: LogHarness, follower: Follower, notes: str
+) -> None:
+    harness.put_topic("a", 2)
+    harness.append("a", 0, b"0")
+    follower.reopen()
+    follower.catch_up(harness)
+    follower.close()
+    now = harness.log.identity.now
+    if notes != "none":
+        noted = now._replace(epoch=now.epoch + 1) if notes == "of another epoch" else now
+        note_confirming(follower.files, follower.directory, noted)
+    if notes == "forgotten":
+        forget_confirming(follower.files, follower.directory)
+    end = harness.log.next_position
+    harness.append("a", 0, b"told to nobody")
+    follower.kind = ElectedLog
+    follower.open()
+    assert follower.log.identity.now.epoch == 7
+    (placed,) = follower.append("a", 0, b"1").placed
+    if notes != "of its epoch":
+        assert placed.position >= end + UNKNOWN_BLOCK
+        return
+    assert (placed.position, placed.queue_offset) == (end + 1, 1)
+    for _ in range(2):  # the same when its frames are read again, also by a follower
+        queue = follower.queue("a", 0)
+        assert (queue.next_offset, queue.gaps, queue.after_gap(1)) == (2, [], 1)
+        assert [message.body for message in follower.read_queue("a", 0)] == [b"0", b"1"]
+        follower.crash()
+        for path in follower.directory.glob("*.idx"):
+            path.unlink()
+        follower.kind = FollowedLog
+        follower.open()
+    follower.close()
+    assert verify_log(follower.settings.data_dir).sound
 
 
 def test_a_follower_without_a_log_begins_none(tmp_path: Path) -> None:
