@@ -132,9 +132,7 @@ LOCK = Route("POST", "/v1/groups/{group}/locks", "groups", "Lock queues, or rene
 UNLOCK = Route("DELETE", "/v1/groups/{group}/locks", "groups", "Release locks", reads=JSON)
 
 # Topics
-TOPICS = Route(
-    "GET", "/v1/topics", "topics", "All topics", (Field("system", "boolean", default=False),), differs=AT_ONCE
-)
+TOPICS = Route("GET", "/v1/topics", "topics", "All topics", (Field("system", "boolean", default=False),))
 TOPIC = Route("GET", "/v1/topics/{topic}", "topics", "One topic and its queues' offsets", differs=AT_ONCE)
 PUT_TOPIC = Route(
     "PUT",
@@ -255,7 +253,7 @@ LOG_POSITION = Route(
 ERASE = Route("POST", "/v1/log/erasures", "log", "Erase messages: done when they are in no file of the log", reads=JSON)
 
 # Jobs
-ROUTING = Route("GET", "/v1/routing", "routing", "What waits, and the settings of the routing queries", differs=AT_ONCE)
+ROUTING = Route("GET", "/v1/routing", "routing", "What waits, and the settings of the routing queries")
 PENDING = Route(
     "GET",
     "/v1/routing/pending",

@@ -26,8 +26,10 @@ AT_ONCE = {
     # They show what is confirmed, and nothing else.
     routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.OFFSET_BY_TIME,
     routes.LOG_END, routes.LOG_MESSAGES, routes.LOG_FRAMES, routes.LOG_POSITION,
+    # What it says of offsets is confirmed; who reads on while nothing comes to be confirmed asks it.
+    routes.TOPIC,
     # They say how the broker is, or are told how somebody else is.
-    routes.TOPICS, routes.TOPIC, routes.ROUTING, routes.HEAR_JOBS, routes.COMPACTED, routes.BROKER,
+    routes.HEAR_JOBS, routes.COMPACTED, routes.BROKER,
     routes.HEALTH, routes.READY, routes.METRICS,
     routes.DOCS, routes.DOCS_HEAD, routes.OPENAPI, routes.OPENAPI_HEAD,
 }  # fmt: skip
