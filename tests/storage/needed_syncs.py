@@ -15,10 +15,17 @@ from pyroaring import BitMap64
 from lakemq.model.errors import LakemqError
 from lakemq.settings import HOUR_MS
 from lakemq.storage.log.followed_log import FollowedLog
-from lakemq.storage.log.positions import RESERVED, UNKNOWN_BLOCK
+from lakemq.storage.log.positions import (
+    RESERVED,
+    UNKNOWN_BLOCK,
+    forget_confirming,
+    note_confirming,
+    read_confirming,
+)
 from lakemq.storage.mend.erasure import Eraser
+from lakemq.storage.mend.kept_erasure import KeptErasure, erase_kept
 from lakemq.storage.mend.replacing import Replacing
-from lakemq.storage.segment.frame import HEADER_BYTES
+from lakemq.storage.segment.frame import HEADER_BYTES, decode_meta
 from lakemq.testing import FaultyFiles, LossyFiles
 from tests.storage.harness import LogHarness
 
@@ -232,6 +239,51 @@ def _has_the_tail(harness: LogHarness) -> None:
     assert b"tail 3" in there
 
 
+def _forget_who_confirms(harness: LogHarness, files: SceneFiles) -> None:
+    harness.open()
+    note_confirming(harness.files, harness.directory, harness.log.identity.now)
+    files.settle()
+    forget_confirming(harness.files, harness.directory)
+
+
+def _knows_nothing_of_who_confirms(harness: LogHarness) -> None:
+    assert read_confirming(harness.files, harness.directory, harness.log.identity.now.log_id) is None
+
+
+def _erase_what_was_cut(harness: LogHarness, files: SceneFiles) -> None:
+    _fill(harness, 2)
+    harness.flush()
+    data = harness.segment_paths()[0].read_bytes()
+    (harness.directory / "cut-1-1.frames").write_bytes(data[decode_meta(data).frame_bytes :])
+    files.settle()
+    _erase_kept(harness, "secret 0")
+
+
+def _erase_beside_what_was_cut_by_half(harness: LogHarness, files: SceneFiles) -> None:
+    _fill(harness, 2)
+    (harness.directory / "cut-1-1.frames").write_bytes(b"")
+    (harness.directory / "cut-1-1.frames.tmp").write_bytes(b"secret 0")
+    files.settle()
+    _erase_kept(harness, "secret 1")
+
+
+def _erase_kept(harness: LogHarness, begins: str) -> None:
+    (position,) = [message.position for message in harness.read_log() if message.body.startswith(begins.encode())]
+    identity = harness.log.identity
+    erasure = KeptErasure(identity.now, identity.epochs, BitMap64([position]))
+    erase_kept(harness.files, harness.directory, harness.settings, erasure)
+
+
+def _keeps_the_other(harness: LogHarness) -> None:
+    there = (harness.directory / "cut-1-1.frames").read_bytes()
+    assert b"secret 0" not in there
+    assert b"other 0" in there
+
+
+def _keeps_no_half(harness: LogHarness) -> None:
+    assert not list(harness.directory.glob("*.frames.tmp"))
+
+
 _CONFIRM: dict[str, object] = {"clock_confirm_ms": 600_000}
 SCENES = {
     "storage.log.segment_store.SegmentStore.remove_oldest: sync_dir": Scene(_remove_two, _starts, {}),
@@ -252,6 +304,12 @@ SCENES = {
     "storage.log.retention.Retention._remember_jump: replace.sync_dir": Scene(
         _let_the_clock_jump, _deletes_nothing, _CONFIRM
     ),
+    "storage.log.positions.forget_confirming: sync_dir": Scene(
+        _forget_who_confirms, _knows_nothing_of_who_confirms, {}
+    ),
+    "storage.mend.kept_erasure._erase_in: replace.sync": Scene(_erase_what_was_cut, _keeps_the_other, {}),
+    "storage.mend.kept_erasure._erase_in: replace.sync_dir": Scene(_erase_what_was_cut, _keeps_the_other, {}),
+    "storage.mend.kept_erasure.erase_kept: sync_dir": Scene(_erase_beside_what_was_cut_by_half, _keeps_no_half, {}),
     "storage.log.torn._keep: sync": Scene(_end_as_a_start_cuts, _has_the_tail, {}),
     "storage.log.torn._keep: sync_dir": Scene(_end_as_a_start_cuts, _has_the_tail, {}),
 }

@@ -12,13 +12,14 @@ away has to find them.
     A  the new file, on disk, and its index are beside the old ones; nothing has changed
     B  the old index is gone, which a start makes again from the frames
     C  the new file has the old one's name, on disk; then its index has, or a start makes it again
+
+Before that they are erased from what was cut off the log and is kept (`kept_erasure.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,15 +28,15 @@ import pyarrow.compute
 from pyroaring import BitMap64
 
 from lakemq.model.errors import LogDamaged, StoreUnwritable
-from lakemq.model.names import ERASURE_TOPIC
 from lakemq.settings import Storage
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.mend import repair, stand_in
+from lakemq.storage.mend.erased_rows import erase_rows, wanted_of
+from lakemq.storage.mend.kept_erasure import KeptErasure, erase_kept
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.read.reader import Reader
-from lakemq.storage.segment.content import decode_content, encode_content
-from lakemq.storage.segment.frame import KIND_HOLE, KIND_MESSAGES, Meta, Run, decode_meta, encode, encode_queue
+from lakemq.storage.segment.frame import Meta, decode_meta, encode, encode_queue
 from lakemq.storage.segment.mask import Payload
 from lakemq.storage.segment.rows import PayloadCodec
 from lakemq.storage.segment.scan import Broken, Scanned, scan
@@ -60,53 +61,6 @@ class Erased(NamedTuple):
     holes: int
     below: int
     segments: list[str]
-
-
-class Stretch(NamedTuple):
-    """Rows `begin ≤ row < end` of a frame, all to be erased or all to be kept."""
-
-    begin: int
-    end: int
-    is_erased: bool
-
-
-def stretches(meta: Meta, positions: BitMap64) -> list[Stretch]:
-    """The frame's rows, in order."""
-    found: list[Stretch] = []
-    for row in range(meta.count):
-        is_erased = meta.first_position + row in positions
-        if found and found[-1].is_erased == is_erased:
-            found[-1] = found[-1]._replace(end=row + 1)
-        else:
-            found.append(Stretch(row, row + 1, is_erased))
-    return found
-
-
-def erase_rows(meta: Meta, payload: memoryview, positions: BitMap64, codec: PayloadCodec) -> Iterator[Payload]:
-    """The frame as frames without these messages: holes are in their place."""
-    content = decode_content(meta, payload)
-    notes = meta.notes
-    for stretch in stretches(meta, positions):
-        runs = [
-            (run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id))
-            for run in _cut(meta.runs, stretch.begin, stretch.end)
-        ]
-        first, count = meta.first_position + stretch.begin, stretch.end - stretch.begin
-        if stretch.is_erased:
-            yield from encode(meta.log, KIND_HOLE, first, meta.store_time_ms, count, 0, runs, notes, b"")
-        else:
-            rows = content.stretch(stretch.begin, stretch.end)
-            place = KIND_MESSAGES, first, meta.store_time_ms, count, rows.mask
-            kept = encode_content(rows, rows.body_bytes, codec)
-            yield from encode(meta.log, *place, runs, notes, kept, encoding=rows.encoding)
-        notes = b""
-
-
-def _cut(runs: tuple[Run, ...], begin: int, end: int) -> Iterator[Run]:
-    for run in runs:
-        first, last = max(run.row, begin), min(run.row + run.count, end)
-        if first < last:
-            yield Run(run.topic, run.queue_id, run.first_queue_offset + first - run.row, last - first, first - begin)
 
 
 class _Writer:
@@ -172,7 +126,7 @@ def _rewrite(
 def _copy(writer: _Writer, frame: Scanned, positions: BitMap64, codec: PayloadCodec) -> int:
     """Write one frame, or what is left of it; how many messages it lost."""
     meta = frame.meta
-    wanted, positions = _wanted(meta, positions)
+    wanted, positions = wanted_of(meta, positions)
     if not wanted:
         # With the same content this is the same frame, byte by byte.
         runs = [(run.first_queue_offset, run.count, encode_queue(run.topic, run.queue_id)) for run in meta.runs]
@@ -192,23 +146,10 @@ def _copy(writer: _Writer, frame: Scanned, positions: BitMap64, codec: PayloadCo
     return wanted
 
 
-def _wanted(meta: Meta, positions: BitMap64) -> tuple[int, BitMap64]:
-    """How many of the frame's messages are to be erased, and which positions these are, among others."""
-    end = meta.first_position + meta.count
-    if meta.kind != KIND_MESSAGES or not positions.range_cardinality(meta.first_position, end):
-        return 0, positions
-    if any(run.topic == ERASURE_TOPIC for run in meta.runs):
-        positions = positions.copy()
-        for run in meta.runs:
-            if run.topic == ERASURE_TOPIC:
-                positions.remove_range(meta.first_position + run.row, meta.first_position + run.row + run.count)
-    return positions.range_cardinality(meta.first_position, end), positions
-
-
 def _holds_any(segment: Segment, positions: BitMap64) -> bool:
     """Whether it has such messages still. In any thread; raises `LogDamaged`, `OSError`."""
     try:
-        return any(_wanted(frame.meta, positions)[0] for frame in scan(segment, 0, segment.size))
+        return any(wanted_of(frame.meta, positions)[0] for frame in scan(segment, 0, segment.size))
     except Broken as broken:
         raise segment.damaged(broken.offset, broken.reason) from None
 
@@ -237,6 +178,7 @@ class Eraser:
         async with self._replacing.turn:
             below = positions.range_cardinality(0, self._log.min_position)
             await self.seal(positions)
+            await self._erase_kept(positions)
             total, names = 0, list[str]()
             for segment in self._log.segments[:-1]:
                 if not positions.range_cardinality(segment.base_position, segment.end_position):
@@ -255,6 +197,14 @@ class Eraser:
                     total += erased
                     names.append(segment.path.name)
             return Erased(total, len(positions) - below - total, below, names)
+
+    async def _erase_kept(self, positions: BitMap64) -> None:
+        log = self._log
+        erasure = KeptErasure(log.identity.now, log.identity.epochs, positions)
+        try:
+            await asyncio.to_thread(erase_kept, log.files, log.directory, log.settings, erasure)
+        except OSError as error:
+            raise StoreUnwritable(f"what was cut off the log can't be written again: {error}") from None
 
     def are_sealed(self, positions: BitMap64) -> bool:
         """Whether none of them is in the segment that is written."""

@@ -24,7 +24,7 @@ from lakemq.storage.segment.frame import KIND_MESSAGES, LogEpoch, Meta
 from lakemq.storage.segment.scan import CHUNK_BYTES, Broken, scan
 
 logger = logging.getLogger(__name__)
-_KEPT = re.compile(r"cut-(\d+)-(\d+)(?:-(\d+))?\.frames")
+KEPT = re.compile(r"cut-(\d+)-(\d+)(?:-(\d+))?\.frames")
 _OWN_RECORDS = "RMQ_SYS_"
 
 
@@ -150,7 +150,7 @@ def _are_same(files: Files, one: Path, other: Path) -> bool:
 
 def _let_go(files: Files, directory: Path, cut: Cut, bytes_max: int) -> None:
     """Remove the oldest files of what was cut, but never this cut's, until all have no more bytes together."""
-    found = [match for name in files.names(directory) if (match := _KEPT.fullmatch(name))]
+    found = [match for name in files.names(directory) if (match := KEPT.fullmatch(name))]
     found.sort(key=lambda match: [int(number or 0) for number in match.groups()])
     sizes = {match[0]: files.size_of(directory / match[0]) for match in found}
     for name in list(sizes):

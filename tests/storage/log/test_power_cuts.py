@@ -46,9 +46,15 @@ _FIRST_OF_A_FOLLOWER = (
     "nobody was promised that a follower has anything; but it would begin without its first segment, and"
     " refuse to: tests/gateway/fleet/test_following.py shows that"
 )
+_OF_WHO_CONFIRMS = (
+    "a new leader that doesn't know it passes over far more than was told: no promise needs it, but consumers are told"
+    " of a gap"
+)
 NOT_CAUGHT = {
     "storage.log.positions.write_reserved: replace.sync": "a bound that is lost is passed over by far more than was"
     " given: no promise needs it, but 4,294,967,295 positions are as good as gone after each power cut",
+    "storage.log.positions.note_confirming: replace.sync": _OF_WHO_CONFIRMS,
+    "storage.log.positions.note_confirming: replace.sync_dir": _OF_WHO_CONFIRMS,
     "storage.mend.truncate._write: replace.sync_dir": "the name of what is kept is brought to disk once more with that"
     " of CUTTING, before anything is cut",
     "gateway.fleet.primary.begin_log: replace.sync": _FIRST_OF_A_FOLLOWER,
