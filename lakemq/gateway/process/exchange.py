@@ -155,8 +155,8 @@ class Exchange:
             now = await replication.until_all_have(end, seconds)
             record = await election.hand_over(now, to)
         except BaseException:
-            if self.broker is not broker or self._going:
-                raise  # another leads already: this broker is never asked again
+            if self.broker is not broker or self._going or self._stopping:
+                raise  # another leads already, or may: this broker is never asked again
             broker.log.retire(None)
             replication.hold(False)
             broker.work.waiters.go_on()

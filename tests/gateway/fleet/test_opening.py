@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lakemq.gateway.fleet.election import BEATS
+from lakemq.gateway.fleet.election import BEATS, Election
 from lakemq.gateway.fleet.shared_folder import SharedFolder
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.exchange import Exchange
@@ -100,6 +100,29 @@ def test_who_opens_a_log_for_longer_than_a_lease_beats_on_and_may_be_stopped_mea
     with replica(tmp_path, 1, files) as again:
         wait_until(lambda: role_of(again) == "primary")
         assert [each["position"] for each in pull_all(again, "t")] == [placed["position"]]
+
+
+@pytest.mark.parametrize("ack", ["async", "sync"])
+def test_who_acknowledges_by_a_lease_is_asked_only_when_the_leader_before_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ack: str
+) -> None:
+    comes, is_alone, until_alone = threading.Event(), threading.Event(), Election.until_alone
+
+    async def waits(election: Election) -> None:
+        comes.set()
+        assert await asyncio.to_thread(is_alone.wait, WAIT_S)
+        await until_alone(election)
+
+    monkeypatch.setattr(Election, "until_alone", waits)
+    with replica(tmp_path, 0, Files(), replication__ack=ack) as leader:
+        if ack == "async":
+            assert comes.wait(WAIT_S)
+            assert leader.get("/readyz").status_code == 503
+            wait_until(lambda: last_beat(tmp_path) >= (1, 0, BEATS))
+            assert leader.get("/readyz").status_code == 503
+            is_alone.set()
+        wait_until(lambda: leader.get("/readyz").status_code == 200)
+        assert produce(leader, "t", "0")
 
 
 def test_who_is_stopped_with_no_broker_ends_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
