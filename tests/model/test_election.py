@@ -19,7 +19,9 @@ from lakemq.model.election import (
     delay_ms,
     elected,
     forced,
+    leads_by,
     may_lead,
+    serves_from_ms,
     standing_of,
     switched,
 )
@@ -51,6 +53,21 @@ def test_who_hands_over_stays_in_sync() -> None:
 def test_who_leads_by_order_is_alone_beyond_all_epochs_that_it_knows() -> None:
     assert forced(RECORD, TWO, 2) == Record(2, 4, 8, (TWO,), "log")
     assert forced(RECORD, TWO, 9) == Record(2, 10, 8, (TWO,), "log")
+
+
+def test_a_record_is_the_same_leader_s_while_others_come_and_go_and_no_other_life_s() -> None:
+    assert leads_by(RECORD, RECORD)
+    assert leads_by(RECORD._replace(version=9, members=(ZERO,)), RECORD)
+    assert not leads_by(RECORD._replace(epoch=4), RECORD)
+    assert not leads_by(RECORD._replace(members=(Member(0, "another"), ONE, TWO)), RECORD)
+    assert not leads_by(RECORD._replace(log_id="another"), RECORD)
+
+
+def test_a_successor_waits_for_a_lease_from_when_it_read_a_beat_that_it_had_not_judged_by() -> None:
+    old, new = Beat(3, 0, 1, ""), Beat(3, 0, 2, "")
+    assert serves_from_ms(old, old, 1_000, LEASE_MS) == 1_000
+    assert serves_from_ms(None, None, 1_000, LEASE_MS) == 1_000
+    assert serves_from_ms(old, new, 1_000, LEASE_MS) == 1_900
 
 
 def test_a_member_may_lead_also_in_a_later_life_of_its_folder_and_with_its_own_log_alone() -> None:
