@@ -81,22 +81,22 @@ def agree(primary: Primary, files: Files, settings: Settings, floor: int) -> Cut
     if same.position < its.min_position:
         begins = f"the primary's begins with {its.min_position}"
         raise Diverged(f"both are the same up to position {same.position}, and {begins}")
-    floor = max(floor, _known_floor(files, settings, closed, common))
+    floor = max(floor, _known_floor(files, settings, closed, same.position))
     # What is damaged here may be mended here: the log stays as it is, rather than not be followed.
     position = common if same.is_damage and same.position < floor else same.position
     leaders = Reserved(its.epoch, its.max_position)
     return cut_log(closed, position, floor, leaders, settings.storage.cut_bytes_max) or closed.cut_before
 
 
-def _known_floor(files: Files, settings: Settings, closed: ClosedLog, common: int) -> int:
-    """Up to there the log is confirmed, or in the lake, as far as that is known here. A lake that has come beyond this
-    log's end has that from the primary."""
+def _known_floor(files: Files, settings: Settings, closed: ClosedLog, same: int) -> int:
+    """Up to there the log is confirmed, or in the lake, as far as that is known here. `same`: up to there it is the
+    primary's too. A lake that has come beyond this log's end has that from the primary."""
     data_dir, log_id = settings.storage.data_dir, closed.identity.log_id
     confirmed = ConfirmedMark(files, data_dir).read(log_id).position
     if not settings.lake.verify:
         return confirmed
     held = CertainLake(settings.lake.dir, settings.broker.name).look(log_id=log_id).position
-    return max(confirmed, held) if common < held <= closed.history.end else confirmed
+    return max(confirmed, held) if same < held <= closed.history.end else confirmed
 
 
 class _Same(NamedTuple):

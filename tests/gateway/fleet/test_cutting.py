@@ -18,6 +18,9 @@ from lakemq.gateway.fleet.follower import Follower
 from lakemq.settings import Settings, load
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.disk.files import Files
+from lakemq.storage.lake.certain import OF_MESSAGES, CertainLake
+from lakemq.storage.lake.log_marks import append_identifiers, log_identifier
+from lakemq.storage.lake.prove import prove
 from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.storage.log.positions import UNKNOWN_EPOCHS, note_given, read_given
 from lakemq.storage.mend.closed_log import ClosedLog
@@ -33,6 +36,7 @@ from tests.gateway.routing.asking import begin, resolve, wait_until
 from tests.ports import free_port
 from tests.storage.cut_logs import open_as_follower
 from tests.storage.harness import LogHarness
+from tests.storage.lake_tables import commit
 
 COUNT = 6
 QUICK = {"gateway__wait_ms_max": 500}
@@ -156,20 +160,48 @@ def test_a_log_that_goes_on_as_the_primarys_does_is_not_cut(leading: Leading, tm
     assert (again.follower.cut, again.end) == (None, leading.end)
 
 
-@pytest.mark.parametrize("by", ["CONFIRMED", "who begins it"])
+def lake_of(folder: Path, log_id: str, end: int) -> None:
+    """A follower's lake there, which holds that log up to `end` for certain."""
+    commit(folder / "lake", 0, end)
+    for name in OF_MESSAGES:
+        append_identifiers(folder / "lake" / name, {log_identifier("broker-a", log_id): 1})
+    prove(folder / "lake")
+    assert CertainLake(folder / "lake", "broker-a").look(log_id=log_id) == (end, None)
+
+
+@pytest.mark.parametrize("by", ["CONFIRMED", "who begins it", "lake"])
 def test_what_is_confirmed_is_not_cut_and_the_log_is_served_as_it_is(leading: Leading, tmp_path: Path, by: str) -> None:
     harness = diverged(leading, tmp_path / "f")
     before, end, log_id = files_of(tmp_path / "f"), leading.common + 2, harness.log.identity.log_id
     if by == "CONFIRMED":
         ConfirmedMark(harness.files, tmp_path / "f").leave(log_id, Mark(end, sync=False))
+    elif by == "lake":
+        lake_of(tmp_path / "f", log_id, end)
 
     def prepare(follower: Follower) -> None:
-        follower.floor = 0 if by == "CONFIRMED" else end
+        follower.floor = end if by == "who begins it" else 0
 
     settings = settings_of(tmp_path / "f", leading.process.url)
     ended = follow(settings, lambda follower, _: follower.fault is not None, prepare=prepare)
     assert f"cut at position {leading.common}, and may not be below {end}" in str(ended.follower.fault)
     assert (ended.end, files_of(tmp_path / "f"), ended.said) == (end, before, [])
+
+
+@pytest.mark.parametrize("holds", ["less", "more", "another log", "what isn't looked at"])
+def test_a_lake_that_holds_nothing_of_what_is_cut_is_in_nobodys_way(
+    leading: Leading, tmp_path: Path, holds: str
+) -> None:
+    """What is beyond this log's end it has from the primary, and so all before."""
+    harness = diverged(leading, tmp_path / "f")
+    log_id = harness.log.identity.log_id
+    end = {"less": leading.common, "more": leading.common + 3}.get(holds, leading.common + 2)
+    lake_of(tmp_path / "f", str(UUID(int=1)) if holds == "another log" else log_id, end)
+    settings = settings_of(tmp_path / "f", leading.process.url)
+    if holds == "what isn't looked at":
+        settings = settings.model_copy(update={"lake": settings.lake.model_copy(update={"verify": False})})
+    ended = follow(settings, lambda _, log: log.next_position == leading.end)
+    assert ended.follower.cut is not None
+    assert (ended.follower.cut.position, ended.follower.fault) == (leading.common, None)
 
 
 def test_a_log_that_can_not_be_cut_is_not_followed(
