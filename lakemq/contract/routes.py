@@ -150,7 +150,6 @@ OFFSET_BY_TIME = Route(
     "topics",
     "The first offset stored at or after a time",
     (_TIMESTAMP_MS,),
-    differs=AT_ONCE,
 )
 
 # Sinks
@@ -247,9 +246,7 @@ LOG_FRAMES = Route(
     (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX, FRAMES_STATE, *FRAMES_FOLLOWER, *FRAMES_SAID),
     differs=AT_ONCE,
 )
-LOG_POSITION = Route(
-    "GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,), differs=AT_ONCE
-)
+LOG_POSITION = Route("GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,))
 ERASE = Route("POST", "/v1/log/erasures", "log", "Erase messages: done when they are in no file of the log", reads=JSON)
 
 # Jobs

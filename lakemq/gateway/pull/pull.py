@@ -133,7 +133,8 @@ class Puller:
         begin = queue.min_offset if offset >= queue.min_offset else await self._cold.min_offset(queue)
         if not begin <= offset <= queue.next_offset and not (self._behind and offset > queue.next_offset):
             self._tell(queue, pull, begin)
-            return Pulled("offset_out_of_range", min(max(offset, begin), queue.next_offset), [])
+            # Never beyond what is shown: whoever went on there would pass over what another leader puts there.
+            return Pulled("offset_out_of_range", begin if offset < begin else max(queue.end_offset, begin), [])
         loop = asyncio.get_running_loop()
         deadline = loop.time() + pull.wait_ms / 1000
         scanned, spent_s, gone = 0, 0.0, False

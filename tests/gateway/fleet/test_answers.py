@@ -15,7 +15,7 @@ from lakemq.contract.route import Route
 from lakemq.contract.routes import ALL
 from lakemq.testing import start_gateway
 from tests.gateway.fleet.following import SMALL, broker_of
-from tests.gateway.http_client import ARROW, connect, is_problem, produce, put_topic, write_arrow
+from tests.gateway.http_client import ARROW, connect, is_problem, produce, pull, put_topic, write_arrow
 from tests.gateway.receive.asking import receive
 from tests.gateway.routing.asking import begin, half_id, log_of, position, wait_until
 from tests.gateway.sinks.asking import commit, put_part
@@ -24,8 +24,7 @@ SYNC = {"replication__ack": "sync", "replication__silent_ms": 500, "replication_
 HOUR_MS = 3_600_000
 AT_ONCE = {
     # They show what is confirmed, and nothing else.
-    routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.OFFSET_BY_TIME,
-    routes.LOG_END, routes.LOG_MESSAGES, routes.LOG_FRAMES, routes.LOG_POSITION,
+    routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.LOG_END, routes.LOG_MESSAGES, routes.LOG_FRAMES,
     # What it says of offsets is confirmed; who reads on while nothing comes to be confirmed asks it.
     routes.TOPIC,
     # They say how the broker is, or are told how somebody else is.
@@ -190,3 +189,6 @@ def test_no_route_answers_before_what_it_says_is_confirmed(tmp_path: Path) -> No
         for route in MEANT - AT_ONCE:
             assert is_problem(answers[route].result(), 504, "not_confirmed"), route
         assert broker_of(http)["confirmed_position"] == before
+        for queue in http.get("/v1/topics/t").json()["queues"]:
+            beyond = pull(http, "t", queue["queue_id"], 1_000_000)
+            assert (beyond["status"], beyond["next_offset"]) == ("offset_out_of_range", queue["max_offset"])
