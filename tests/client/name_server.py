@@ -14,7 +14,8 @@ class NameServer:
     """`watchers`: how many requests it holds now."""
 
     def __init__(self, port: int = 0) -> None:
-        self._process = start_nameserver(nameserver__port=port)
+        # It probes none: who is away is there until it is said that it isn't, however long a test takes.
+        self._process = start_nameserver(nameserver__port=port, nameserver__probe_ms=0)
         self._http = asking.connect(self._process)
         self.url = self._process.url
 
