@@ -66,7 +66,7 @@ class LogEnd:
         if messages_max is None or reached - start <= messages_max:
             return reached
         if wanted is None:
-            return start + messages_max
+            return reader.limit_all(start, reached, messages_max)
         return reader.limit(wanted, start, reached, messages_max)
 
     async def wait(self, wanted: set[str] | None, timer_ms: int | None, seconds: float) -> bool:

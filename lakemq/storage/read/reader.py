@@ -15,6 +15,7 @@ from typing import NamedTuple
 from lakemq.model.errors import LogDamaged, MessageNotFound, PositionGone
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.fallback import Fallback
+from lakemq.storage.read.frame_counts import frames_that_fit, has_runs, rows_between
 from lakemq.storage.read.sealed_indexes import SealedIndexes
 from lakemq.storage.segment.cache import FrameKey
 from lakemq.storage.segment.frame import KIND_MESSAGES, Run
@@ -347,8 +348,8 @@ class Reader:
             index = self.index(segment)
             runs = [runs for key, runs in index.queues.items() if key[0] in topics and runs.first_offsets]
             first = max(index.frame_at(begin), 0)
-            fitting = _frames_that_fit(index, runs, first, left)
-            left -= _rows_between(index, runs, first, fitting)
+            fitting = frames_that_fit(index, runs, first, left)
+            left -= rows_between(index, runs, first, fitting)
             if fitting < len(index.positions):
                 reached = max(reached, index.positions[fitting])
                 break
@@ -357,6 +358,20 @@ class Reader:
                 break
         # The frame that doesn't fit whole has at most so many in so many positions.
         return min(end, reached + left)
+
+    def limit_all(self, begin: int, end: int, messages_max: int) -> int:
+        """The same for the messages of all topics: that many positions, and where that is in a large hole its end, as
+        the hole that begins an epoch may be of 2^32 positions, which nobody is to walk in steps."""
+        reached = begin + messages_max
+        if reached >= end:
+            return end
+        index = self.index(self._log.segments[self.segment_of_position(reached)])
+        number = index.frame_at(reached)
+        is_last = number + 1 >= len(index.positions)
+        after = index.end_position if is_last else index.positions[number + 1]
+        if number < 0 or after - index.positions[number] <= messages_max or has_runs(index, number):
+            return reached
+        return min(end, after)
 
 
 def slices_of(frame: Frame, begin: int, end: int) -> list[Slice]:
@@ -374,31 +389,6 @@ def slices_of(frame: Frame, begin: int, end: int) -> list[Slice]:
 def _end_of_last_frame(index: SegmentIndex, runs: QueueRuns) -> int:
     number = index.frame_number(runs.frame_offsets[-1]) + 1
     return index.positions[number] if number < len(index.positions) else index.end_position
-
-
-def _rows_between(index: SegmentIndex, queues: list[QueueRuns], first: int, last: int) -> int:
-    """How many rows of the queues the frames `first ≤ number < last` hold."""
-    return sum(_offset_at(index, runs, last) - _offset_at(index, runs, first) for runs in queues)
-
-
-def _offset_at(index: SegmentIndex, runs: QueueRuns, number: int) -> int:
-    """The queue's next offset before frame `number`."""
-    if number >= len(index.offsets):
-        return runs.next_offset
-    run = bisect_left(runs.frame_offsets, index.offsets[number])
-    return runs.first_offsets[run] if run < len(runs.first_offsets) else runs.next_offset
-
-
-def _frames_that_fit(index: SegmentIndex, queues: list[QueueRuns], first: int, rows_max: int) -> int:
-    """The largest `last` with at most `rows_max` rows of the queues in frames `first … last`."""
-    low, high = first, len(index.positions)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _rows_between(index, queues, first, middle) <= rows_max:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _plan_runs(
