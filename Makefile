@@ -7,7 +7,7 @@ MODULES := lakemq tests benchmarks
 # Two processes: one has all tests with Spark, the other the rest. Coverage is asked of the pure rules.
 ALL_TESTS := -n 2 --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=100
 
-.PHONY: help setup demo run test lint rules types tests bench chaos crash fuzz mutate audit lock clean
+.PHONY: help setup demo fleet run test lint rules types tests bench chaos crash fuzz mutate audit lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 8
@@ -18,6 +18,10 @@ setup: ## .venv with the command lakemq, Java and Spark's jars; seconds when it 
 demo: setup ## 336,776 flights through the log, the gateway and the lake, checked; it stays in demo/
 	@rm -rf demo
 	@$(BIN)/lakemq demo --data-dir demo $(ARGS)
+
+fleet: setup ## brokers with replicas, name servers, etcd and jobs; a leader is killed, all is checked; it stays in fleet/
+	@rm -rf fleet
+	@$(BIN)/lakemq fleet --data-dir fleet $(ARGS)
 
 run: setup ## the gateway and all jobs, until Ctrl-C
 	@$(BIN)/lakemq up $(ARGS)
@@ -64,6 +68,6 @@ lock: setup ## resolve requirements.lock anew from pyproject.toml
 	  --no-annotate --no-emit-index-url --python-version 3.11 -o requirements.lock
 
 clean: ## everything made here, but never data/ and lake/
-	rm -rf .venv dist artifacts demo .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis \
+	rm -rf .venv dist artifacts demo fleet .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis \
 	  .import_linter_cache spark-warehouse metastore_db derby.log
 	find lakemq tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,6 +14,7 @@ from lakemq.cli import (
     consume,
     demo,
     erase,
+    fleet,
     gateway,
     group,
     jobs,
@@ -102,3 +103,4 @@ app.command()(erase.erase)
 app.command()(backup.backup)
 app.command()(backup.restore)
 app.command()(demo.demo)
+app.command()(fleet.fleet)

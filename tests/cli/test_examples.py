@@ -16,6 +16,7 @@ from tests.cli.examples import Call, Flag, all_examples, all_flags, call_of, she
 from tests.cli.shell import Run
 from tests.cli.site import ROOT, UNTIL, Site, run_until_told
 from tests.demo.test_demo import COMMAND as DEMO
+from tests.demo.test_fleet import COMMAND as FLEET
 
 pytestmark = pytest.mark.timeout(500)
 
@@ -59,14 +60,14 @@ def flags_of(calls: dict[str, Call]) -> set[Flag]:
 
 
 CALLS = all_calls()
-IN_DEMO = {line for line, call in CALLS.items() if call.path == ("demo",)}
-"""The demo is run by its own test."""
+IN_DEMO = {line for line, call in CALLS.items() if call.path in (("demo",), ("fleet",))}
+"""These are run by their own tests."""
 BACKUPS = "backups"
 
 
 def test_there_is_no_command_and_no_flag_that_was_never_run() -> None:
     run = flags_of({line: call for line, call in CALLS.items() if line not in IN_DEMO})
-    run |= call_of(DEMO).flags()
+    run |= call_of(DEMO).flags() | call_of(FLEET).flags()
     run.add(Flag((), "_"))  # --version, which ends all else
     assert sorted(all_flags() - run) == []
 

@@ -72,7 +72,7 @@ class History:
         if server is None:
             raise LakemqError(f"no Spark server runs for the lake in {lake}")
         self._client = ConnectClient(server, settings.sql.token)
-        self._rows(queries.VIEW)
+        self.rows(queries.VIEW)
 
     def __enter__(self) -> Self:
         return self
@@ -87,33 +87,34 @@ class History:
 
     def stored(self) -> Stored:
         """How many rows, and whether they are in order."""
-        (rows,) = self._rows(queries.ROWS)
-        (order,) = self._rows(queries.OUT_OF_ORDER)
-        (split,) = self._rows(queries.SPLIT_TAILS)
+        (rows,) = self.rows(queries.ROWS)
+        (order,) = self.rows(queries.OUT_OF_ORDER)
+        (split,) = self.rows(queries.SPLIT_TAILS)
         return Stored(rows["stored"], rows["flights"], order["out_of_order"], split["split_tails"])
 
     def delay_by_carrier(self) -> list[tuple[str, float]]:
         """Average minutes of delay at departure, the worst first."""
-        return [(row["carrier"], row["minutes"]) for row in self._rows(queries.BY_CARRIER)]
+        return [(row["carrier"], row["minutes"]) for row in self.rows(queries.BY_CARRIER)]
 
     def delay_by_month(self) -> list[tuple[int, float]]:
         """Average minutes of delay at departure, by month."""
-        return [(row["month"], row["minutes"]) for row in self._rows(queries.BY_MONTH)]
+        return [(row["month"], row["minutes"]) for row in self.rows(queries.BY_MONTH)]
 
     def busiest_day(self) -> Day:
         """The day of the aircraft that flew most often on one day."""
-        (found,) = self._rows(queries.BUSIEST)
+        (found,) = self.rows(queries.BUSIEST)
         tail, month, day = found["tail"], found["month"], found["day"]
-        legs = self._rows(queries.aircraft_day(tail, month, day))
+        legs = self.rows(queries.aircraft_day(tail, month, day))
         return Day(tail, month, day, [Leg(**row) for row in legs])
 
     def scheduled(self) -> list[Counted]:
         """The scheduled messages, counted by topic, kind and state."""
-        return [Counted(**row) for row in self._rows(queries.SCHEDULED)]
+        return [Counted(**row) for row in self.rows(queries.SCHEDULED)]
 
     def transaction(self, transaction_id: str) -> list[Event]:
         """A transaction's events, in their order."""
-        return [Event(**row) for row in self._rows(queries.transaction_history(transaction_id))]
+        return [Event(**row) for row in self.rows(queries.transaction_history(transaction_id))]
 
-    def _rows(self, query: str) -> list[dict[str, Any]]:
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """The rows that SQL answers."""
         return [row for batch in self._client.run(query).batches for row in batch.to_pylist()]

@@ -8,9 +8,9 @@ TOPIC = "flights"
 
 VIEW = f"""
 CREATE OR REPLACE TEMPORARY VIEW flights AS
-SELECT queue_id, queue_offset, ordering_key AS tail, tag AS carrier, flight.*
+SELECT broker, queue_id, queue_offset, ordering_key AS tail, tag AS carrier, flight.*
 FROM (
-  SELECT queue_id, queue_offset, ordering_key, tag,
+  SELECT broker, queue_id, queue_offset, ordering_key, tag,
          from_json(decode(body, 'UTF-8'),
                    'sequence BIGINT, month INT, day INT, flight INT, origin STRING, dest STRING,
                     sched_dep_time INT, dep_delay DOUBLE, arr_delay DOUBLE') AS flight
