@@ -49,6 +49,12 @@ def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
 
     end_with_parent(parent_pid)
     settings = settings_of(context, **given)
+    if settings.fleet.leader != "static":
+        raise SettingsError(
+            f"fleet.leader is {settings.fleet.leader}: any replica may lead, and jobs beside each "
+            "would all write one lake: lakemq gateway starts each replica, and lakemq jobs --nameservers the jobs, "
+            "which go to whoever leads"
+        )
     if settings.broker.follows:
         raise SettingsError(
             f"broker.replica is {settings.broker.replica}, a follower, and the jobs are its primary's: "

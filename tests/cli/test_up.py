@@ -123,6 +123,18 @@ def test_a_follower_has_no_jobs_of_its_own(run: Run, monkeypatch: pytest.MonkeyP
     assert "a follower, and the jobs are its primary's: lakemq gateway starts it" in done.stderr
 
 
+@pytest.mark.parametrize("replica", ["0", "1"])
+def test_where_leaders_are_elected_no_replica_has_jobs_of_its_own(
+    run: Run, monkeypatch: pytest.MonkeyPatch, replica: str
+) -> None:
+    monkeypatch.setenv("LAKEMQ_BROKER__REPLICA", replica)
+    monkeypatch.setenv("LAKEMQ_FLEET__LEADER", "etcd")
+    monkeypatch.setenv("LAKEMQ_FLEET__STORE", "http://127.0.0.1:1")
+    done = run("up")
+    assert done.code == 1
+    assert "lakemq gateway starts each replica, and lakemq jobs --nameservers the jobs" in done.stderr
+
+
 def test_its_gateway_is_told_all_that_up_was_told(tmp_path: Path) -> None:
     """Of each option of `up` its gateway hears, in whatever way it was set."""
     settings = Settings(

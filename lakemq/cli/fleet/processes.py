@@ -12,7 +12,7 @@ from lakemq.cli.supervisor import describe_exit, start_child, stop_child
 from lakemq.model.errors import LakemqError
 
 STOP_GRACE_S = 60.0
-WAIT_S_MAX = 240.0
+WAIT_S_MAX = 600.0
 """Nothing that is waited for takes so long, on a busy machine that starts a Spark beside it neither."""
 LOOK_S = 0.1
 

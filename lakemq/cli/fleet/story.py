@@ -15,7 +15,7 @@ from lakemq.cli.fleet import report
 from lakemq.cli.fleet.group import Group, Leader
 from lakemq.cli.fleet.machine import Fleet
 from lakemq.cli.fleet.processes import wait_until
-from lakemq.cli.fleet.traffic import Consuming, Heard, Sending, Sent
+from lakemq.cli.fleet.traffic import Consuming, Heard, Sending
 from lakemq.cli.fleet.waiting import Waited, Waiting
 from lakemq.cli.output import write_line
 from lakemq.client.http import HttpClient
@@ -39,7 +39,7 @@ class Story:
         self._begun_s = time.monotonic()
         self._joined = flights.num_rows // 2
         """From this flight on there is a third group."""
-        self._sent: list[Sent] = []
+        self._sent = 0
 
     def tell(self) -> bool:
         """All of it; whether all checks hold."""
@@ -90,7 +90,7 @@ class Story:
         killed_s = time.monotonic()
         victim.process.kill()
         after = self._switched(group, leader, killed_s)
-        self._until_sent(sending, self._joined)
+        self._until_all_are_sent(sending)
         self._say_what_was_seen(group, killed_s, sending)
         self._say(f"starting replica {leader.replica} of {group.name} again")
         victim.process.start()
@@ -137,7 +137,7 @@ class Story:
     def _second_half(self, heard: Heard) -> None:
         count = self._flights.num_rows
         sending = self._send(self._joined, count - self._joined)
-        self._until_sent(sending, count - self._joined)
+        self._until_all_are_sent(sending)
         self._until_heard(heard, count)
 
     def _stored(self, settings: Settings) -> report.Stored:
@@ -155,7 +155,7 @@ class Story:
             return report.stored(history, self._joined)
 
     def _check(self, heard: Heard, waited: Waited, found: report.Stored | None) -> bool:
-        checks = report.flight_checks(len(self._sent), heard, self._flights.num_rows)
+        checks = report.flight_checks(self._sent, heard, self._flights.num_rows)
         waiting = report.waited_checks(waited)
         if found is not None:
             checks += report.stored_flight_checks(found, self._flights.num_rows, len(self._fleet.groups))
@@ -177,10 +177,13 @@ class Story:
             return len(sending.sent) >= count
 
         wait_until(is_sent, f"{count:,} flights are acknowledged", self._fleet.check_alive)
-        if not sending.is_over:
-            return
-        self._sent += sending.sent
-        self._say(f"{len(self._sent):,} flights are acknowledged")
+
+    def _until_all_are_sent(self, sending: Sending) -> None:
+        """Wait until its producer is closed."""
+        wait_until(lambda: sending.is_over, "all flights are acknowledged", self._fleet.check_alive)
+        sending.check()
+        self._sent += len(sending.sent)
+        self._say(f"{self._sent:,} flights are acknowledged")
 
     def _until_heard(self, heard: Heard, count: int) -> None:
         try:

@@ -93,7 +93,9 @@ class Sending:
 
     def _run(self) -> None:
         try:
-            options: dict[str, Any] = {"timeout_s": PATIENCE_S, "retries": 100}
+            # A flight without a tail number has no ordering key: it could go to another broker when its own doesn't
+            # answer, and be stored by both.
+            options: dict[str, Any] = {"timeout_s": PATIENCE_S, "retries": 100, "duplicates_allowed": False}
             with Producer(nameservers=self._name_servers, **options) as producer:
                 futures = self._send(producer)
                 for each in futures:
