@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -46,6 +49,29 @@ def test_a_leader_is_killed_and_nothing_is_lost_and_the_fleet_stays_when_asked_t
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
         assert time.monotonic() < end_s
         time.sleep(0.2)
+
+
+@pytest.mark.skipif(find_etcd() is None, reason="no etcd here; make setup unpacks Debian's")
+def test_a_fleet_that_is_ended_as_it_starts_leaves_nothing_running(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    command = [sys.executable, "-m", "lakemq", "fleet", "--no-jobs", "--data-dir", str(folder), "--keep"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as started:
+        assert started.stdout is not None
+        assert any("etcd on http" in line for line in iter(started.stdout.readline, ""))
+        assert processes_of(folder)
+        started.terminate()
+        assert started.wait(STOP_S_MAX) == 1
+    assert processes_of(folder) == []
+
+
+def processes_of(folder: Path) -> list[Path]:
+    """Those whose arguments name something in the folder."""
+    found: list[Path] = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if f"{folder}/".encode() in each.read_bytes():
+                found.append(each)
+    return found
 
 
 def test_a_fleet_that_can_not_begin_says_why_and_leaves_nothing_running(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from tests.etcd_server import EtcdServer, find_etcd
 from tests.gateway.fleet.electing import SYNC, Replicas, role_of
 from tests.gateway.fleet.following import broker_of, wait_for
 from tests.gateway.http_client import pull_all, put_topic
@@ -226,16 +228,31 @@ def percentile(seconds: Sequence[float], part: float) -> float:
     return ordered[min(int(part * len(ordered)), len(ordered) - 1)]
 
 
+def _etcd(stack: ExitStack) -> str:
+    """One that runs until the end: where it is."""
+    program = find_etcd()
+    if program is None:
+        raise SystemExit("there is no etcd here; make setup unpacks Debian's")
+    server = EtcdServer(program)
+    stack.callback(server.stop)
+    server.start()
+    return server.address
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.reliability.switch", description=__doc__)
     parser.add_argument("--deaths", type=int, default=20)
     parser.add_argument("--seed", type=int, default=Random().randrange(1_000_000))
     parser.add_argument("--replicas", type=int, default=3)
     parser.add_argument("--lease-ms", type=int, default=3_000)
+    parser.add_argument("--etcd", action="store_true", help="who leads is kept in an etcd, not in a folder")
     chosen = parser.parse_args(arguments)
     begun_s = time.monotonic()
-    options = {"fleet__lease_ms": chosen.lease_ms, "replication__silent_ms": 3_000}
-    with tempfile.TemporaryDirectory(prefix="lakemq-switch-") as folder:
+    options: dict[str, Any] = {"fleet__lease_ms": chosen.lease_ms, "replication__silent_ms": 3_000}
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lakemq-switch-"))
+        if chosen.etcd:
+            options |= {"fleet__leader": "etcd", "fleet__store": _etcd(stack)}
         done = run(Path(folder), chosen.deaths, chosen.seed, chosen.replicas, **options)
     for finding in done.findings:
         sys.stdout.write(f"{finding}\n")

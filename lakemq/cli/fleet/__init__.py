@@ -14,6 +14,7 @@ import typer
 
 from lakemq.cli.options import settings_of
 from lakemq.cli.output import note, write_line
+from lakemq.cli.supervisor import stop_requests
 
 if TYPE_CHECKING:
     from lakemq.cli.fleet.machine import Fleet
@@ -67,7 +68,7 @@ def _run(root: Path, limit: int, settings: Settings | None, *, keep: bool) -> bo
     from lakemq.cli.fleet.story import Story
 
     flights = read_flights(limit)
-    running = Fleet(root, keep=keep)
+    running = Fleet(root, stop_requests(), keep=keep)
     kept = False
     try:
         holds = Story(running, flights, settings).tell()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 
 from lakemq.cli.fleet.etcd import Etcd
 from lakemq.cli.fleet.group import Group, Leader, write_settings
@@ -21,10 +22,11 @@ NAME_SERVERS = 2
 
 
 class Fleet:
-    """Its processes, with their files in the folder `root`. `keep`: it may live on after this process."""
+    """Its processes, with their files in the folder `root`. `stop` is set when this process is to end: it is looked at
+    between steps, so that none is left that was being started. `keep`: it may live on after this process."""
 
-    def __init__(self, root: Path, *, keep: bool) -> None:
-        self.root, self._keep = root, keep
+    def __init__(self, root: Path, stop: Event, *, keep: bool) -> None:
+        self.root, self._keep, self._stop = root, keep, stop
         self.lake, self.spark = Lake(root), Spark()
         self.etcd = Etcd(root / "etcd", HOST)
         self.groups: list[Group] = []
@@ -51,7 +53,8 @@ class Fleet:
     # Starting --------------------------------------------------------------------------------
 
     def start_name_servers(self) -> None:
-        """Name servers and etcd, until they answer."""
+        """Name servers and etcd, until they answer, and what the lake needs."""
+        self.lake.start()
         for each in (*self._names, self._etcd):
             each.start()
         wait_until(self._answer, "name servers and etcd answer", self.check_alive)
@@ -77,7 +80,6 @@ class Fleet:
             "replication": {"ack": "sync", "min_in_sync": 1},
             "lake": self.lake.settings,
         }
-        self.lake.start()
         begun = [Group(self.root, HOST, name, shared, keep=self._keep) for name in names]
         for each in begun:
             self.groups.append(each)
@@ -130,16 +132,22 @@ class Fleet:
         return found[0]
 
     def check_alive(self) -> None:
-        """Raises `LakemqError` where a process has ended that nobody has killed."""
+        """Raises `LakemqError` where a process has ended that nobody has killed, or this one is to end."""
+        if self._stop.is_set():
+            raise LakemqError("the fleet was asked to end")
         for each in self._processes():
             each.check_alive()
 
     def command(self, *arguments: str) -> None:
         """A command, as anybody may type it. Raises `LakemqError` when it fails."""
         command = [sys.executable, "-m", "lakemq", *arguments, "--nameservers", self.named]
-        done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL)  # noqa: S603  (our own command)
-        if done.returncode != 0:
-            raise LakemqError(f"lakemq {' '.join(arguments)} ended with exit code {done.returncode}")
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL) as running:  # noqa: S603  (our own command)
+            try:
+                wait_until(lambda: running.poll() is not None, f"lakemq {' '.join(arguments)} ends", self.check_alive)
+            finally:
+                running.terminate()
+        if running.returncode != 0:
+            raise LakemqError(f"lakemq {' '.join(arguments)} ended with exit code {running.returncode}")
 
     # Ending ----------------------------------------------------------------------------------
 

@@ -50,7 +50,9 @@ class Story:
             self._second_half(consumer.heard)
             found = None if self._settings is None else self._stored(self._settings)
             self._say(f"{consumer.heard.again:,} flights were consumed a second time, as it may be at a switch")
-            return self._check(consumer.heard, waited, found)
+            holds = self._check(consumer.heard, waited, found)
+        self._fleet.check_alive()
+        return holds
 
     def _say(self, text: str) -> None:
         write_line(f"[{time.monotonic() - self._begun_s:6.1f} s] {text}")

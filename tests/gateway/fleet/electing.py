@@ -28,11 +28,12 @@ SYNC: dict[str, Any] = {**ELECTED, "replication__ack": "sync"}
 
 
 class Replicas:
-    """Some replicas of a broker, in folders of a directory, with a store there; each may be killed and come back."""
+    """Some replicas of a broker, in folders of a directory, with a store there, or the one in the options; each may be
+    killed and come back."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
         self._directory = directory
-        self._options = {**options, "fleet__store": f"file://{directory / 'store'}"}
+        self._options = {"fleet__store": f"file://{directory / 'store'}", **options}
         (directory / "store").mkdir(exist_ok=True)
         self.running: dict[int, GatewayProcess] = {}
         self._clients: dict[int, httpx.Client] = {}
