@@ -23,6 +23,12 @@ class LakeOutOfStep(LakemqError):
     code = "lake_out_of_step"
 
 
+class LakeTaken(LakemqError):
+    """Another driver writes the lake in this one's place. What was not committed is not; a new run can't mend it."""
+
+    code = "lake_taken"
+
+
 class LakeNotOnDisk(LakemqError):
     """What was committed to the lake could not be brought to disk; it is written again."""
 

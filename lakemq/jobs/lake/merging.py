@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.merger import TableMerger
 from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.merging import Limits
@@ -30,11 +31,12 @@ class Merging:
     """One thread that merges what batches have written, from `start` to `stop`: within the life of one run of the lake
     query, as tables may be put back between two. What fails is logged, and tried again after a pause."""
 
-    def __init__(self, session: SparkSession, lake: Lake) -> None:
+    def __init__(self, session: SparkSession, lake: Lake, driver: Driver | None = None) -> None:
         self._session = session
         limits = limits_of(lake)
         self._tables = [
-            _Table(table.name, TableMerger(session, table, lake.dir, limits, self._is_stopped)) for table in TABLES
+            _Table(table.name, TableMerger(session, table, lake.dir, limits, self._is_stopped, driver))
+            for table in TABLES
         ]
         self._wake = threading.Event()
         self._stopped = False

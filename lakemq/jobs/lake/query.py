@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,7 @@ from lakemq.jobs.source.options import SourceOptions
 from lakemq.jobs.source.plan import LogPartition, StreamOffset, split
 from lakemq.jobs.sql.live import LIVE_TABLES, LiveViews
 from lakemq.jobs.tables.delta_writer import DeltaWriter, forget_cached_logs
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.holes import DROPPED, Hole, append_holes
 from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.scheduled_writer import ScheduledWriter
@@ -38,7 +40,7 @@ from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LogReplaced
 from lakemq.settings import Settings
-from lakemq.storage.lake.delta_log import APPLICATION
+from lakemq.storage.lake.delta_log import APPLICATION, is_table
 from lakemq.storage.lake.heal import heal
 from lakemq.storage.lake.prove import prove
 from lakemq.storage.log.dropped import covers
@@ -47,6 +49,7 @@ CHECKPOINTS = "_checkpoints"
 """The folder in the lake that holds checkpoints; Delta's readers pass over names like this."""
 
 _COMPACTED_RETRY_S = 1.0
+_OWNED = re.compile(r"([0-9]{1,18})\.[0-9a-f]{32}")
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +57,16 @@ logger = logging.getLogger(__name__)
 class LakeQuery:
     """One run of the query, from what the tables hold to `stop` or a failure."""
 
-    def __init__(self, session: SparkSession, settings: Settings, address: str, views: LiveViews | None = None) -> None:
-        """`views` are made when it starts, and follow its commits."""
+    def __init__(
+        self,
+        session: SparkSession,
+        settings: Settings,
+        address: str,
+        views: LiveViews | None = None,
+        driver: Driver | None = None,
+    ) -> None:
+        """`views` are made when it starts, and follow its commits. `driver`: the same for all runs of a process."""
+        self._driver = driver or Driver()
         self._session = session
         self._settings = settings
         self._options = SourceOptions(brokers=tuple(address.split(",")))
@@ -79,24 +90,29 @@ class LakeQuery:
 
         Raises `LakeOutOfStep` when the log has lost what a table lacks, or ends before what a
         table holds; `LakeDamaged` where it has lost what would have to be written again;
-        `BrokerUnavailable` when a broker does not answer; `OSError`.
+        `BrokerUnavailable` when a broker does not answer; `LakeTaken` when another driver has taken the lake since
+        an earlier run; `OSError`.
         """
         lake = self._settings.lake.dir
         self._clients = self._connect()
+        forget_cached_logs(self._session)
+        paths = [table.path(lake) for table in TABLES]
+        self._driver.check_now(self._session, [path for path in paths if is_table(path)])
         heal(lake, {APPLICATION + broker: client.end().begin_position for broker, client in self._clients.items()})
         forget_cached_logs(self._session)
         for table in TABLES:
             table.create(self._session, lake)
+        self._driver.take(self._session, paths)
         self._logs = {broker: client.end().log_id for broker, client in self._clients.items()}
-        self._writers = {table.name: _writer(self._session, table, lake, self._logs) for table in TABLES}
+        self._writers = {table.name: _writer(self._session, table, lake, self._logs, self._driver) for table in TABLES}
         self._held = {table.name: self._begin_of_table(table) for table in TABLES}
         self._positions = {broker: min(held[broker] for held in self._held.values()) for broker in self._clients}
         self.reached = StreamOffset(self._positions, 0)
         if self._views is not None:
             self._views.register()
         self._put_compacted()
-        checkpoint = _new_checkpoint(lake)
-        self._merging = Merging(self._session, self._settings.lake)
+        checkpoint = _new_checkpoint(lake, self._driver.number)
+        self._merging = Merging(self._session, self._settings.lake, self._driver)
         self._merging.start()
         query = self._stream(checkpoint)
         self._query = query
@@ -256,16 +272,22 @@ class LakeQuery:
                 quick.close()
 
 
-def _writer(session: SparkSession, table: LakeTable, lake: Path, logs: Mapping[str, str]) -> DeltaWriter:
+def _writer(
+    session: SparkSession, table: LakeTable, lake: Path, logs: Mapping[str, str], driver: Driver
+) -> DeltaWriter:
     kind = ScheduledWriter if table is SCHEDULED else DeltaWriter
-    return kind(session, table.path(lake), logs)
+    return kind(session, table.path(lake), logs, driver)
 
 
-def _new_checkpoint(lake: Path) -> Path:
-    """An empty folder for a run's checkpoint; those of earlier runs are removed."""
+def _new_checkpoint(lake: Path, driver: int) -> Path:
+    """An empty folder for a run's checkpoint, which no other run uses; those of earlier runs are removed, and none of
+    a driver that has taken the lake since."""
     folder = lake.absolute() / CHECKPOINTS / "lake"
-    shutil.rmtree(folder, ignore_errors=True)
-    checkpoint = folder / uuid.uuid4().hex
+    for left in folder.glob("*"):
+        owner = _OWNED.fullmatch(left.name)
+        if owner is None or int(owner[1]) <= driver:
+            shutil.rmtree(left, ignore_errors=True)
+    checkpoint = folder / f"{driver}.{uuid.uuid4().hex}"
     checkpoint.mkdir(parents=True)
     return checkpoint
 

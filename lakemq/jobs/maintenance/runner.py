@@ -12,18 +12,19 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.errors import InvalidStatement, LakeNotFound
+from lakemq.jobs.errors import InvalidStatement, LakeNotFound, LakeTaken
 from lakemq.jobs.maintenance.catalogue import JOBS
 from lakemq.jobs.maintenance.layout import files_of
 from lakemq.jobs.maintenance.metrics import Metrics
 from lakemq.jobs.maintenance.runs import DIFFERS, DONE, FAILED, STOPPED, Run, append_run
 from lakemq.jobs.maintenance.work import Job, Outcome, Stopped, Work
+from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import SystemClock
 
 POOL = "maintenance"
-_FINAL = (InvalidStatement, LakeNotFound, SettingsError, Stopped)
+_FINAL = (InvalidStatement, LakeNotFound, LakeTaken, SettingsError, Stopped)
 """What another attempt can't mend."""
 _STOP_S_MAX = 10.0
 
@@ -47,7 +48,9 @@ class Runner:
         brokers: Callable[[], str],
         refresh: Callable[[], None] = _nothing,
         lake_query: Callable[[], AbstractContextManager[object]] = nullcontext,
+        driver: Driver | None = None,
     ) -> None:
+        self._driver = driver or Driver()
         self._session = session
         self._settings = settings
         self._brokers = brokers
@@ -85,6 +88,7 @@ class Runner:
             self._stop,
             self._refresh,
             self._lake_query,
+            self._driver,
         )
         before = _size(work)
         attempts, outcome, error = self._attempt(job, work)
@@ -119,6 +123,7 @@ class Runner:
         while True:
             attempt += 1
             try:
+                work.check_driver()
                 outcome = job.run(work)
                 work.bring_to_disk()
             except Exception as error:  # noqa: BLE001 (of any kind: it must not end the queries)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakemq.contract import routes
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import TABLES
@@ -58,6 +59,7 @@ class Work:
     stop: Event = field(default_factory=Event)
     refresh: Callable[[], None] = _nothing
     lake_query: Callable[[], AbstractContextManager[object]] = nullcontext
+    driver: Driver = field(default_factory=Driver)
 
     @property
     def lake(self) -> Path:
@@ -112,6 +114,11 @@ class Work:
                 f"the clock is {ahead_ms // 1000} s ahead of what has passed: nothing is deleted by it until a "
                 "broker believes it (storage.clock_confirm_ms)"
             )
+
+    def check_driver(self) -> None:
+        """To be called before something is written; raises `LakeTaken` when another driver writes the lake now. A
+        statement that is under way as that begins fails in Delta."""
+        self.driver.check_now(self.session, [table.path(self.lake) for table in self.tables()])
 
     def check(self) -> None:
         """To be called between steps; raises `Stopped`."""

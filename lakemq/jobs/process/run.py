@@ -29,6 +29,7 @@ from lakemq.jobs.session.discovery import withdraw
 from lakemq.jobs.session.java import check_java
 from lakemq.jobs.session.session import start_session
 from lakemq.jobs.sql.live import LiveViews
+from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Settings
 from lakemq.storage.lake.heal import heal
@@ -130,8 +131,9 @@ def _write_lake(
     lock = LakeLock(session, settings.lake.dir)
     views = LiveViews(session, settings.lake.dir, watch.addresses, server_of(session, settings))
     triggers = schedules(settings.maintenance) if MAINTENANCE in chosen else {}
-    alone = partial(temporary_lake_query, session, settings, watch.addresses)
-    runner = Runner(session, settings, watch.addresses, views.renew, nullcontext if LAKE in chosen else alone)
+    driver = Driver()
+    alone = partial(temporary_lake_query, session, settings, watch.addresses, driver)
+    runner = Runner(session, settings, watch.addresses, views.renew, nullcontext if LAKE in chosen else alone, driver)
     maintenance = MaintenanceScheduler(runner, settings, triggers)
     try:
         if not _locked(lock, settings.lake.dir, stop):
@@ -141,7 +143,7 @@ def _write_lake(
         maintenance.start()  # who holds the lock also does what other processes ask for
         with watch.telling((MAINTENANCE,)) if MAINTENANCE in chosen else nullcontext():
             if LAKE in chosen:
-                keep_running(LAKE, partial(LakeQuery, session, settings, views=views), watch, stop, turn)
+                keep_running(LAKE, partial(LakeQuery, session, settings, views=views, driver=driver), watch, stop, turn)
             else:
                 say("maintenance: ready")
                 stop.wait()

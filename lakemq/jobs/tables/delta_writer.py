@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.jobs.tables.delta_transactions import DeltaTransactions
+from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import LogReplaced
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.log_marks import LogMark, log_identifier
@@ -30,15 +31,21 @@ from lakemq.storage.lake.progress import Progress, advance, read_progress
 class DeltaWriter:
     """The one writer of a table at `path`, which must exist. Not for several threads at once."""
 
-    def __init__(self, session: SparkSession, path: Path, logs: Mapping[str, str] | None = None) -> None:
-        """`logs`: the id of each broker's log, which the commits say."""
+    def __init__(
+        self,
+        session: SparkSession,
+        path: Path,
+        logs: Mapping[str, str] | None = None,
+        driver: Driver | None = None,
+    ) -> None:
+        """`logs`: the id of each broker's log, which the commits say. `driver`: in whose name they are made."""
         self._session = session
         self._logs = dict(logs or {})
         self._path = path
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
         self._delta = self._jvm.org.apache.spark.sql.delta
         self._java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-        self._transactions = DeltaTransactions(session, path)
+        self._transactions = DeltaTransactions(session, path, driver)
         self._known = Progress(-1, {})
 
     @property
@@ -60,7 +67,8 @@ class DeltaWriter:
 
         `written`: Delta's actions that add files with just what the table lacks up to there. Raises
         `LakeOutOfStep`, with nothing written, when another writer has come in between since
-        `held` or the last append, and `LogReplaced` when the table holds another log of a broker.
+        `held` or the last append, `LakeTaken` when another driver has, and `LogReplaced` when the table holds another
+        log of a broker.
         """
         transaction = self._begin(ends)
         actions = self._no_actions()
@@ -109,6 +117,7 @@ class DeltaWriter:
         try:
             version = transaction.commit(actions, operation)
         except Py4JJavaError:
+            self._transactions.check()
             self._check_unchanged(self._transactions.look().version())  # it says more of what was in the way
             raise
         self._known = Progress(version, self._known.held | dict(ends), known)

@@ -17,6 +17,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.tables.delta_transactions import DeltaTransactions
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.merged_add import add_of, is_ordered, may_be_merged, order_of, remove_of, rows_of, tier_of
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.turns import turn_of
@@ -40,13 +41,20 @@ class TableMerger:
     """Of one table of a lake, which must be there. For who holds the lake's lock, and one thread at a time."""
 
     def __init__(
-        self, session: SparkSession, table: LakeTable, lake: Path, limits: Limits, stop: Callable[[], bool]
+        self,
+        session: SparkSession,
+        table: LakeTable,
+        lake: Path,
+        limits: Limits,
+        stop: Callable[[], bool],
+        driver: Driver | None = None,
     ) -> None:
-        """`stop` is asked a few times a second while a merge is made; it is abandoned then."""
+        """`stop` is asked a few times a second while a merge is made; it is abandoned then. `driver`: in whose name
+        it commits."""
         self._table, self._limits, self._stop = table, limits, stop
         self._path = table.path(lake)
         self._scratch = lake.absolute() / FOLDER / SCRATCH
-        self._delta = _Delta(session, self._path)
+        self._delta = _Delta(session, self._path, driver)
         self._live: LiveFiles | None = None
         self._changed = True
 
@@ -118,10 +126,10 @@ class TableMerger:
 class _Delta:
     """Delta's own transactions on a table: on a local disk it keeps only those of one JVM apart."""
 
-    def __init__(self, session: SparkSession, path: Path) -> None:
+    def __init__(self, session: SparkSession, path: Path, driver: Driver | None) -> None:
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
         self._delta = self._jvm.org.apache.spark.sql.delta
-        self._transactions = DeltaTransactions(session, path)
+        self._transactions = DeltaTransactions(session, path, driver)
 
     def commit(self, live: LiveFiles, added: Action, removed: Sequence[Action]) -> None:
         """The one in place of the others. Raises `Overtaken` where some of them aren't in the table any more, and as

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.tables.changes_file import read_changes
 from lakemq.jobs.tables.delta_files import DeltaFile, file_of, list_files, read_file
 from lakemq.jobs.tables.delta_writer import DeltaWriter
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.new_file import NewFile
 from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.scheduled_rows import Ends, begun, ended_dues_ms
@@ -47,8 +48,14 @@ _IN_FILES = pa.schema([field for field in SCHEDULED.schema if field.name != _END
 class ScheduledWriter(DeltaWriter):
     """As `DeltaWriter`; what it appends are files of changes, `SCHEDULED.of_log` of the log, which it removes."""
 
-    def __init__(self, session: SparkSession, path: Path, logs: Mapping[str, str] | None = None) -> None:
-        super().__init__(session, path, logs)
+    def __init__(
+        self,
+        session: SparkSession,
+        path: Path,
+        logs: Mapping[str, str] | None = None,
+        driver: Driver | None = None,
+    ) -> None:
+        super().__init__(session, path, logs, driver)
         self._waiting: list[DeltaFile] = []
         self._waiting_version = -1
 

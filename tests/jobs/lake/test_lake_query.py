@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,21 +16,30 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.errors import LakeOutOfStep
+from lakemq.jobs.errors import LakeOutOfStep, LakeTaken
 from lakemq.jobs.lake.query import CHECKPOINTS, LakeQuery
 from lakemq.jobs.maintenance.adopt import adopt
 from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.source.plan import StreamOffset
 from lakemq.jobs.tables.delta_writer import DeltaWriter
+from lakemq.jobs.tables.driver import PROPERTY, Driver
 from lakemq.jobs.tables.tables import MESSAGE_INDEX, MESSAGES, TABLES
 from lakemq.model.errors import LogReplaced
 from lakemq.settings import Lake, Settings
 from lakemq.storage.lake.certain import CertainLake
 from lakemq.storage.lake.log_marks import LogMark, append_identifiers, replaced
+from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.conftest import produce_to
 from tests.jobs.empty_lake import put_tables
-from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of, wait_until_compacted, write_file
+from tests.jobs.lake_checks import (
+    WAIT_S_MAX,
+    broker_of,
+    check_once_in_each_table,
+    rows_of,
+    wait_until_compacted,
+    write_file,
+)
 from tests.jobs.streams import LakeRun
 
 
@@ -83,6 +93,29 @@ def test_every_message_is_once_in_each_table(scene: Scene) -> None:
         if row[1] == min(message[4] for message in scene.produced)
     )
     assert row[2:] == (32, crc32(b"T"))
+
+
+def test_a_query_whose_lake_another_driver_takes_commits_nothing_more(scene: Scene, spark: SparkSession) -> None:
+    paths = [table.path(scene.lake) for table in TABLES]
+    run = LakeRun(lambda: LakeQuery(spark, scene.settings, scene.gateway.url))
+    try:
+        wait_until_compacted(scene.gateway.url, run.is_alive)
+        successor = Driver()
+        successor.take(spark, paths)
+        held = [read_progress(path).held for path in paths]
+        scene.produce(5)
+        give_up = time.monotonic() + WAIT_S_MAX
+        while run.is_alive():
+            assert time.monotonic() < give_up, "it goes on as if nothing had been"
+            time.sleep(0.1)
+        assert isinstance(run.query.failure(), LakeTaken)
+        assert [read_progress(path).held for path in paths] == held
+        numbers = {DeltaTable(str(path)).metadata().configuration[PROPERTY] for path in paths}
+        assert numbers == {str(successor.number)}
+    finally:
+        run.stop()
+    scene.compact()
+    scene.check()
 
 
 def test_any_reader_of_deltas_first_protocol_reads_the_tables(scene: Scene) -> None:
