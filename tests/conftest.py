@@ -32,7 +32,7 @@ settings.load_profile("lakemq")
 
 WITH_DRIVER = (
     *("tests/cli/test_examples.py", "tests/cli/test_documents.py", "tests/cli/test_up.py", "tests/demo/"),
-    *("tests/gateway/routing/test_kill.py", "tests/jobs/lake/test_lake_kill.py"),
+    *("tests/gateway/routing/test_kill.py", "tests/jobs/lake/test_lake_kill.py", "tests/reliability/test_cluster.py"),
 )
 """Tests that start a Spark of their own, and don't take the session."""
 
@@ -50,7 +50,7 @@ WITHOUT_SESSION = tuple(
             "sink/test_sink_parts",
         ),
         *(f"maintenance/test_{name}" for name in ("bundle", "clock", "cron", "holes", "requests", "runs")),
-        *(f"session/test_{name}" for name in ("discovery", "java")),
+        *(f"session/test_{name}" for name in ("cluster_conf", "discovery", "java")),
         *(f"source/test_source_{name}" for name in ("columns", "frames", "options", "plan")),
         *("sql/test_connect_client", "sql/test_connect_session"),
     )

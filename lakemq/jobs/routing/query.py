@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ WAIT_MS = 4_000
 process that asked lives so long."""
 
 TRIGGER_MS_MAX = 1_000
-_OWNED = re.compile(r"([0-9]{1,9})-[0-9a-f]{32}")
+_OWNED = re.compile(r"([0-9]{1,9})-[0-9a-f]{32}(?:-(.+))?")
 
 
 class Part(NamedTuple):
@@ -198,14 +199,15 @@ def _decisions(rows: pa.Table, terms: Mapping[str, Terms]) -> Iterator[Decision]
 
 
 def _new_checkpoint(lake: Path, name: str) -> Path:
-    """An empty folder for a run's checkpoint, named for this process. Those of processes that are gone are removed,
-    whichever of the jobs they did; others stay: another process may run the same query."""
+    """An empty folder for a run's checkpoint, named for this process. Those of this machine's processes that are gone
+    are removed, whichever of the jobs they did; others stay: another process may run the same query, elsewhere too."""
+    host = socket.gethostname()
     folder = lake.absolute() / CHECKPOINTS
     for left in folder.glob("*/*-*"):
         owner = _OWNED.fullmatch(left.name)
-        if owner is not None and not _is_running(int(owner[1])):
+        if owner is not None and owner[2] in {None, host} and not _is_running(int(owner[1])):
             shutil.rmtree(left, ignore_errors=True)
-    checkpoint = folder / name / f"{os.getpid()}-{uuid.uuid4().hex}"
+    checkpoint = folder / name / f"{os.getpid()}-{uuid.uuid4().hex}-{host}"
     checkpoint.mkdir(parents=True)
     return checkpoint
 

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import SparkNotStarted
-from lakemq.jobs.session import class_archive, connect, jars
+from lakemq.jobs.session import class_archive, cluster, connect, jars
 from lakemq.jobs.session.java import QUICK, check_java
 from lakemq.jobs.source.data_source import LakemqDataSource
 from lakemq.settings import Settings, Spark
@@ -111,9 +111,10 @@ def start_session(
     first one's. Raises `JavaNotFound`, `JarsUnavailable`, `SparkNotStarted`.
     """
     java = check_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = cluster.python_of_executors(settings.spark, sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if cluster.is_here(settings.spark.master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for variable in _REMOTE:
         os.environ.pop(variable, None)
     builder = SparkSession.Builder().appName(name).master(settings.spark.master)
@@ -122,7 +123,9 @@ def start_session(
     conf |= local_conf(settings.spark)
     if server:
         conf |= connect.server_conf(settings.sql)
-    conf |= settings.spark.conf
+    found = jars.installed() or jars.install(attempts_max=1)
+    conf = cluster.conf_for(settings.spark, conf | settings.spark.conf, found)
+    conf["spark.driver.extraClassPath"] = f"{jars.folder()}/*"
     if short_lived:
         conf[_JAVA_OPTIONS] += f" {QUICK}"
     conf[_JAVA_OPTIONS] += class_archive.java_options(java)
@@ -131,7 +134,9 @@ def start_session(
     # PySpark logs each error of a statement too, with the JVM's stack; it is raised all the same.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     with connect.token_in_environment(settings.sql.token if server else ""):
-        session = _start(_with_jars(builder, settings.spark.master))
+        session = _start(builder)
+    if cluster.is_cluster(settings.spark.master):
+        cluster.ship_package(session)
     _build_catalog(session)
     register_source(session)
     return session
@@ -140,7 +145,7 @@ def start_session(
 def local_conf(settings: Spark) -> dict[str, str]:
     """What else a session needs whose driver does all the work. Java takes one collector: where its options are given,
     none is chosen here."""
-    if not settings.master.startswith("local"):
+    if cluster.is_cluster(settings.master):
         return {}
     return LOCAL_CONF if _JAVA_OPTIONS in settings.conf else LOCAL_CONF | COLLECTOR
 
@@ -167,11 +172,3 @@ def register_source(session: SparkSession) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session.dataSource.register(LakemqDataSource)
-
-
-def _with_jars(builder: SparkSession.Builder, master: str) -> SparkSession.Builder:
-    """The jars of the environment on the class path; they are got where there are none yet."""
-    found = jars.installed() or jars.install(attempts_max=1)
-    if not master.startswith("local"):
-        builder = builder.config("spark.jars", ",".join(map(str, found)))
-    return builder.config("spark.driver.extraClassPath", f"{jars.folder()}/*")
