@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 from benchmarks.broker import positions
@@ -26,10 +26,12 @@ class JobsProcess:
     """`lakemq jobs`, all or the named ones, as a process. `ready_s`: how long it took until their
     queries ran."""
 
-    def __init__(self, url: str, lake: Path, *names: str) -> None:
+    def __init__(self, url: str, lake: Path, *names: str, settings: Mapping[str, str] | None = None) -> None:
+        """`settings`: of the environment, beside the defaults."""
         command = [sys.executable, "-m", "lakemq", "jobs", *names, "--broker", url, "--lake", str(lake)]
         command += ["--parent-pid", str(os.getpid())]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
+        environment |= settings or {}
         begin = time.monotonic()
         self._process = subprocess.Popen(
             command,
