@@ -285,3 +285,17 @@ class PositionGone(LakemqError):
     """The log no longer holds that position, as retention has taken it; or it never came so far."""
 
     code = "position_gone"
+
+
+class NotInObjectStorage(LakemqError):
+    """The lake is in object storage, and this is only done with one on a disk. Nothing was begun."""
+
+    code = "not_in_object_storage"
+    lasting = True
+
+
+class StoreUnsafe(LakemqError):
+    """The object store doesn't keep what a lake is built on: an object that is made once (If-None-Match)."""
+
+    code = "store_unsafe"
+    lasting = True

@@ -20,6 +20,7 @@ from lakemq.model.errors import SettingsError
 from lakemq.model.ids import is_broker_name
 from lakemq.model.keep import parse_keep
 from lakemq.settings.fleet import Fleet as Fleet
+from lakemq.settings.lake import Lake as Lake
 from lakemq.settings.listener import Gateway as Gateway
 from lakemq.settings.listener import Listener as Listener
 from lakemq.settings.listener import NameServer as NameServer
@@ -222,26 +223,6 @@ class Sinks(Section):
     staged_bytes_max: int = Field(default=8 * GIB, ge=MIB)
     staged_parts_max: int = Field(default=100_000, ge=1)
     keep_ms: int = Field(default=24 * HOUR_MS, ge=1_000)
-
-
-class Lake(Section):
-    """The Delta tables and the query that writes them.
-
-    `cache_bytes`: so much of them the gateway keeps in memory to serve what has left the log. `verify`: before
-    anything leaves the log, the gateway looks into `dir` itself; false: it believes what it is told over HTTP,
-    for a lake that it can't see, such as one in Databricks. `merge_files`: so many files of a table become one as they
-    come, and so many of these again, up to `file_bytes_max`.
-    """
-
-    dir: Path = Path("lake")
-    verify: bool = True
-    cache_bytes: int = Field(default=128 * MIB, ge=MIB)
-    trigger_ms: int = Field(default=4_000, ge=0)
-    messages_per_trigger_max: int = Field(default=1_000_000, ge=1)
-    partitions: int = Field(default=2, ge=1, le=1024)
-    scheduled_retention_ms: int = Field(default=72 * HOUR_MS, ge=0)
-    merge_files: int = Field(default=12, ge=2, le=64)
-    file_bytes_max: int = Field(default=1024 * MIB, ge=MIB)
 
 
 class Maintenance(Section):

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from lakemq.objects.path import beside
 from lakemq.storage.disk.privacy import DIRECTORY_MODE, FILE_MODE
 
 _FILE = "_lock"
@@ -25,6 +26,7 @@ class LakeLock:
 
     def __init__(self, session: SparkSession, lake: Path) -> None:
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+        lake = beside(lake)
         lake.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
         self._file = self._jvm.java.io.RandomAccessFile(str(lake.absolute() / _FILE), "rw")
         with suppress(PermissionError):  # it is another user's, who let us in

@@ -39,6 +39,7 @@ from lakemq.jobs.tables.scheduled_writer import ScheduledWriter
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LogReplaced
+from lakemq.objects.path import beside
 from lakemq.settings import Settings
 from lakemq.storage.lake.delta_log import APPLICATION, is_table
 from lakemq.storage.lake.heal import heal
@@ -282,7 +283,7 @@ def _writer(
 def _new_checkpoint(lake: Path, driver: int) -> Path:
     """An empty folder for a run's checkpoint, which no other run uses; those of earlier runs are removed, and none of
     a driver that has taken the lake since."""
-    folder = lake.absolute() / CHECKPOINTS / "lake"
+    folder = beside(lake).absolute() / CHECKPOINTS / "lake"
     for left in folder.glob("*"):
         owner = _OWNED.fullmatch(left.name)
         if owner is None or int(owner[1]) <= driver:

@@ -11,6 +11,7 @@ from lakemq.jobs.lake.query import CHECKPOINTS
 from lakemq.jobs.maintenance.requests import FOLDER
 from lakemq.jobs.maintenance.runs import forget_runs
 from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.objects.path import beside
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.lake.delta_log import drop_old_sums
 
@@ -22,14 +23,14 @@ def clean_up(work: Work) -> Outcome:
     day, and the rows of runs past `runs_retention_ms`. Has each table's log let go of its past."""
     work.check_clock()
     now_ms = SystemClock().now_ms()
-    checkpoints = [folder for folder in (work.lake / CHECKPOINTS).glob("*/*") if folder.is_dir()]
+    checkpoints = [folder for folder in (beside(work.lake) / CHECKPOINTS).glob("*/*") if folder.is_dir()]
     removed = 0
     for folder in checkpoints:
         work.check()
         if _newest_ms(folder) < now_ms - _DAY_MS:
             shutil.rmtree(folder, ignore_errors=True)
             removed += 1
-    files = [*(work.lake / FOLDER / "results").glob("*"), *(work.lake / FOLDER).rglob("*.tmp")]
+    files = [*(beside(work.lake) / FOLDER / "results").glob("*"), *(beside(work.lake) / FOLDER).rglob("*.tmp")]
     left = _remove_older(files, now_ms - _DAY_MS)
     runs = forget_runs(work.lake, now_ms - work.options.runs_retention_ms)
     return Outcome({"checkpoints": removed, "files": left, "runs": runs, "log_files": _clean_logs(work)})

@@ -16,9 +16,11 @@ from lakemq.jobs.maintenance.catalogue import JOBS
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run
 from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
+from lakemq.jobs.maintenance.work import check_place
 from lakemq.jobs.session.session import start_session
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
+from lakemq.storage.lake.delta_log import tables_of
 
 _LOOK_S = 0.2
 
@@ -35,7 +37,8 @@ def run_job(settings: Settings, broker_url: str, name: str, parameters: Mapping[
     if name not in JOBS:
         raise LakemqError(f"no job {name!r}; there are {', '.join(JOBS)}")
     lake = settings.lake.dir
-    if not any(lake.glob("*/_delta_log")):
+    check_place(JOBS[name], lake)
+    if not tables_of(lake):
         raise LakeNotFound(f"there is no lake in {lake}: run `lakemq up` or `lakemq jobs` first")
     if requests.is_held(lake):
         run = _ask(settings, name, parameters, say)

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lakemq.objects.path import beside
 from lakemq.storage.disk.clock import SystemClock
 
 FOLDER = "_maintenance"
@@ -54,7 +55,7 @@ def withdraw(lake: Path, request_id: str) -> None:
 def waiting(lake: Path) -> list[Request]:
     """The oldest requests without a result, at most `REQUESTS_MAX`; what is malformed is removed."""
     found: list[Request] = []
-    for file in (lake / FOLDER / "requests").glob("*.json"):
+    for file in (beside(lake) / FOLDER / "requests").glob("*.json"):
         try:
             found.append(Request(**json.loads(file.read_text(encoding="utf-8"))))
         except FileNotFoundError:
@@ -87,7 +88,7 @@ def take_result(lake: Path, request_id: str) -> dict[str, Any] | None:
 
 def is_held(lake: Path) -> bool:
     """Whether some process writes the lake: it holds the lock (`lake.lock`)."""
-    file = lake / _LOCK
+    file = beside(lake) / _LOCK
     if not file.exists():
         return False
     with file.open("r+b") as lock:
@@ -114,8 +115,8 @@ def _write(lake: Path, request: Request) -> None:
 
 
 def _request_file(lake: Path, request_id: str) -> Path:
-    return lake / FOLDER / "requests" / f"{request_id}.json"
+    return beside(lake) / FOLDER / "requests" / f"{request_id}.json"
 
 
 def _result_file(lake: Path, request_id: str) -> Path:
-    return lake / FOLDER / "results" / f"{request_id}.json"
+    return beside(lake) / FOLDER / "results" / f"{request_id}.json"

@@ -22,6 +22,7 @@ from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.tables.turns import turn_of
 from lakemq.model.keep import Keep, keep_of
+from lakemq.objects.path import beside
 
 _CUTS = "cuts.json"
 _MINUTE_MS = 60_000
@@ -55,7 +56,7 @@ def retention(work: Work) -> Outcome:
 
 def read_cuts(lake: Path) -> dict[str, int]:
     """By topic, the store time (ms since 1970) below which rows may have been deleted."""
-    file = lake / FOLDER / _CUTS
+    file = beside(lake) / FOLDER / _CUTS
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
@@ -133,7 +134,7 @@ def sql_text(text: str) -> str:
 def _remember(lake: Path, cuts: dict[str, int]) -> None:
     known = read_cuts(lake)
     merged = known | {name: max(cut, known.get(name, 0)) for name, cut in cuts.items()}
-    write_atomically(lake / FOLDER / _CUTS, json.dumps(merged))
+    write_atomically(beside(lake) / FOLDER / _CUTS, json.dumps(merged))
 
 
 def _moment(ms: int) -> str:

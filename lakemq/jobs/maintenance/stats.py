@@ -14,6 +14,7 @@ from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.schemas import SCHEMAS, STATS
 from lakemq.jobs.tables.table_files import is_table, look_at
 from lakemq.jobs.tables.tables import CONSUME_QUEUE
+from lakemq.objects.path import delta_options
 from lakemq.storage.disk.clock import SystemClock
 
 
@@ -31,7 +32,11 @@ def stats(work: Work) -> Outcome:
 def append_stats(lake: Path, rows: list[dict[str, Any]]) -> None:
     properties = {"delta.logRetentionDuration": "interval 2 days"}
     write_deltalake(
-        str(lake / STATS), pa.Table.from_pylist(rows, SCHEMAS[STATS]), mode="append", configuration=properties
+        str(lake / STATS),
+        pa.Table.from_pylist(rows, SCHEMAS[STATS]),
+        mode="append",
+        configuration=properties,
+        storage_options=delta_options(lake),
     )
 
 

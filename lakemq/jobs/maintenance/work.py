@@ -18,7 +18,8 @@ from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import TABLES
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import LakemqError, NotInObjectStorage
+from lakemq.objects.path import is_object
 from lakemq.settings import Maintenance, Settings
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.lake.progress import read_progress
@@ -143,3 +144,16 @@ class Job:
     run: Callable[[Work], Outcome]
     setting: str | None = None
     """The setting in `maintenance` with its schedule; None: only when asked for."""
+    on_objects: bool = True
+    """Whether it can be done with a lake in object storage."""
+
+
+def can_do(job: Job, lake: Path) -> bool:
+    """Whether that job is one for a lake that is there."""
+    return job.on_objects or not is_object(lake)
+
+
+def check_place(job: Job, lake: Path) -> None:
+    """Raises `NotInObjectStorage`, before anything is begun."""
+    if not can_do(job, lake):
+        raise NotInObjectStorage(f"{job.name} can't be done with a lake in object storage ({lake}); nothing was begun")

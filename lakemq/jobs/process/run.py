@@ -14,10 +14,12 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake.lock import LakeLock
 from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.maintenance.catalogue import JOBS as JOBS_OF_MAINTENANCE
 from lakemq.jobs.maintenance.catalogue import schedules
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
 from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
+from lakemq.jobs.maintenance.work import can_do
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.interrupt import interrupted_by_signals
 from lakemq.jobs.process.keep_running import keep_running, say
@@ -31,8 +33,11 @@ from lakemq.jobs.session.session import start_session
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import SettingsError
+from lakemq.objects.path import ObjectPath, is_object
+from lakemq.objects.probe import check_store
 from lakemq.settings import Settings
 from lakemq.storage.lake.heal import heal
+from lakemq.storage.lake.proof_mark import FOLDER
 from lakemq.wire.name_servers import NameServers
 
 LAKE = "lake"
@@ -56,6 +61,8 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
     chosen = set(names or JOBS)
     schedules(settings.maintenance)  # what is wrong there is said before anything starts
     check_java()
+    if is_object(settings.lake.dir) and chosen & {LAKE, MAINTENANCE}:
+        _check_store(settings.lake.dir)
     os.nice(settings.spark.niceness)  # the JVM and its workers inherit it
     stop = Event()
     session = _start(settings, chosen, stop)
@@ -72,6 +79,13 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
         _run_to_end(jobs, stop)
     finally:
         session.stop()
+
+
+def _check_store(lake: ObjectPath) -> None:
+    try:
+        check_store(lake / FOLDER)
+    except OSError as error:
+        raise SettingsError(f"the lake's store can't be written: {error}") from None
 
 
 def _watch(broker_url: str, nameservers: Sequence[str], stop: Event) -> BrokerWatch:
@@ -131,6 +145,7 @@ def _write_lake(
     lock = LakeLock(session, settings.lake.dir)
     views = LiveViews(session, settings.lake.dir, watch.addresses, server_of(session, settings))
     triggers = schedules(settings.maintenance) if MAINTENANCE in chosen else {}
+    triggers = {name: each for name, each in triggers.items() if can_do(JOBS_OF_MAINTENANCE[name], settings.lake.dir)}
     driver = Driver()
     alone = partial(temporary_lake_query, session, settings, watch.addresses, driver)
     runner = Runner(session, settings, watch.addresses, views.renew, nullcontext if LAKE in chosen else alone, driver)

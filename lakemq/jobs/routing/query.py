@@ -30,6 +30,7 @@ from lakemq.model.decide import Kind
 from lakemq.model.errors import LakemqError
 from lakemq.model.names import ACK_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
 from lakemq.model.wheel import CATCH_UP_MS, Due, Terms, decide_due
+from lakemq.objects.path import beside
 from lakemq.settings import Settings
 
 MESSAGES_PER_TRIGGER_MAX = 200_000
@@ -202,7 +203,7 @@ def _new_checkpoint(lake: Path, name: str) -> Path:
     """An empty folder for a run's checkpoint, named for this process. Those of this machine's processes that are gone
     are removed, whichever of the jobs they did; others stay: another process may run the same query, elsewhere too."""
     host = socket.gethostname()
-    folder = lake.absolute() / CHECKPOINTS
+    folder = beside(lake).absolute() / CHECKPOINTS
     for left in folder.glob("*/*-*"):
         owner = _OWNED.fullmatch(left.name)
         if owner is not None and owner[2] in {None, host} and not _is_running(int(owner[1])):

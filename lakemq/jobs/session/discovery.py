@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from lakemq.model.errors import SettingsError
+from lakemq.objects.path import beside
 from lakemq.settings import Sql, is_loopback
 from lakemq.storage.disk.privacy import DIRECTORY_MODE
 
@@ -60,6 +61,7 @@ def server_url(settings: Sql, port: int) -> str:
 
 def announce(lake: Path, server: Server) -> None:
     """Says in the lake's folder where the server is; the file appears whole."""
+    lake = beside(lake)
     lake.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
     new = lake / f"{FILE}.{server.pid}"
     new.write_text(json.dumps({"url": server.url, "pid": server.pid}) + "\n", encoding="utf-8")
@@ -70,13 +72,13 @@ def withdraw(lake: Path) -> None:
     """Removes what this process announced, and nothing of another."""
     announced = read(lake)
     if announced is not None and announced.pid == os.getpid():
-        (lake / FILE).unlink(missing_ok=True)
+        (beside(lake) / FILE).unlink(missing_ok=True)
 
 
 def read(lake: Path) -> Server | None:
     """What was announced, though it may be gone; None: nothing."""
     try:
-        content = json.loads((lake / FILE).read_text(encoding="utf-8"))
+        content = json.loads((beside(lake) / FILE).read_text(encoding="utf-8"))
         server = Server(str(content["url"]), int(content["pid"]))
         return server if all(server.address) else None  # which fails for what is no URL
     except (OSError, ValueError, KeyError, TypeError):

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -79,7 +80,7 @@ def _install(attempts_max: int) -> None:
             shutil.rmtree(work, ignore_errors=True)
             raise JarsUnavailable(f"can't get the Delta jars: {cause_of(found.stdout + found.stderr)}")
         time.sleep(5 * attempt)
-    for jar in _not_in_spark(work / "ivy" / "jars"):
+    for jar in not_in_spark(work / "ivy" / "jars"):
         shutil.copy(jar, work / jar.name)
     shutil.rmtree(work / "ivy")
     for jar in sorted(work.glob("*.jar")):
@@ -89,17 +90,17 @@ def _install(attempts_max: int) -> None:
     work.rename(folder())
 
 
-def pins() -> dict[str, str]:
+def pins(file: str = "jars.sha256") -> dict[str, str]:
     """The SHA-256 of each jar, by its name."""
-    lines = Path(__file__).with_name("jars.sha256").read_text(encoding="utf-8").splitlines()
+    lines = Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
     return {name: digest for digest, name in (line.split() for line in lines)}
 
 
-def check_pin(jar: Path) -> None:
+def check_pin(jar: Path, by_name: Mapping[str, str] | None = None) -> None:
     """Raises `JarsUnavailable` unless the jar is the pinned one."""
     with jar.open("rb") as content:
         found = hashlib.file_digest(content, "sha256").hexdigest()
-    pinned = pins().get(jar.name)
+    pinned = (pins() if by_name is None else by_name).get(jar.name)
     if found != pinned:
         wanted = "it is none that is pinned" if pinned is None else f"the pinned one has {pinned}"
         raise JarsUnavailable(f"{jar} has the SHA-256 {found}, and {wanted}: it is not what lakemq was made with")
@@ -125,7 +126,7 @@ def _start_and_stop(ivy: str) -> None:
     configure_spark_with_delta_pip(builder, [LOCAL_FS]).getOrCreate().stop()
 
 
-def _not_in_spark(resolved: Path) -> list[Path]:
+def not_in_spark(resolved: Path) -> list[Path]:
     """Those of the resolved jars that Spark does not bring itself, in whatever version."""
     spark_jars = Path(pyspark.__file__).parent / "jars"
     theirs = {_artifact(jar.name) for jar in spark_jars.glob("*.jar")}

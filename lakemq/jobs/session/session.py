@@ -14,9 +14,11 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import SparkNotStarted
-from lakemq.jobs.session import class_archive, cluster, connect, jars
+from lakemq.jobs.session import class_archive, cluster, connect, jars, object_storage_jars
 from lakemq.jobs.session.java import QUICK, check_java
+from lakemq.jobs.session.object_storage import give_keys, object_conf
 from lakemq.jobs.source.data_source import LakemqDataSource
+from lakemq.objects.path import is_object
 from lakemq.settings import Settings, Spark
 from lakemq.storage.lake.table_file import GROUP_BYTES, GROUP_ROWS
 
@@ -121,11 +123,13 @@ def start_session(
     builder = builder.config("spark.driver.memory", settings.spark.driver_memory)
     conf = CONF | connect.CONF
     conf |= local_conf(settings.spark)
+    if is_object(settings.lake.dir):
+        conf |= object_conf(settings.lake.dir)
     if server:
         conf |= connect.server_conf(settings.sql)
-    found = jars.installed() or jars.install(attempts_max=1)
+    found, class_path = _jars(settings)
     conf = cluster.conf_for(settings.spark, conf | settings.spark.conf, found)
-    conf["spark.driver.extraClassPath"] = f"{jars.folder()}/*"
+    conf["spark.driver.extraClassPath"] = class_path
     if short_lived:
         conf[_JAVA_OPTIONS] += f" {QUICK}"
     conf[_JAVA_OPTIONS] += class_archive.java_options(java)
@@ -137,6 +141,8 @@ def start_session(
         session = _start(builder)
     if cluster.is_cluster(settings.spark.master):
         cluster.ship_package(session)
+    if is_object(settings.lake.dir):
+        give_keys(session, settings.lake.dir)
     _build_catalog(session)
     register_source(session)
     return session
@@ -172,3 +178,13 @@ def register_source(session: SparkSession) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session.dataSource.register(LakemqDataSource)
+
+
+def _jars(settings: Settings) -> tuple[list[Path], str]:
+    """The jars of the environment, and a class path that has them; they are got where there are none yet."""
+    found = list(jars.installed() or jars.install(attempts_max=1))
+    folders = [jars.folder()]
+    if is_object(settings.lake.dir):
+        found += object_storage_jars.installed() or object_storage_jars.install(attempts_max=1)
+        folders.append(object_storage_jars.folder())
+    return found, ":".join(f"{each}/*" for each in folders)

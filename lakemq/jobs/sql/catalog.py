@@ -22,6 +22,8 @@ from lakemq.jobs.tables.schemas import SCHEMAS
 from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.ids import MESSAGE_ID_PATTERN, NONCE_PATTERN
 from lakemq.model.names import DEAD_LETTER_PREFIX, GROUP_TOPIC
+from lakemq.objects.path import is_object
+from lakemq.storage.lake.delta_log import tables_of
 
 TOPICS_TOPIC = "RMQ_SYS_TOPICS"
 
@@ -128,7 +130,7 @@ def lacks_tables(session: SparkSession, lake: Path) -> bool:
 
 
 def _table_names(lake: Path) -> list[str]:
-    return [path.parent.name for path in sorted(lake.absolute().glob("*/_delta_log"))]
+    return [path.name for path in tables_of(lake.absolute())]
 
 
 @contextlib.contextmanager
@@ -152,7 +154,7 @@ def _register_table(session: SparkSession, name: str, path: Path) -> None:
     if found is not None:
         if found.tableType().name() == "VIEW":
             session.sql(f"DROP VIEW `{name}`")
-        elif Path(found.location().getPath()) == path:
+        elif _is_at(found.location(), path):
             return
         else:
             session.sql(f"DROP TABLE `{name}`")
@@ -174,6 +176,10 @@ def _find(session: SparkSession, name: str) -> Any:
     catalog = java_session.sessionState().catalog()
     identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name)
     return catalog.getTableMetadata(identifier) if catalog.tableExists(identifier) else None
+
+
+def _is_at(location: Any, path: Path) -> bool:
+    return str(location.toString()) == str(path) if is_object(path) else Path(location.getPath()) == path
 
 
 def _quoted(path: Path) -> str:

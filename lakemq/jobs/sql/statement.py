@@ -14,6 +14,7 @@ from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.sql.connect_client import ConnectClient, Result
 from lakemq.jobs.sql.formats import WRITERS
 from lakemq.settings import Settings, Sql
+from lakemq.storage.lake.delta_log import tables_of
 
 if TYPE_CHECKING:  # PySpark takes a second to import: who asks the jobs' server needs none of it
     from pyspark.sql import SparkSession
@@ -84,7 +85,7 @@ def embedded_client(settings: Settings, broker_url: str, statement: str) -> Gene
 
 def check_lake(settings: Settings) -> None:
     """Raises `LakeNotFound` when there are no tables."""
-    if not any(settings.lake.dir.glob("*/_delta_log")):
+    if not tables_of(settings.lake.dir):
         raise LakeNotFound(f"there is no lake in {settings.lake.dir}: run `lakemq up` or `lakemq jobs` first")
 
 

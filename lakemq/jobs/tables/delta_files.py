@@ -12,6 +12,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakemq.objects.path import opened
+
 
 @dataclass(frozen=True)
 class DeltaFile:
@@ -49,7 +51,7 @@ def list_files(snapshot: Any, column: str, partition_by: str) -> list[DeltaFile]
 
 def read_file(path: Path, schema: pa.Schema) -> pa.Table:
     """All rows of a file with the columns of `schema`; what the file lacks is null."""
-    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us", page_checksum_verification=True) as file:
+    with pq.ParquetFile(opened(path), coerce_int96_timestamp_unit="us", page_checksum_verification=True) as file:
         rows = file.read()
     for name in schema.names:
         if name not in rows.schema.names:

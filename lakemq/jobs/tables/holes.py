@@ -17,6 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakemq.jobs.log_client import LogClient, Subscription
 from lakemq.jobs.tables.schemas import HOLES, SCHEMAS
 from lakemq.jobs.tables.table_files import is_table
+from lakemq.objects.path import delta_options
 from lakemq.storage.disk.clock import SystemClock
 
 ERASED, LOST, DROPPED = "erased", "lost", "dropped"
@@ -63,7 +64,9 @@ def read_holes(lake: Path, broker: str) -> list[Hole]:
     """All that is known of this broker's log."""
     if not is_table(lake / HOLES):
         return []
-    rows = DeltaTable(str(lake / HOLES)).to_pyarrow_table(filters=[("broker", "=", broker)])
+    rows = DeltaTable(str(lake / HOLES), storage_options=delta_options(lake)).to_pyarrow_table(
+        filters=[("broker", "=", broker)]
+    )
     return [Hole(row["first_position"], row["last_position"]) for row in rows.to_pylist()]
 
 
@@ -78,7 +81,8 @@ def append_holes(lake: Path, broker: str, holes: Sequence[Hole], kind: str) -> N
         {"broker": broker, "first_position": hole.first, "last_position": hole.last, "kind": kind, "seen_at": now}
         for hole in new
     ]
-    write_deltalake(str(lake / HOLES), pa.Table.from_pylist(rows, SCHEMAS[HOLES]), mode="append")
+    table = pa.Table.from_pylist(rows, SCHEMAS[HOLES])
+    write_deltalake(str(lake / HOLES), table, mode="append", storage_options=delta_options(lake))
 
 
 def holes_of_log(client: LogClient, begin: int, end: int, log_id: str) -> list[Hole]:

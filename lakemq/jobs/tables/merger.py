@@ -23,10 +23,11 @@ from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.turns import turn_of
 from lakemq.model.errors import LakeUnreadable
 from lakemq.model.merging import Limits, Merge, TableFile, merge_all, next_merge, unfinished
+from lakemq.objects.path import beside
 from lakemq.storage.disk.clock import SystemClock
-from lakemq.storage.disk.files import Files
 from lakemq.storage.lake.live_files import Action, LiveFiles
 from lakemq.storage.lake.merge_files import Input, merge_files
+from lakemq.storage.lake.object_files import files_of
 from lakemq.storage.lake.proof_mark import FOLDER
 
 SCRATCH = "merging"
@@ -53,7 +54,7 @@ class TableMerger:
         it commits."""
         self._table, self._limits, self._stop = table, limits, stop
         self._path = table.path(lake)
-        self._scratch = lake.absolute() / FOLDER / SCRATCH
+        self._scratch = beside(lake).absolute() / FOLDER / SCRATCH
         self._delta = _Delta(session, self._path, driver)
         self._live: LiveFiles | None = None
         self._changed = True
@@ -113,7 +114,7 @@ class TableMerger:
             inputs, self._path / output, live.columns, self._table.order_by, scratch=self._scratch, stop=self._stop
         )
         if made.rows != sum(rows_of(add) or 0 for add in replaced):
-            Files().remove(self._path / output)
+            files_of(self._path).remove(self._path / output)
             raise LakeUnreadable(f"the files {[file.path for file in merge.files]} don't have the rows that are said")
         now_ms = SystemClock().now_ms()
         added = add_of(str(output), made.bytes, made.rows, now_ms, merge.tier, replaced)

@@ -10,6 +10,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
+from lakemq.objects.path import delta_options
+
 _LOG_RETENTION, _FILE_RETENTION = "delta.logRetentionDuration", "delta.deletedFileRetentionDuration"
 _PROPERTIES = {
     # Readers of Delta's first protocol can read the tables: no feature that they must know.
@@ -72,7 +74,7 @@ class LakeTable:
         """Makes the table where there is none; adds the columns that an older one lacks, and has its log kept as
         long as a new one's."""
         if (self.path(lake) / "_delta_log").is_dir():
-            table = DeltaTable(str(self.path(lake)))
+            table = DeltaTable(str(self.path(lake)), storage_options=delta_options(lake))
             self._add_columns(session, lake, table)
             self._keep_log(session, lake, table)
             return

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lakemq.model.errors import LakeUnreadable
-from lakemq.storage.lake.delta_files import DeltaFiles
+from lakemq.objects.path import is_object
+from lakemq.storage.lake.delta_files import DeltaFiles, Version
 from lakemq.storage.lake.delta_log import APPLICATION, entry_of
 from lakemq.storage.lake.log_marks import logs_of
 from lakemq.storage.lake.proof_mark import Proved, read_marks
@@ -78,10 +79,17 @@ class CertainLake:
         version = table.version(-1)
         if version is None:
             return Certain(0, f"the lake's table in {folder} is away")
-        missing = next((path for path, size in version.sizes() if not _has_size(path, size)), None)
+        missing = _first_missing(folder, version)
         if missing is not None:
             return Certain(0, f"the lake's file {missing} is missing, or has lost a part")
         return Certain(max(min(mark.held.get(application, 0), version.held), 0))
+
+
+def _first_missing(folder: Path, version: Version) -> Path | None:
+    if is_object(folder):  # one listing for all, and not a request for each
+        there: dict[Path, int] = {path: path.stat().st_size for path in folder.rglob("*.parquet")}
+        return next((path for path, size in version.sizes() if there.get(path) != size), None)
+    return next((path for path, size in version.sizes() if not _has_size(path, size)), None)
 
 
 def _has_size(path: Path, size: int) -> bool:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.model.errors import LakeUnreadable
+from lakemq.objects.path import delta_options
 from lakemq.storage.lake.bounds import Between, Bounds, OneOf
 from lakemq.storage.lake.delta_log import APPLICATION, FOLDER
 from lakemq.storage.lake.log_marks import log_identifier
@@ -114,7 +115,7 @@ class DeltaFiles:
             known, table = self._version, self._table
             if table is None or known is None or _identity(self.folder, known.number) != self._entry:
                 # Also where the table was put back and went on otherwise: nothing known of it is so.
-                known, table = None, DeltaTable(self.folder)
+                known, table = None, DeltaTable(str(self.folder), storage_options=delta_options(self.folder))
             else:
                 table.update_incremental()
             self._table = table

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from lakemq.objects.path import is_object
+
 APPLICATION = "lakemq-lake-"
 """A table's transaction identifier of this and a broker's name is the position up to which the table
 holds the broker's log (docs/lake.md)."""
@@ -171,6 +173,9 @@ def _numbered(table: Path) -> list[tuple[int, str, Path]]:
     folder = table / FOLDER
     if not folder.is_dir():
         return []
+    if is_object(folder):
+        found = [(_NUMBERED.fullmatch(each.name), each.name) for each in folder.iterdir()]
+        return [(int(match[1]), match[2], folder / name) for match, name in found if match is not None]
     with os.scandir(folder) as listed:  # which knows without a look at each what is a file
         found = [(_NUMBERED.fullmatch(each.name), each.name) for each in listed if each.is_file()]
     return [(int(match[1]), match[2], folder / name) for match, name in found if match is not None]

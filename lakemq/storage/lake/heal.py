@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lakemq.model.errors import LakeDamaged
 from lakemq.model.lake_repair import Found, Undo, lost_by_undoing, what_to_undo
+from lakemq.objects.path import is_object
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.lake.delta_log import (
@@ -47,6 +48,8 @@ def heal(lake: Path, log_begins: Mapping[str, int] | None = None, files: Files |
     identifier), where the log begins that can be asked. Raises `LakeDamaged`, with the table as it was, where
     rows would go that no log holds any more; `OSError`.
     """
+    if is_object(lake):
+        return []  # an object is there whole, and lasting, or not at all
     files = files or Files()
     lake = lake.absolute()
     marks = read_marks(lake)

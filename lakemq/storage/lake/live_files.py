@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from lakemq.objects.path import opened
 from lakemq.storage.lake.delta_log import TornEntry, entry_of, files_of_log
 
 Action = dict[str, Any]
@@ -73,7 +74,7 @@ class LiveFiles:
         self.version += 1
 
     def _apply_checkpoint(self, path: Path) -> None:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(opened(path)) as file:
             rows = file.read(columns=_OF_CHECKPOINT, use_threads=False).to_pylist()
         for row in rows:
             add, metadata = row.get("add"), row.get("metaData")

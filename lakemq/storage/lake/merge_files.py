@@ -20,7 +20,9 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from lakemq.objects.path import opened
 from lakemq.storage.disk.files import Files
+from lakemq.storage.lake.object_files import files_of
 from lakemq.storage.lake.table_file import GROUP_BYTES, TableFile
 
 # Its functions are made as it is imported: no type checker sees them.
@@ -67,7 +69,7 @@ def merge_files(
     for parts, which are gone on return. `stop` is asked a few times a second. Raises `Abandoned`, `OSError`, and
     `pa.ArrowException` for an input that isn't sound; then `output` is not there.
     """
-    files = files or Files()
+    files = files or files_of(output)
     try:
         with ExitStack() as opened:
             merging = _Merging(inputs, columns, tuple(order_by), scratch, stop, opened)
@@ -240,7 +242,7 @@ def _comparable(scalar: Any) -> tuple[bool, Any]:
 
 def _open(path: Path) -> pq.ParquetFile:
     return pq.ParquetFile(
-        path,
+        opened(path),
         page_checksum_verification=True,
         # Else several row groups of each file would be in memory.
         pre_buffer=False,

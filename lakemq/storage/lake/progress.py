@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from lakemq.objects.path import opened
 from lakemq.storage.lake.delta_log import APPLICATION, OF_LOG, entry_of, files_of_log, read_entry
 from lakemq.storage.lake.log_marks import LogMark, logs_of
 
@@ -74,7 +75,7 @@ def read_identifiers(table: Path, version: int | None = None) -> tuple[int, dict
 
 
 def _of_checkpoint(file: Path) -> dict[str, int]:
-    column = pq.read_table(file, columns=["txn"])["txn"].to_pylist()
+    column = pq.read_table(opened(file), columns=["txn"])["txn"].to_pylist()
     return {
         each["appId"]: each["version"]
         for each in column

@@ -13,10 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
+from lakemq.objects.path import is_object
 from lakemq.storage.disk.files import Files
 from lakemq.storage.lake.delta_log import (
     FOLDER,
     LAST_CHECKPOINT,
+    Entry,
     beside_entries,
     beside_entry,
     entries_after,
@@ -27,6 +29,7 @@ from lakemq.storage.lake.delta_log import (
     tables_of,
 )
 from lakemq.storage.lake.intact import sidecar_of
+from lakemq.storage.lake.object_files import files_of
 from lakemq.storage.lake.progress import read_identifiers
 from lakemq.storage.lake.proof_mark import Proved, checksum_of, read_marks, write_marks
 
@@ -44,7 +47,7 @@ def prove(lake: Path, files: Files | None = None) -> dict[str, Proved]:
     and those after it are distrusted from then on, whatever the page cache shows of them.
     """
     with _TURN:
-        return _prove(lake.absolute(), files or Files())
+        return _prove(lake.absolute(), files or files_of(lake))
 
 
 def _prove(lake: Path, files: Files) -> dict[str, Proved]:
@@ -70,10 +73,24 @@ def _prove_table(lake: Path, table: Path, mark: Proved | None, files: Files) -> 
     read = [read_entry(table, version, path) for version, path in entries.items()]
     if not read:
         return mark or Proved(-1, 0)
-    if mark is None:
+    if is_object(table):
+        pass  # what is there is lasting
+    elif mark is None:
         _sync_all(table, files)
     else:
         _sync_files([added.path for entry in read for added in entry.added], files)
+    if not is_object(table):
+        _sync_log(lake, table, mark, entries, read, files)
+    held = read_identifiers(table)[1] if mark is None else mark.held
+    for entry in read:
+        held = held | entry.held
+    last = read[-1].version
+    return Proved(last, checksum_of(entries[last]), held)
+
+
+def _sync_log(
+    lake: Path, table: Path, mark: Proved | None, entries: dict[int, Path], read: list[Entry], files: Files
+) -> None:
     folders = {folder for entry in read for added in entry.added for folder in _folders(lake, added.path)}
     for folder in sorted(folders | {table, lake}, key=lambda each: len(each.parts), reverse=True):
         with suppress(FileNotFoundError):
@@ -86,11 +103,6 @@ def _prove_table(lake: Path, table: Path, mark: Proved | None, files: Files) -> 
     checkpoint = last_checkpoint(table)  # it may have come after its version was proved
     _sync_files(log if checkpoint is None else [*log, checkpoint], files)
     files.sync_dir(table / FOLDER)
-    held = read_identifiers(table)[1] if mark is None else mark.held
-    for entry in read:
-        held = held | entry.held
-    last = read[-1].version
-    return Proved(last, checksum_of(entries[last]), held)
 
 
 def _sync_all(table: Path, files: Files) -> None:

@@ -13,6 +13,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from lakemq.model.errors import LakeUnreadable
+from lakemq.objects.path import opened
 from lakemq.storage.lake.bounds import Bounds, choose
 
 # Its functions are made as it is imported: no type checker sees them.
@@ -80,7 +81,7 @@ class RowGroups:
         with self._lock:
             footer = self._footers.pop(path, None)
         if footer is None:
-            footer = pq.read_metadata(path)
+            footer = pq.read_metadata(opened(path))
         with self._lock:
             self._footers[path] = footer
             while len(self._footers) > FOOTERS_MAX:
@@ -190,7 +191,7 @@ class _Opened:
     def _open(self) -> pq.ParquetFile:
         if self._file is None:
             self._file = pq.ParquetFile(
-                self.path,
+                opened(self.path),
                 metadata=self._footer,
                 read_dictionary=self._in_dictionaries(),
                 page_checksum_verification=True,

@@ -6,11 +6,16 @@ checksums of pages, by which a start knows what a power cut has torn; statistics
 # (pyarrow carries no types)
 from __future__ import annotations
 
+import tempfile
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from lakemq.objects.path import ObjectPath, is_object
+from lakemq.storage.disk.privacy import DIRECTORY_MODE
 
 GROUP_BYTES = 16 * 1024 * 1024
 GROUP_ROWS = 128 * 1024
@@ -28,8 +33,9 @@ class TableFile:
         """`lasting`: it is kept for long, so numbers that recur are worth a dictionary too. Raises `OSError`, as all
         the others do."""
         self._schema = schema
+        self._object, self._local = (path, _spool(path)) if is_object(path) else (None, path)
         self._writer = _ParquetWriter(
-            path,
+            self._local,
             schema,
             compression="snappy",
             use_dictionary=_leaves(schema, [field for field in schema if _has_dictionary(field, lasting)]),
@@ -57,11 +63,16 @@ class TableFile:
         """Ends the file; how many rows it has."""
         self._write()
         self._writer.close()
+        if self._object is not None:
+            self._object.upload(self._local)
+            self._local.unlink()
         return self._rows
 
     def abandon(self) -> None:
         """Lets go of it, whatever is in it; nothing where it was finished."""
         self._writer.close()
+        if self._object is not None:
+            self._local.unlink(missing_ok=True)
 
     def _hold(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
@@ -74,6 +85,16 @@ class TableFile:
             self._writer.write_table(pa.Table.from_batches(self._held, self._schema), self._held_rows)
             self._rows += self._held_rows
         self._held, self._held_bytes, self._held_rows = [], 0, 0
+
+
+def _spool(path: ObjectPath) -> Path:
+    """Where it is on this disk until it is whole: what becomes of a part of an upload, stores don't agree on."""
+    folder = path.work_dir / "uploads"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
+    except OSError:  # a machine of the cluster that has no such folder
+        folder = Path(tempfile.gettempdir())
+    return folder / f"{uuid.uuid4().hex}.parquet"
 
 
 def _has_dictionary(field: pa.Field, lasting: bool) -> bool:

@@ -1,0 +1,96 @@
+"""The Delta tables: where they are, and the query that writes them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
+
+from lakemq.objects.bucket import Access
+from lakemq.objects.path import ObjectPath, is_object
+from lakemq.settings.section import HOUR_MS, MIB, Section
+
+_BUCKET = re.compile(r"s3[an]?:/+(.+)")
+"""A path of the command line has lost a slash."""
+_OTHERS = re.compile(r"(gs|az|abfss?|hdfs|file|https?):/")
+_SECRETS = ("secret_access_key", "session_token")
+
+
+class LakeStorage(Section):
+    """How the bucket of a lake in object storage is reached; what isn't said here, AWS's names in the environment say
+    (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`)."""
+
+    endpoint: str = ""
+    region: str = ""
+    access_key_id: str = Field(default="", repr=False)
+    secret_access_key: str = Field(default="", repr=False)
+    session_token: str = Field(default="", repr=False)
+    allow_http: bool = False
+
+    @model_validator(mode="after")
+    def _fits(self) -> LakeStorage:
+        if bool(self.access_key_id) != bool(self.secret_access_key):
+            raise ValueError("lake.storage has one of access_key_id and secret_access_key, and needs both or none")
+        if self.endpoint and not re.fullmatch(r"https?://[^/\s]+/?", self.endpoint):
+            raise ValueError("lake.storage.endpoint is such as https://s3.example:9000")
+        if self.endpoint.startswith("http:") and not self.allow_http:
+            raise ValueError("lake.storage.endpoint is without TLS: lake.storage.allow_http = true allows that")
+        return self
+
+
+def _folder(value: Any) -> Path:
+    if not isinstance(value, str) and (is_object(value) or not isinstance(value, Path)):
+        if is_object(value):
+            return value
+        raise ValueError("it is a folder, or s3://bucket/prefix")
+    text = str(value)
+    found = _BUCKET.fullmatch(text)
+    if found is not None:
+        return ObjectPath.parse(f"s3://{found[1]}", Access(), Path())
+    if _OTHERS.match(text):
+        raise ValueError("a lake is in a folder, or in s3://bucket/prefix")
+    return Path(text)
+
+
+def _empty_is_none(value: Any) -> Any:
+    return None if value == "" else value
+
+
+class Lake(Section):
+    """The Delta tables and the query that writes them.
+
+    `dir`: a folder, or s3://bucket/prefix (docs/lake.md, "In object storage"), which `storage` says how to reach;
+    `work_dir` is then the local folder of locks, checkpoints and scratch.
+    `cache_bytes`: so much of them the gateway keeps in memory to serve what has left the log. `verify`: before
+    anything leaves the log, the gateway looks into `dir` itself; false: it believes what it is told over HTTP,
+    for a lake that it can't see, such as one in Databricks. `merge_files`: so many files of a table become one as they
+    come, and so many of these again, up to `file_bytes_max`.
+    """
+
+    dir: Annotated[Path, PlainValidator(_folder), PlainSerializer(str)] = Path("lake")
+    storage: LakeStorage = Field(default_factory=LakeStorage)
+    work_dir: Annotated[Path | None, BeforeValidator(_empty_is_none)] = None
+    verify: bool = True
+    cache_bytes: int = Field(default=128 * MIB, ge=MIB)
+    trigger_ms: int = Field(default=4_000, ge=0)
+    messages_per_trigger_max: int = Field(default=1_000_000, ge=1)
+    partitions: int = Field(default=2, ge=1, le=1024)
+    scheduled_retention_ms: int = Field(default=72 * HOUR_MS, ge=0)
+    merge_files: int = Field(default=12, ge=2, le=64)
+    file_bytes_max: int = Field(default=1024 * MIB, ge=MIB)
+
+    @model_validator(mode="after")
+    def _reached(self) -> Lake:
+        """The path knows how it is reached, as it goes where the settings don't: into tasks of Spark."""
+        found = self.dir
+        if is_object(found):
+            access = Access(**self.storage.model_dump()).completed(os.environ)
+            if access.endpoint.startswith("http:") and not access.allow_http:
+                raise ValueError("the bucket's endpoint is without TLS: lake.storage.allow_http = true allows that")
+            named = ObjectPath.parse(str(found), access, Path())
+            work_dir = (self.work_dir or Path("lake-work")) / named.bucket.identity() / found.bucket.name / found.key
+            object.__setattr__(self, "dir", ObjectPath(named.bucket, named.key, work_dir.absolute()))
+        return self
