@@ -1,5 +1,5 @@
 #!/bin/sh
-# Gets the jars of Delta and of the bare local file system once, into the virtual environment, so
+# Gets the jars of Delta, of the bare local file system and of S3A once, into the virtual environment, so
 # that a session starts without a resolver and without a network. Spark's own package resolution
 # chooses the versions that match the installed pyspark and delta-spark. Does nothing when they
 # are there.
@@ -7,4 +7,5 @@ set -eu
 
 here=$(dirname "$0")
 venv="${1:-$here/../.venv}"
-exec "$venv/bin/python" -m lakemq.jobs.session.jars
+"$venv/bin/python" -m lakemq.jobs.session.jars
+"$venv/bin/python" -m lakemq.jobs.session.object_storage_jars

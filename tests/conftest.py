@@ -13,9 +13,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from lakemq.settings import Settings, Spark, Sql
+from lakemq.settings import Lake, LakeStorage, Settings, Spark, Sql
 from lakemq.testing import gateway_process
+from lakemq.testing.object_store import ObjectStore
 from tests.etcd_server import EtcdServer, find_etcd
+from tests.objects.stores import reached
 from tests.ports import Ports, own_ports
 from tests.reliability.fork_server import LazyForks
 
@@ -150,7 +152,15 @@ def etcd() -> Iterator[EtcdServer]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def object_store() -> Iterator[ObjectStore]:
+    """One store of objects for the whole run; whoever uses it has a bucket of its own name."""
+    store = ObjectStore()
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -> Iterator[SparkSession]:
     """A real session, and a Spark Connect server; a process has one, so whatever a test registers in it
     needs a name of its own."""
     from lakemq.jobs.session.session import start_session
@@ -158,7 +168,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     warehouse = tmp_path_factory.mktemp("warehouse")
     # Two processes share two cores: a collector with threads of its own costs more than it saves.
     conf = {"spark.sql.warehouse.dir": str(warehouse), "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC"}
-    settings = Settings(spark=Spark(conf=conf, driver_memory="1g"), sql=Sql(port=0))
+    lake = Lake(dir="s3://any/lake", storage=LakeStorage(**reached(object_store)), work_dir=warehouse)
+    settings = Settings(spark=Spark(conf=conf, driver_memory="1g"), sql=Sql(port=0), lake=lake)
     session = start_session(settings, "lakemq tests", short_lived=True, server=True)
     yield session
     session.stop()

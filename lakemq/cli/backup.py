@@ -29,6 +29,7 @@ def backup(
     lakemq backup /backups/monday --data-dir /var/lib/lakemq --lake /srv/lake --broker-name broker-a
     """
     settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake, broker__name=broker_name)
+    _check_on_disk(settings.lake.dir, "backup")
     from lakemq.storage.backup import back_up
     from lakemq.storage.disk.privacy import be_private
 
@@ -62,6 +63,7 @@ def restore(
     lakemq restore /backups/monday --data-dir data --lake lake
     """
     settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake)
+    _check_on_disk(settings.lake.dir, "restore")
     from lakemq.storage.backup import restore as restore_backup
     from lakemq.storage.disk.privacy import be_private
 
@@ -75,3 +77,14 @@ def restore(
     if restored.manifest.tables:
         write_line(f"{len(restored.manifest.tables)} tables in the lake in {settings.lake.dir}")
     note(f"the log is a new one, {restored.log_id}: ids and receipts of before are not known to it")
+
+
+def _check_on_disk(lake: Path, command: str) -> None:
+    """Raises `NotInObjectStorage`, before anything is begun."""
+    from lakemq.model.errors import NotInObjectStorage
+    from lakemq.objects.path import is_object
+
+    if is_object(lake):
+        raise NotInObjectStorage(
+            f"lakemq {command} copies a lake on a disk, and this is {lake}: its bucket has means of its own for that"
+        )

@@ -7,14 +7,17 @@ import hmac
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lakemq.model.errors import SettingsError
 
 if TYPE_CHECKING:
-    from obstore.store import S3Store
+    from obstore.store import RetryConfig, S3Store
 
+RETRIES = 4
+RETRY_MAX = timedelta(seconds=30)
 _ENVIRONMENT = {
     "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
     "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
@@ -82,7 +85,8 @@ def _store(bucket: Bucket) -> S3Store:
     config: Any = {name: value for name in _ENVIRONMENT if (value := getattr(bucket.access, name))}
     client: Any = {"allow_http": bucket.access.allow_http}
     try:
-        return S3Store(bucket.name, config=config, client_options=client)
+        retries: RetryConfig = {"max_retries": RETRIES, "retry_timeout": RETRY_MAX}
+        return S3Store(bucket.name, config=config, client_options=client, retry_config=retries)
     except (BaseError, ValueError, TypeError) as error:
         raise SettingsError(f"lake.storage: {error}") from None
 

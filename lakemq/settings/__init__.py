@@ -21,6 +21,7 @@ from lakemq.model.ids import is_broker_name
 from lakemq.model.keep import parse_keep
 from lakemq.settings.fleet import Fleet as Fleet
 from lakemq.settings.lake import Lake as Lake
+from lakemq.settings.lake import LakeStorage as LakeStorage
 from lakemq.settings.listener import Gateway as Gateway
 from lakemq.settings.listener import Listener as Listener
 from lakemq.settings.listener import NameServer as NameServer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -55,6 +56,16 @@ def _folder(value: Any) -> Path:
     return Path(text)
 
 
+def _of_json(value: Any) -> Any:
+    """As the environment has it: `{"endpoint": "https://s3.example"}`."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise ValueError("in the environment it is an object of JSON") from None
+
+
 def _empty_is_none(value: Any) -> Any:
     return None if value == "" else value
 
@@ -71,7 +82,7 @@ class Lake(Section):
     """
 
     dir: Annotated[Path, PlainValidator(_folder), PlainSerializer(str)] = Path("lake")
-    storage: LakeStorage = Field(default_factory=LakeStorage)
+    storage: Annotated[LakeStorage, BeforeValidator(_of_json)] = Field(default_factory=LakeStorage)
     work_dir: Annotated[Path | None, BeforeValidator(_empty_is_none)] = None
     verify: bool = True
     cache_bytes: int = Field(default=128 * MIB, ge=MIB)

@@ -44,14 +44,14 @@ def is_here(master: str) -> bool:
 
 
 def conf_for(settings: Spark, conf: Mapping[str, str], jars: Sequence[Path]) -> dict[str, str]:
-    """`conf` as a session of that master needs it. Where the cluster is on other machines Spark chooses by itself
-    the address by which executors reach the driver, or `settings.conf` does."""
-    if not is_cluster(settings.master):
-        return dict(conf)
+    """`conf` as a session of that master needs it, which sends `jars` to its executors. Where the cluster is on other
+    machines Spark chooses by itself the address by which executors reach the driver, or `settings.conf` does."""
     kept = {key: value for key, value in conf.items() if is_here(settings.master) or key not in _ADDRESSES}
-    more = [each for each in settings.conf.get("spark.jars", "").split(",") if each]
-    kept["spark.jars"] = ",".join([*map(str, jars), *more])
-    return kept | {key: value for key, value in settings.conf.items() if key != "spark.jars"}
+    kept |= settings.conf
+    if jars:
+        more = [each for each in settings.conf.get("spark.jars", "").split(",") if each]
+        kept["spark.jars"] = ",".join([*map(str, jars), *more])
+    return kept
 
 
 def python_of_executors(settings: Spark, default: str) -> str:

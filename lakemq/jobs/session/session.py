@@ -127,9 +127,8 @@ def start_session(
         conf |= object_conf(settings.lake.dir)
     if server:
         conf |= connect.server_conf(settings.sql)
-    found, class_path = _jars(settings)
-    conf = cluster.conf_for(settings.spark, conf | settings.spark.conf, found)
-    conf["spark.driver.extraClassPath"] = class_path
+    conf = cluster.conf_for(settings.spark, conf | settings.spark.conf, _sent_jars(settings))
+    conf["spark.driver.extraClassPath"] = f"{jars.folder()}/*"
     if short_lived:
         conf[_JAVA_OPTIONS] += f" {QUICK}"
     conf[_JAVA_OPTIONS] += class_archive.java_options(java)
@@ -180,11 +179,10 @@ def register_source(session: SparkSession) -> None:
         session.dataSource.register(LakemqDataSource)
 
 
-def _jars(settings: Settings) -> tuple[list[Path], str]:
-    """The jars of the environment, and a class path that has them; they are got where there are none yet."""
+def _sent_jars(settings: Settings) -> list[Path]:
+    """Those that Spark brings to its executors; they are got where there are none yet."""
     found = list(jars.installed() or jars.install(attempts_max=1))
-    folders = [jars.folder()]
-    if is_object(settings.lake.dir):
-        found += object_storage_jars.installed() or object_storage_jars.install(attempts_max=1)
-        folders.append(object_storage_jars.folder())
-    return found, ":".join(f"{each}/*" for each in folders)
+    sent = found if cluster.is_cluster(settings.spark.master) else []
+    if is_object(settings.lake.dir):  # not on the class path, which the archive of classes is bound to
+        sent += object_storage_jars.installed() or object_storage_jars.install(attempts_max=1)
+    return sent

@@ -15,6 +15,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 from lakemq.jobs.log_client import LogClient, Subscription
 from lakemq.jobs.source.columns import COLUMNS, arrow_schema_of, log_columns, to_batch
 from lakemq.jobs.source.plan import LogPartition
+from lakemq.objects.path import delta_options
 from lakemq.settings import MIB
 from lakemq.storage.lake.log_marks import log_identifier
 from lakemq.storage.lake.prove import prove
@@ -78,8 +79,9 @@ class Lake:
         progress = CommitProperties(app_transactions=[Transaction(f"lakemq-lake-{self._broker}", end), log])
         for name, table in tables.items():
             write_deltalake(
-                self.folder / name,
+                str(self.folder / name),
                 table,
+                storage_options=delta_options(self.folder),
                 mode="append",
                 configuration={"delta.dataSkippingStatsColumns": STATISTICS[name]},
                 commit_properties=progress,

@@ -1,0 +1,1 @@
+"""Tests of folders and files in object storage."""
