@@ -36,7 +36,7 @@ def test_a_master_says_where_executors_are(master: str, is_cluster: bool, is_her
 
 
 def test_a_local_session_keeps_its_conf() -> None:
-    assert cluster.conf_for(Spark(), CONF, JARS) == CONF
+    assert cluster.conf_for(Spark(), CONF, []) == CONF
 
 
 def test_executors_get_the_jars_and_reach_a_driver_on_loopback_only_where_they_are_there_too() -> None:
