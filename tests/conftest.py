@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from lakemq.settings import Lake, LakeStorage, Settings, Spark, Sql
+from lakemq.settings import Settings, Spark, Sql
 from lakemq.testing import gateway_process
 from lakemq.testing.object_store import ObjectStore
 from tests.etcd_server import EtcdServer, find_etcd
-from tests.objects.stores import reached
+from tests.objects.stores import lake_in
 from tests.ports import Ports, own_ports
 from tests.reliability.fork_server import LazyForks
 
@@ -168,7 +168,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -
     warehouse = tmp_path_factory.mktemp("warehouse")
     # Two processes share two cores: a collector with threads of its own costs more than it saves.
     conf = {"spark.sql.warehouse.dir": str(warehouse), "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC"}
-    lake = Lake(dir="s3://any/lake", storage=LakeStorage(**reached(object_store)), work_dir=warehouse)
+    lake = lake_in(object_store, "s3://any/lake", warehouse)
     settings = Settings(spark=Spark(conf=conf, driver_memory="1g"), sql=Sql(port=0), lake=lake)
     session = start_session(settings, "lakemq tests", short_lived=True, server=True)
     yield session

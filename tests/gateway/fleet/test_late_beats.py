@@ -64,6 +64,9 @@ class Still:
     async def pause(self) -> None:
         pass
 
+    async def forget(self) -> None:
+        pass
+
     def start(self) -> None:
         pass
 
