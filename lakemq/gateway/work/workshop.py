@@ -54,9 +54,9 @@ class Workshop:
             yield
         finally:
             self.bytes -= size
-            self._bytes_of[client] -= size
-            if not self._bytes_of[client]:
-                del self._bytes_of[client]
+            left = self._bytes_of.pop(client, 0) - size  # one of no bytes may have left before this one
+            if left:
+                self._bytes_of[client] = left
 
     @asynccontextmanager
     async def room(self, client: Client) -> AsyncGenerator[None]:

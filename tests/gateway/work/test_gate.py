@@ -107,6 +107,16 @@ def test_room_that_was_kept_is_there_however_much_comes_meanwhile() -> None:
     asyncio.run(all_of_it())
 
 
+def test_answers_of_no_bytes_to_one_client_at_a_time_are_counted_out() -> None:
+    workshop = Workshop("test", 100 * MIB, 0.75)
+    with workshop.holding(0, "a"), workshop.holding(0, "a"):
+        pass
+    with workshop.holding(5, "a"), workshop.holding(0, "a"), workshop.holding(0, "a"):
+        pass
+    assert workshop.bytes == 0
+    workshop.close()
+
+
 def test_one_client_holds_its_share_of_bytes_and_small_requests_always_find_room() -> None:
     workshop = Workshop("test", 100 * MIB, 0.75)
     with workshop.holding(60 * MIB, "a"):
