@@ -7,12 +7,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic, sleep
 
 import httpx
 
-from tests.ports import free_port
+from tests.ports import HOST, free_port
 
 ROOT = Path(__file__).parents[1]
 STARTS_WITHIN_S = 60.0
@@ -30,13 +31,15 @@ class EtcdServer:
     """It, from `start` on until `stop`. It ends with the thread that started it, however that ends, where `setpriv` is
     there: so it is the main thread that has to start it."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, host: str = HOST, within: Sequence[str] = ()) -> None:
+        """`within`: what stands before its command where it is to run in another network, and listen at `host`."""
         self._program = program
+        self._within = within
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = Path(tempfile.mkdtemp("", "lakemq-etcd-", IN_MEMORY if IN_MEMORY.is_dir() else None))
         self._log = self._folder / "log"
-        self.address = f"http://127.0.0.1:{free_port()}"
-        self._peers = f"http://127.0.0.1:{free_port()}"
+        self.address = f"http://{host}:{free_port()}"
+        self._peers = f"http://{host}:{free_port()}"
 
     def start(self) -> None:
         """Start it, with what it had, and return when it answers."""
@@ -45,7 +48,7 @@ class EtcdServer:
         clients = {"--listen-client-urls": self.address, "--advertise-client-urls": self.address}
         peers = {"--listen-peer-urls": self._peers, "--initial-advertise-peer-urls": self._peers}
         options = {**own, **clients, **peers, "--initial-cluster": f"one={self._peers}"}
-        command = [*bound, self._program, *(part for option in options.items() for part in option)]
+        command = [*self._within, *bound, self._program, *(part for option in options.items() for part in option)]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env={"PATH": os.environ["PATH"]})
         until_s = monotonic() + STARTS_WITHIN_S

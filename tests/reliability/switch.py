@@ -1,23 +1,21 @@
-"""Leaders that die, or stand still and go on, one after the other, under load: `python -m tests.reliability.switch
---deaths 20`.
+"""Replicas of a broker under load and faults, one after the other: `python -m tests.reliability.switch --deaths 20`.
 
-With synchronous replication nothing that was acknowledged may be lost, be there twice, or be out of its order, and no
-position may be acknowledged for two messages. It prints how long after a death the next write was taken.
+With synchronous replication nothing that was acknowledged may be lost, be there twice, or be out of its order, no
+position may be acknowledged for two messages, nothing that a reader was shown may be another message later, and none
+is acknowledged by who led after who leads has. With `--ack async` what was acknowledged and is lost must be among
+what was cut, and counted. It prints how long after a leader's fault the next write was taken.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import signal
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -25,250 +23,218 @@ from typing import Any, NamedTuple
 import httpx
 
 from tests.etcd_server import EtcdServer, find_etcd
-from tests.gateway.fleet.electing import SYNC, Replicas, role_of
+from tests.gateway.fleet.electing import ELECTED, described
+from tests.gateway.fleet.faulty_wire import FaultyWire
 from tests.gateway.fleet.following import broker_of, wait_for
 from tests.gateway.http_client import pull_all, put_topic
-from tests.gateway.routing.asking import wait_until
-from tests.reliability.results import append
+from tests.reliability.faults import Faults, until_more
+from tests.reliability.ledger import QUEUES, TOPIC, Ledger, Reader, Writer
+from tests.reliability.network import STORE, Network
+from tests.reliability.replica_fleet import Fleet, until
+from tests.reliability.results import append, commit
+from tests.reliability.verdict import epoch_of, find, lost
 
-TOPIC = "orders"
 WRITERS = 4
-QUEUES = 3
-AGAIN_S = 0.02
-MORE = 30
-"""So many writes are taken between two deaths."""
-
-
-class Taken(NamedTuple):
-    """A message that was acknowledged: what its answer said, and when that came."""
-
-    message_id: str
-    position: int
-    at_s: float
-
-
-@dataclass
-class Ledger:
-    """What was answered, by each message's body."""
-
-    taken: dict[str, Taken] = field(default_factory=dict[str, Taken])
-    sent: dict[str, int] = field(default_factory=dict[str, int])
-    refusals: Counter[str] = field(default_factory=Counter[str])
-
-
-class Writer:
-    """Sends the messages of one key, one after the other; one whose answer is lost, or says that it may be stored,
-    again with its idempotency key, to whoever leads."""
-
-    def __init__(self, number: int, addresses: Sequence[str], ledger: Ledger, ends: threading.Event) -> None:
-        self._number = number
-        self._addresses = addresses
-        self._address = addresses[0]
-        self._ledger = ledger
-        self._ends = ends
-        self._thread = threading.Thread(target=self._run, name=f"writer {number}")
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def join(self) -> None:
-        self._thread.join()
-
-    def _run(self) -> None:
-        sequence = 0
-        with httpx.Client(timeout=5.0) as http:
-            while not self._ends.is_set():
-                self._send(http, f"{self._number}-{sequence}")
-                sequence += 1
-
-    def _send(self, http: httpx.Client, body: str) -> None:
-        ledger = self._ledger
-        request = {"messages": [{"body": body, "ordering_key": str(self._number)}]}
-        ledger.sent[body] = len(ledger.sent)
-        while True:
-            try:
-                url = f"{self._address}/v1/topics/{TOPIC}/messages"
-                answer = http.post(url, json=request, headers={"Idempotency-Key": body})
-            except httpx.HTTPError as error:
-                self._next(type(error).__name__)
-                continue
-            said: dict[str, Any] = answer.json()
-            if answer.is_success:
-                placed = said["messages"][0]
-                ledger.taken[body] = Taken(placed["message_id"], placed["position"], time.monotonic())
-                return
-            self._next(said["code"], said.get("leader", ""))
-
-    def _next(self, why: str, leader: str = "") -> None:
-        self._ledger.refusals[why] += 1
-        if leader and leader != self._address:
-            self._address = leader
-            return
-        time.sleep(AGAIN_S)
-        self._address = self._addresses[(self._addresses.index(self._address) + 1) % len(self._addresses)]
+KINDS = ("deaths", "pauses", "follower-deaths", "store-deaths", "lost-replies", "damages", "partitions")
+OF_ETCD = ("store-deaths", "lost-replies")
 
 
 class Outcome(NamedTuple):
-    """`seconds`: from each death to the next write that was taken; `findings`: promises that were broken."""
+    """`epochs`: so many acknowledged something; `seconds`: from each fault of a leader to the next
+    write that was taken; `findings`: promises that were broken; `lost`: so many that were acknowledged are cut, under
+    async; `counted`: so many messages replicas say they cut."""
 
-    deaths: int
+    done: Counter[str]
     messages: int
     seconds: list[float]
     refusals: Counter[str]
     findings: list[str]
+    story: list[str]
+    epochs: int
+    lost: int = 0
+    counted: int = 0
 
 
-def run(directory: Path, deaths: int, seed: int, count: int = 3, **options: Any) -> Outcome:
-    """That many leaders die under load, in folders there; then all is looked at."""
-    chance, ledger, ends, seconds = Random(seed), Ledger(), threading.Event(), list[float]()
-    fleet = Replicas(directory, **{**SYNC, **options})
+@contextmanager
+def fleet_of(directory: Path, count: int, store: str, faults: Mapping[str, int], **options: Any) -> Generator[Fleet]:
+    """So many replicas, none started, with what those faults need. Raises `ValueError` where that can't be had."""
+    with ExitStack() as stack:
+        network = etcd = wire = None
+        if faults.get("partitions"):
+            network = stack.enter_context(Network([*map(str, range(count)), STORE]))
+        if store == "etcd":
+            program = find_etcd()
+            if program is None:
+                raise ValueError("there is no etcd: scripts/setup-etcd.sh gets Debian's")
+            node = () if network is None else (network.address(STORE), network.within(STORE))
+            etcd = EtcdServer(program, *node)
+            stack.callback(etcd.stop)
+            etcd.start()
+        if etcd is not None and network is None:
+            wire = FaultyWire(etcd.address)
+            stack.callback(wire.close)
+        fleet = Fleet(directory, count, etcd, wire, network, **{**ELECTED, **options})
+        stack.callback(fleet.close)
+        yield fleet
+
+
+@contextmanager
+def under_load(fleet: Fleet, ledger: Ledger) -> Generator[None]:
+    """Writers write and a reader reads meanwhile."""
+    ends, addresses = threading.Event(), [fleet.running[each].url for each in range(fleet.count)]
+    users: list[Writer | Reader] = [Writer(each, addresses, ledger, ends, fleet.origin) for each in range(WRITERS)]
+    users.append(Reader(addresses, ledger, ends))
+    for each in users:
+        each.start()
     try:
+        yield
+    finally:
+        ends.set()
+        for each in users:
+            each.join()
+
+
+def run(
+    directory: Path,
+    faults: Mapping[str, int],
+    seed: int,
+    count: int = 3,
+    store: str = "folder",
+    tell: Callable[[str], object] = lambda line: None,
+    **options: Any,
+) -> Outcome:
+    """So many faults of each kind under load, in an order by the seed, in folders there; then all is looked at."""
+    chance, ledger = Random(seed), Ledger()
+    order = [kind for kind in KINDS for _ in range(faults.get(kind, 0))]
+    chance.shuffle(order)
+    done, story, findings = Counter[str](), list[str](), list[str]()
+    with fleet_of(directory, count, store, faults, **{"replication__ack": "sync", **options}) as fleet:
         for each in range(count):
             fleet.start(each)
-        fleet.in_sync(*range(count))
-        put_topic(fleet.http(0), TOPIC, QUEUES)
-        addresses = [fleet.running[each].url for each in range(count)]
-        writers = [Writer(number, addresses, ledger, ends) for number in range(WRITERS)]
-        for writer in writers:
-            writer.start()
+        fleet.all_in_sync()
+        put_topic(fleet.http(fleet.leader()), TOPIC, QUEUES)
+        doing = Faults(fleet, ledger, chance)
+        counted = Counter[tuple[Any, ...]]()
         try:
-            for _ in range(deaths):
-                _until_more(ledger, MORE)
-                seconds.append(_die(fleet, ledger, chance))
-                fleet.in_sync(*range(count))
-        finally:
-            ends.set()
-            for writer in writers:
-                writer.join()
-        return Outcome(deaths, len(ledger.taken), seconds, ledger.refusals, _look(fleet, ledger))
-    finally:
-        fleet.close()
+            with under_load(fleet, ledger):
+                for number, kind in enumerate(order):
+                    until_more(ledger)
+                    story.append(f"{number} {kind}: {doing.kinds()[kind]()}")
+                    tell(story[-1])
+                    fleet.all_in_sync()
+                    done[kind] += 1
+                    _count_cuts(fleet, counted)
+                until_more(ledger)
+            found, gone = _look(fleet, ledger, sum(counted.values()))
+            findings += found
+        except (AssertionError, RuntimeError, httpx.HTTPError) as error:
+            gone = 0
+            findings.append(f"in fault {len(story)}, after {story[-1:]}: {error!r}")
+            _let_end(fleet)
+        if findings:
+            fleet.write_logs(directory / "log")
+        epochs = len({epoch_of(each.message_id) for each in ledger.taken.values()})
+        told = len(ledger.taken), doing.seconds, ledger.refusals, findings, story, epochs
+        return Outcome(done, *told, gone, sum(counted.values()))
 
 
-def _until_more(ledger: Ledger, count: int) -> None:
-    least = len(ledger.taken) + count
-    wait_until(lambda: len(ledger.taken) >= least)
+def _let_end(fleet: Fleet) -> None:
+    """What a fault left behind must not keep the fleet from ending."""
+    if fleet.network is not None:
+        fleet.network.heal()
 
 
-def _die(fleet: Replicas, ledger: Ledger, chance: Random) -> float:
-    """The leader is killed, or stands still until another has taken its place. Returns how long nothing was taken."""
-    leader = fleet.leader()
-    others = [each for each in fleet.running if each != leader]
-    stands_still = chance.random() < 0.4
-    at_s, pid = time.monotonic(), fleet.running[leader].pid
-    if stands_still:
-        os.kill(pid, signal.SIGSTOP)
-    else:
-        fleet.kill(leader)
-    try:
-        fleet.leader(others)
-        wait_until(lambda: any(each.at_s > at_s for each in list(ledger.taken.values())))
-        again_s = min(each.at_s for each in list(ledger.taken.values()) if each.at_s > at_s)
-        time.sleep(chance.random() / 2)
-    finally:
-        if stands_still:
-            os.kill(pid, signal.SIGCONT)
-    if not stands_still:
-        fleet.start(leader)
-    wait_until(lambda: role_of(fleet.http(leader)) == "follower")
-    return again_s - at_s
+def _count_cuts(fleet: Fleet, counted: Counter[tuple[Any, ...]]) -> None:
+    """What each follower says that it cut as it began, once each."""
+    for each in fleet.followers():
+        cut = described(fleet.http(each)).get("follower_cut")
+        if cut is not None:
+            counted[each, cut["epoch"], cut["position"], cut["kept"]] = cut["messages"]
 
 
-def _look(fleet: Replicas, ledger: Ledger) -> list[str]:
-    """What is wrong, a line each."""
+def _look(fleet: Fleet, ledger: Ledger, counted: int) -> tuple[list[str], int]:
+    """What is wrong, a line each, and how many that were acknowledged are cut."""
     leader = fleet.leader()
     stored = pull_all(fleet.http(leader), TOPIC)
-    found = find(ledger, stored)
+    cut = None if fleet.is_sync else fleet.cut_messages()
+    found = find(ledger, stored, cut)
     for each in fleet.running:
         end = wait_for(fleet.http(each), fleet.http(leader))
-        wait_until(lambda each=each, end=end: broker_of(fleet.http(each))["confirmed_position"] >= end)
+        until(
+            lambda each=each, end=end: broker_of(fleet.http(each))["confirmed_position"] >= end,
+            f"all is confirmed at replica {each}",
+        )
         if pull_all(fleet.http(each), TOPIC) != stored:
             found.append(f"replica {each} has other messages than replica {leader}, which leads")
-    return found
-
-
-def find(ledger: Ledger, stored: list[dict[str, Any]]) -> list[str]:
-    """What is wrong with what is stored, in the order of its positions, a line each."""
-    return [*_lost_or_twice(ledger, stored), *_out_of_order(stored), *_two_at_one_place(ledger)]
-
-
-def _lost_or_twice(ledger: Ledger, stored: list[dict[str, Any]]) -> list[str]:
-    times = Counter(each["body"] for each in stored)
-    places = {each["body"]: (each["message_id"], each["position"]) for each in stored}
-    found = [f"{body} is stored {count} times" for body, count in times.items() if count > 1]
-    for body, (message_id, position, _) in ledger.taken.items():
-        if body not in times:
-            found.append(f"{body} was acknowledged at {position}, and is lost")
-        elif places[body] != (message_id, position):
-            found.append(f"{body} was acknowledged as {message_id}, and is {places[body]}")
-    return [*found, *(f"nobody has sent {body}" for body in times if body not in ledger.sent)]
-
-
-def _out_of_order(stored: list[dict[str, Any]]) -> list[str]:
-    last: dict[str, int] = {}
-    found: list[str] = []
-    for each in stored:
-        writer, _, sequence = each["body"].partition("-")
-        if int(sequence) <= last.get(writer, -1):
-            found.append(f"{each['body']} comes after {writer}-{last[writer]}")
-        last[writer] = int(sequence)
-    return found
-
-
-def _two_at_one_place(ledger: Ledger) -> list[str]:
-    of_position = Counter(each.position for each in ledger.taken.values())
-    return [
-        f"position {position} was acknowledged {count} times" for position, count in of_position.items() if count > 1
-    ]
+    gone = lost(ledger, stored)
+    if cut is not None and len(cut) != counted:
+        found.append(f"replicas say that they cut {counted} messages, and have kept {len(cut)}")
+    return found, len(gone)
 
 
 def percentile(seconds: Sequence[float], part: float) -> float:
-    """The value that so large a part of them doesn't exceed."""
-    ordered = sorted(seconds)
+    """The value that so large a part of them doesn't exceed; 0 of none."""
+    ordered = sorted(seconds) or [0.0]
     return ordered[min(int(part * len(ordered)), len(ordered) - 1)]
 
 
-def _etcd(stack: ExitStack) -> str:
-    """One that runs until the end: where it is."""
-    program = find_etcd()
-    if program is None:
-        raise SystemExit("there is no etcd here; make setup unpacks Debian's")
-    server = EtcdServer(program)
-    stack.callback(server.stop)
-    server.start()
-    return server.address
-
-
-def main(arguments: Sequence[str]) -> int:
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.reliability.switch", description=__doc__)
-    parser.add_argument("--deaths", type=int, default=20)
+    for kind in KINDS:
+        parser.add_argument(f"--{kind}", type=int, default=0)
     parser.add_argument("--seed", type=int, default=Random().randrange(1_000_000))
     parser.add_argument("--replicas", type=int, default=3)
     parser.add_argument("--lease-ms", type=int, default=3_000)
-    parser.add_argument("--etcd", action="store_true", help="who leads is kept in an etcd, not in a folder")
+    parser.add_argument("--store", choices=("folder", "etcd"), default="folder")
+    parser.add_argument("--ack", choices=("sync", "async"), default="sync")
+    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()), help="where logs of failed runs go")
     chosen = parser.parse_args(arguments)
-    begun_s = time.monotonic()
-    options: dict[str, Any] = {"fleet__lease_ms": chosen.lease_ms, "replication__silent_ms": 3_000}
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lakemq-switch-"))
-        if chosen.etcd:
-            options |= {"fleet__leader": "etcd", "fleet__store": _etcd(stack)}
-        done = run(Path(folder), chosen.deaths, chosen.seed, chosen.replicas, **options)
+    faults = {kind: getattr(chosen, kind.replace("-", "_")) for kind in KINDS}
+    if not any(faults.values()):
+        faults["deaths"] = 20
+    if chosen.store != "etcd" and any(faults[kind] for kind in OF_ETCD):
+        parser.error("what the store does needs --store etcd")
+    if faults["lost-replies"] and faults["partitions"]:
+        parser.error("lost replies and partitions are runs of their own")
+    if chosen.ack == "async" and faults["damages"]:
+        parser.error("under async what was on a disk alone is lost with it, and counted by nobody")
+    chosen.faults = faults
+    return chosen
+
+
+def main(arguments: Sequence[str]) -> int:
+    chosen, tested, begun_s = parse(arguments), commit(), time.monotonic()
+    options = {
+        "fleet__lease_ms": chosen.lease_ms,
+        "replication__silent_ms": 3_000,
+        "replication__ack": chosen.ack,
+    }
+
+    def tell(line: str) -> None:
+        sys.stdout.write(f"{time.monotonic() - begun_s:.0f} s: {line}\n")
+        sys.stdout.flush()
+
+    with tempfile.TemporaryDirectory(prefix="lakemq-switch-") as folder:
+        done = run(Path(folder), chosen.faults, chosen.seed, chosen.replicas, chosen.store, tell, **options)
+        if done.findings:
+            kept = chosen.keep / f"switch-{chosen.seed}.log"
+            kept.write_text((Path(folder) / "log").read_text())
+            sys.stdout.write(f"what the gateways said is in {kept}\n")
     for finding in done.findings:
         sys.stdout.write(f"{finding}\n")
-    p50, p99 = percentile(done.seconds, 0.5), percentile(done.seconds, 0.99)
-    took = f"from a death to the next write p50 {p50:.2f} s, p99 {p99:.2f} s"
-    what = f"{done.deaths} deaths, {done.messages} messages acknowledged, {len(done.findings)} findings"
-    sys.stdout.write(f"seed {chosen.seed}: {what}; {took}; {dict(done.refusals)}\n")
-    counts = {
-        "deaths": done.deaths,
-        "messages": done.messages,
-        "p50_ms": round(p50 * 1000),
-        "p99_ms": round(p99 * 1000),
-    }
-    append("switch", chosen.seed, time.monotonic() - begun_s, counts, done.findings)
+    counts = {kind.replace("-", "_"): count for kind, count in done.done.items()}
+    counts |= {"epochs": done.epochs, "messages": done.messages}
+    if done.seconds:
+        counts |= {f"{part}_ms": round(percentile(done.seconds, share) * 1000) for part, share in PARTS.items()}
+    if chosen.ack == "async":
+        counts |= {"lost": done.lost, "cut": done.counted}
+    sys.stdout.write(f"seed {chosen.seed}: {counts}, {len(done.findings)} findings; {dict(done.refusals)}\n")
+    name = f"switch, {chosen.store}" + (", async" if chosen.ack == "async" else "")
+    append(name, chosen.seed, time.monotonic() - begun_s, counts, done.findings, tested=tested)
     return 1 if done.findings else 0
 
+
+PARTS = {"p50": 0.5, "p99": 0.99}
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
-from tests.reliability.switch import Ledger, Taken, find, percentile, run
+import pytest
+
+from tests.etcd_server import EtcdServer
+from tests.reliability.ledger import Ledger, Taken
+from tests.reliability.network import CONTROL, Network, is_possible
+from tests.reliability.switch import parse, percentile, run
+from tests.reliability.verdict import find, lost
 
 
-def test_leaders_that_die_under_load_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    done = run(tmp_path, deaths=2, seed=3, count=2)
+def test_a_death_a_lost_answer_and_a_damaged_disk_lose_nothing_that_was_acknowledged(
+    tmp_path: Path, etcd: EtcdServer
+) -> None:
+    """The run has an etcd of its own; that of the tests says that there is one."""
+    assert etcd.address
+    faults = {"deaths": 1, "lost-replies": 1, "damages": 1}
+    done = run(tmp_path, faults, seed=3, count=2, store="etcd")
     assert done.findings == []
-    assert done.messages > 60
-    assert len(done.seconds) == 2
+    assert dict(done.done) == faults
+    assert done.messages > 90
+    assert done.epochs > 1
+    assert len(done.seconds) == 1
+
+
+@pytest.mark.skipif(not is_possible(), reason="network namespaces need root and `ip`")
+def test_a_way_that_is_cut_carries_nothing_and_the_way_back_goes_on() -> None:
+    with Network(["0"]) as network:
+        ours = network.address(CONTROL)
+        with socket.create_server((ours, 0)) as listener:
+            listener.settimeout(60)
+            asks = f"import socket; socket.create_connection(({ours!r}, {listener.getsockname()[1]}), 60).recv(1)"
+            network.cut(CONTROL, "0")
+            process = network.spawn("0", ["python3", "-c", asks], {"PATH": "/usr/bin:/bin"})
+            # The first packet of its connection comes, and the answer to it doesn't until the way is healed.
+            listener.settimeout(0.5)
+            with pytest.raises(TimeoutError):
+                listener.accept()
+            network.heal()
+            listener.settimeout(60)
+            accepted, _ = listener.accept()
+            accepted.sendall(b".")
+            accepted.close()
+        assert process.wait(60) == 0
+        assert process.stderr is not None
+        process.stderr.close()
 
 
 def stored(body: str, position: int, message_id: str = "") -> dict[str, Any]:
@@ -33,6 +70,39 @@ def test_what_is_lost_twice_out_of_order_or_at_one_place_is_found() -> None:
     assert find(ledger, [*sound, stored("0-3", 6)]) == ["0-3 is stored 2 times", "0-3 comes after 0-3"]
     assert find(ledger, [sound[1], sound[0], *sound[2:]]) == ["0-0 comes after 0-1"]
     assert find(ledger, [*sound, stored("0-9", 9)]) == ["nobody has sent 0-9"]
+
+
+def test_what_is_cut_under_async_is_no_finding_where_it_was_counted_and_else_it_is() -> None:
+    ledger = Ledger(taken={"0-0": Taken("a-1.3", 3, 0.0), "0-1": Taken("a-1.4", 4, 0.0)}, sent={"0-0": 0, "0-1": 1})
+    there = [stored("0-0", 3, "a-1.3")]
+    assert find(ledger, there, ["a-1.4"]) == []
+    assert find(ledger, there, []) == ["0-1 was acknowledged at 4, and is lost"]
+    assert lost(ledger, there) == {"a-1.4"}
+
+
+def test_who_acknowledges_after_a_later_leader_has_is_found() -> None:
+    ledger = Ledger(sent={"0-0": 0, "1-0": 1})
+    ledger.taken = {"0-0": Taken("a-2.9", 9, at_s=5.0, sent_s=4.0), "1-0": Taken("a-1.4", 4, at_s=6.0, sent_s=4.9)}
+    there = [stored("1-0", 4, "a-1.4"), stored("0-0", 9, "a-2.9")]
+    assert find(ledger, there) == []
+    ledger.taken["1-0"] = Taken("a-1.4", 4, at_s=6.0, sent_s=5.1)
+    assert find(ledger, there) == ["1-0 was acknowledged in epoch 1 1000 ms after epoch 2 had begun"]
+    ledger.taken["1-0"] = Taken("a-1.4", 4, at_s=6.0, sent_s=5.1, times=2)
+    assert find(ledger, there) == []
+
+
+def test_what_a_reader_was_shown_and_is_gone_is_found() -> None:
+    ledger = Ledger(shown={(0, 7): "a-1.3"}, changed=["another"])
+    assert find(ledger, []) == ["another", "a-1.3 was shown at (0, 7), and is lost"]
+    assert find(ledger, [], []) == []
+
+
+def test_faults_that_a_run_can_not_do_are_refused() -> None:
+    assert parse([]).faults["deaths"] == 20
+    assert parse(["--store", "etcd", "--store-deaths", "2"]).faults["deaths"] == 0
+    for words in (["--lost-replies", "1"], ["--ack", "async", "--damages", "1"]):
+        with pytest.raises(SystemExit):
+            parse(words)
 
 
 def test_a_percentile_is_one_of_the_values() -> None:

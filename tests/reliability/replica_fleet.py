@@ -1,0 +1,136 @@
+"""Replicas that faults are done to: with a store of who leads that may die or lose its answers, and a network."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from lakemq.settings import Settings
+from lakemq.storage.slices.kept_frames import messages_in
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.etcd_server import EtcdServer
+from tests.gateway.fleet.electing import Replicas, described, role_of
+from tests.gateway.fleet.faulty_wire import FaultyWire
+from tests.gateway.http_client import connect
+from tests.reliability.network import CLIENT, Network
+
+UNTIL_S_MAX = 120.0
+
+
+class TooLong(AssertionError):
+    """What has to come by itself did not."""
+
+
+def until(done: Callable[[], bool], what: str) -> None:
+    """Look until it is so, two minutes at most. Raises `TooLong`."""
+    end_s = time.monotonic() + UNTIL_S_MAX
+    while True:
+        try:
+            if done():
+                return
+        except httpx.HTTPError:
+            pass  # a replica that answers nobody just now
+        if time.monotonic() > end_s:
+            raise TooLong(f"after {UNTIL_S_MAX:.0f} s it is not so that {what}")
+        time.sleep(0.02)
+
+
+class Fleet(Replicas):
+    """So many replicas of a broker. `etcd`: it says who leads, by way of `wire` where there is one; else a folder."""
+
+    def __init__(
+        self,
+        directory: Path,
+        count: int,
+        etcd: EtcdServer | None = None,
+        wire: FaultyWire | None = None,
+        network: Network | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(directory, **options)
+        self.directory, self.count, self.etcd, self.wire, self.network = directory, count, etcd, wire, network
+        self.lives: list[tuple[int, GatewayProcess]] = []
+        """All processes that there ever were, for what they said."""
+        self.refused = 0
+        """So many starts were refused, and the folder was begun anew."""
+        if etcd is not None:
+            address = etcd.address if wire is None else wire.address
+            self._options |= {"fleet__leader": "etcd", "fleet__store": address}
+
+    @property
+    def lease_s(self) -> float:
+        return self._options["fleet__lease_ms"] / 1000
+
+    @property
+    def is_sync(self) -> bool:
+        return self._options.get("replication__ack") == "sync"
+
+    @property
+    def origin(self) -> str | None:
+        """From where writers send."""
+        return None if self.network is None else self.network.address(CLIENT)
+
+    def folder(self, replica: int) -> Path:
+        return self.directory / str(replica)
+
+    def start(self, replica: int) -> httpx.Client:
+        """As `Replicas.start`, at that replica's node."""
+        options = {"broker__replica": replica, "gateway__port": self._ports.get(replica, 0), **self._options}
+        spawn = None
+        if self.network is not None:
+            host = self.network.address(str(replica))
+            options |= {"gateway__host": host, "gateway__port": 8080, "auth__insecure": "true"}
+            spawn = partial(self.network.spawn, str(replica))
+        process = start_gateway(self.folder(replica), spawn=spawn, **options)
+        self._ports[replica] = int(process.url.rpartition(":")[2])
+        self.running[replica] = process
+        self.lives.append((replica, process))
+        self._clients[replica] = connect(process)
+        return self._clients[replica]
+
+    def start_or_begin_anew(self, replica: int) -> None:
+        """Start it; where a damaged log keeps it from that it is given an empty folder, as an operator would do."""
+        if not self._starts(replica):
+            self.refused += 1
+            self.wipe(replica)
+            self.start(replica)
+
+    def _starts(self, replica: int) -> bool:
+        """Start it; whether it went on to follow or to lead."""
+        self.start(replica)
+        process = self.running[replica]
+        until(lambda: process.poll() is not None or role_of(self.http(replica)) is not None, f"replica {replica} began")
+        if process.poll() is None:
+            return True
+        self.kill(replica)
+        return False
+
+    def wipe(self, replica: int) -> None:
+        """Its disk is another, empty one."""
+        shutil.rmtree(self.folder(replica))
+
+    def followers(self) -> list[int]:
+        leader = self.leader()
+        return [each for each in self.running if each != leader]
+
+    def all_in_sync(self) -> None:
+        """Wait until all are."""
+        everybody = list(range(self.count))
+        until(lambda: described(self.http(self.leader())).get("in_sync") == everybody, "all replicas are in sync")
+
+    def cut_messages(self) -> list[str]:
+        """The ids of the messages that replicas cut and kept, once for each that did."""
+        files = self.directory.glob("*/commitlog/cut-*.frames")
+        return [str(each["message_id"]) for file in files for each in messages_in(file, Settings().broker.name)]
+
+    def write_logs(self, file: Path) -> None:
+        """What all of them have said, one life after the other."""
+        with file.open("w", encoding="utf-8") as out:
+            for replica, process in self.lives:
+                out.write(f"=== replica {replica}, process {process.pid}\n{''.join(process.log)}")
