@@ -337,9 +337,12 @@ class Follower:
         """Bring what was taken to disk at once, if somebody at the primary waits for it; whether that is so. Who isn't
         in sync has to catch up first."""
         log, said = self._log, answered.said
+        is_member = self._replica in said.in_sync
         if said.awaited_position <= answered.durable:
+            if said.counted and not is_member and answered.size < BYTES_MAX // 2:
+                await log.flushed()  # who has nearly all comes to be in sync by what is on its disk
             return False
-        if self._replica in said.in_sync or answered.size < BYTES_MAX // 2:
+        if is_member or answered.size < BYTES_MAX // 2:
             await log.flushed()
             return self.durable() > answered.durable  # else something is lacking beside the log
         return False

@@ -75,6 +75,14 @@ def in_sync(http: httpx.Client) -> list[int]:
     return broker_of(http)["in_sync"]
 
 
+def test_who_joins_is_in_sync_before_its_own_time_to_flush_has_come(tmp_path: Path) -> None:
+    """Nobody waits for it where the primary doesn't."""
+    with start_gateway(tmp_path / "primary", **SMALL) as primary, connect(primary) as leads:
+        produce(leads, "t", "a", "b")
+        with start_follower(tmp_path / "follower", primary.url, storage__flush_interval_ms=60_000):
+            wait_until(lambda: in_sync(leads) == [0, 1])
+
+
 def recorded(directory: Path) -> list[int]:
     """Who is in sync, as the primary of that folder has written it down."""
     record = json.loads((directory / "IN_SYNC").read_bytes().partition(b"\n")[0])
