@@ -29,6 +29,14 @@ OF_OTHERS = {
     "--kinds": ("tests.chaos", "--kinds", "kill"),
     "--seed": ("tests.chaos", "--seed", "1"),
     "--to-goals": ("tests.reliability.crash", "--to-goals"),
+    "--deaths": ("tests.reliability.switch", "--deaths", "1"),
+    "--pauses": ("tests.reliability.switch", "--pauses", "1"),
+    "--follower-deaths": ("tests.reliability.switch", "--follower-deaths", "1"),
+    "--store": ("tests.reliability.switch", "--store", "etcd"),
+    "--store-deaths": ("tests.reliability.switch", "--store-deaths", "1"),
+    "--lost-replies": ("tests.reliability.switch", "--lost-replies", "1"),
+    "--damages": ("tests.reliability.switch", "--damages", "1"),
+    "--partitions": ("tests.reliability.switch", "--partitions", "1"),
 }
 """Flags that are no command's of `lakemq`: whose, and how they are given."""
 

@@ -29,13 +29,21 @@ def _ip(*words: str, check: bool = True) -> bool:
     return done.returncode == 0
 
 
+def _free_net() -> str:
+    """The first two numbers of addresses that nobody here has a way to."""
+    routes = subprocess.run(["ip", "route"], capture_output=True, text=True, check=True).stdout
+    first = os.getpid() % 100
+    nets = (f"10.{100 + (first + number) % 100}" for number in range(100))
+    return next(net for net in nets if f"{net}." not in routes)
+
+
 class Network:
     """That of one run. Whose names begin with `lq` and this process's id; `close` removes all of it."""
 
     def __init__(self, nodes: Sequence[str]) -> None:
         self._prefix = f"lq{os.getpid()}"
         self._hub = f"{self._prefix}hub"
-        self._net = f"10.{100 + os.getpid() % 100}"
+        self._net = _free_net()
         self._nodes = {name: number for number, name in enumerate(nodes, 1)}
         self._cut: list[tuple[str, str]] = []
         try:

@@ -55,21 +55,15 @@ class Fleet(Replicas):
     ) -> None:
         super().__init__(directory, **options)
         self.directory, self.count, self.etcd, self.wire, self.network = directory, count, etcd, wire, network
+        self.lease_s = int(options["fleet__lease_ms"]) / 1000
+        self.is_sync = options["replication__ack"] == "sync"
         self.lives: list[tuple[int, GatewayProcess]] = []
         """All processes that there ever were, for what they said."""
         self.refused = 0
         """So many starts were refused, and the folder was begun anew."""
         if etcd is not None:
             address = etcd.address if wire is None else wire.address
-            self._options |= {"fleet__leader": "etcd", "fleet__store": address}
-
-    @property
-    def lease_s(self) -> float:
-        return self._options["fleet__lease_ms"] / 1000
-
-    @property
-    def is_sync(self) -> bool:
-        return self._options.get("replication__ack") == "sync"
+            self._options.update(fleet__leader="etcd", fleet__store=address)
 
     @property
     def origin(self) -> str | None:
@@ -122,7 +116,12 @@ class Fleet(Replicas):
     def all_in_sync(self) -> None:
         """Wait until all are."""
         everybody = list(range(self.count))
-        until(lambda: described(self.http(self.leader())).get("in_sync") == everybody, "all replicas are in sync")
+        try:
+            until(lambda: described(self.http(self.leader())).get("in_sync") == everybody, "all replicas are in sync")
+        except TooLong as error:
+            names = ("role", "epoch", "in_sync", "max_position", "confirmed_position", "follower_lag", "follower_fault")
+            said = [described(http) for http in self._clients.values()]
+            raise TooLong(f"{error}: {[[each.get(name) for name in names] for each in said]}") from None
 
     def cut_messages(self) -> list[str]:
         """The ids of the messages that replicas cut and kept, once for each that did."""

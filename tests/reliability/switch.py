@@ -66,8 +66,10 @@ def fleet_of(directory: Path, count: int, store: str, faults: Mapping[str, int],
             program = find_etcd()
             if program is None:
                 raise ValueError("there is no etcd: scripts/setup-etcd.sh gets Debian's")
-            node = () if network is None else (network.address(STORE), network.within(STORE))
-            etcd = EtcdServer(program, *node)
+            if network is None:
+                etcd = EtcdServer(program)
+            else:
+                etcd = EtcdServer(program, network.address(STORE), network.within(STORE))
             stack.callback(etcd.stop)
             etcd.start()
         if etcd is not None and network is None:
