@@ -14,6 +14,7 @@ from threading import Event
 
 from lakemq.model.errors import LakemqError
 
+HOST = "127.0.0.1"
 START_S_MAX = 300.0
 
 _MASTER = re.compile(rb"Starting Spark master at (spark://\S+)")
@@ -49,32 +50,45 @@ def start_spark_cluster(
     """Master and workers, each with so many cores and so much memory for executors, until the end of `with`; their
     logs and the executors' are in `folder`. Raises `ClusterNotStarted`."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Only of master and worker themselves: an executor's heap is what the driver asks for.
-    own = {"SPARK_DAEMON_JAVA_OPTS": java_options, "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment = os.environ | own
+    own = environment(java_options)
     with ExitStack() as started:
-        arguments = ["master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        process = started.enter_context(_process(arguments, folder / "master.log", environment))
+        process = started.enter_context(_process(master_command(HOST, 0), folder / "master.log", own))
         master = _said(process, folder / "master.log", _MASTER)[1].decode()
         running: list[subprocess.Popen[bytes]] = []
         for number in range(workers):
-            arguments = ["worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", str(cores)]
-            arguments += ["--memory", memory, "--work-dir", str(folder / f"work-{number}"), master]
-            log = folder / f"worker-{number}.log"
-            running.append(started.enter_context(_process(arguments, log, environment)))
+            command = worker_command(HOST, master, folder / f"work-{number}", cores, memory)
+            running.append(started.enter_context(_process(command, folder / f"worker-{number}.log", own)))
         for number, worker in enumerate(running):
             _said(worker, folder / f"worker-{number}.log", _WORKER)
         yield SparkCluster(master, folder, running)
 
 
+def master_command(host: str, port: int) -> list[str]:
+    """Of the master, with its program first; port 0: any that is free."""
+    return _command("master.Master", "--host", host, "--port", str(port), "--webui-port", "0")
+
+
+def worker_command(host: str, master: str, folder: Path, cores: int = 1, memory: str = "1g") -> list[str]:
+    """Of a worker with so much for executors, whose files are in the folder."""
+    own = ["--host", host, "--webui-port", "0", "--cores", str(cores), "--memory", memory]
+    return _command("worker.Worker", *own, "--work-dir", str(folder), master)
+
+
+def environment(java_options: str = "-XX:+UseSerialGC") -> dict[str, str]:
+    """What theirs has beside this process's, of master and worker themselves: an executor's heap is what the driver
+    asks for."""
+    own = {"SPARK_DAEMON_JAVA_OPTS": java_options, "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": HOST}
+    return own | {"SPARK_HOME": str(_spark_home())}
+
+
+def _command(name: str, *arguments: str) -> list[str]:
+    return [str(_spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
+
+
 @contextmanager
-def _process(arguments: list[str], log: Path, environment: Mapping[str, str]) -> Generator[subprocess.Popen[bytes]]:
-    spark = _spark_home()
-    command = [str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{arguments[0]}", *arguments[1:]]
+def _process(command: list[str], log: Path, own: Mapping[str, str]) -> Generator[subprocess.Popen[bytes]]:
     with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 (ours)
-            command, stdout=output, stderr=output, env={**environment, "SPARK_HOME": str(spark)}
-        )
+        process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **own})  # noqa: S603 (ours)
     try:
         yield process
     finally:

@@ -41,7 +41,7 @@ def test_a_leader_is_killed_and_nothing_is_lost_and_the_fleet_stays_when_asked_t
         for url in urls:
             with HttpClient(url) as client:
                 assert client.is_ready()
-        assert len(pids) == 9
+        assert len(pids) == 10
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGTERM)

@@ -39,10 +39,10 @@ def fleet(
 ) -> None:
     """Start a fleet on this machine, kill one of its leaders under load, and check that nothing is lost.
 
-    Two name servers, etcd, two brokers of two replicas each, and the jobs. Flights are sent, consumed and
-    brought into the lake; in the middle a leader is killed with kill -9, its follower takes its place, and it
-    comes back as a follower; then a third broker joins. Delayed messages and transactions wait in the broker
-    meanwhile. Exit code 1 if any check fails.
+    Two name servers, etcd, two brokers of two replicas each, and the jobs on a Spark cluster of two workers,
+    with the lake in an S3 store. Flights are sent, consumed and brought into the lake; in the middle a leader is
+    killed with kill -9, its follower takes its place, and it comes back as a follower; then a third broker
+    joins. Delayed messages and transactions wait in the broker meanwhile. Exit code 1 if any check fails.
 
     \b
     lakemq fleet
@@ -105,6 +105,8 @@ def _show_how_to_go_on(fleet: Fleet) -> None:
         "\nThe fleet runs on:",
         *(f"  name server: {url}" for url in fleet.name_servers),
         f"  etcd: {fleet.etcd.url}",
+        f"  the S3 store: {fleet.lake.url}",
+        *([f"  Spark's master: {fleet.spark.master}"] if fleet.has_jobs else []),
         *brokers,
         "Go on with:",
         f"  lakemq broker list --nameservers {fleet.named}",

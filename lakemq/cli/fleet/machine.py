@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from threading import Event
 from lakemq.cli.fleet.etcd import Etcd
 from lakemq.cli.fleet.group import Group, Leader, write_settings
 from lakemq.cli.fleet.processes import Process, lakemq, wait_until
-from lakemq.cli.fleet.surroundings import Lake, Spark
+from lakemq.cli.fleet.surroundings import LakeStore, Spark
 from lakemq.cli.options import url_of
 from lakemq.cli.up import take_port
 from lakemq.model.errors import LakemqError
@@ -27,7 +28,8 @@ class Fleet:
 
     def __init__(self, root: Path, stop: Event, *, keep: bool) -> None:
         self.root, self._keep, self._stop = root, keep, stop
-        self.lake, self.spark = Lake(root), Spark()
+        self.lake = LakeStore(root, HOST, keep=keep)
+        self.spark = Spark(root, HOST, keep=keep)
         self.etcd = Etcd(root / "etcd", HOST)
         self.groups: list[Group] = []
         self.name_servers = [url_of(HOST, take_port(HOST, 0)) for _ in range(NAME_SERVERS)]
@@ -53,14 +55,13 @@ class Fleet:
     # Starting --------------------------------------------------------------------------------
 
     def start_name_servers(self) -> None:
-        """Name servers and etcd, until they answer, and what the lake needs."""
-        self.lake.start()
-        for each in (*self._names, self._etcd):
+        """Name servers, etcd and the lake's store, until they answer."""
+        for each in (*self._names, self._etcd, self.lake.process):
             each.start()
-        wait_until(self._answer, "name servers and etcd answer", self.check_alive)
+        wait_until(self._answer, "name servers, etcd and the S3 store answer", self.check_alive)
 
     def _answer(self) -> bool:
-        if not self.etcd.is_ready():
+        if not (self.etcd.is_ready() and self.lake.is_ready()):
             return False
         try:
             for url in self.name_servers:
@@ -78,7 +79,7 @@ class Fleet:
         shared = {
             "fleet": {"nameservers": self.name_servers, "leader": "etcd", "store": self.etcd.url},
             "replication": {"ack": "sync", "min_in_sync": 1},
-            "lake": self.lake.settings,
+            **self.lake.settings,
         }
         begun = [Group(self.root, HOST, name, shared, keep=self._keep) for name in names]
         for each in begun:
@@ -88,9 +89,11 @@ class Fleet:
             self.wait_until_whole(each)
 
     def start_jobs(self) -> None:
-        """The jobs, which take their time: nothing waits for them here."""
-        self.spark.start()
-        write_settings(self.jobs_settings, {"lake": self.lake.settings, "spark": self.spark.settings})
+        """The cluster, until it is whole, and the jobs, which take their time: nothing waits for them here."""
+        for each in self.spark.processes:
+            each.start()
+        wait_until(self.spark.is_ready, "Spark's workers have found their master", self.check_alive)
+        write_settings(self.jobs_settings, {**self.lake.settings, **self.spark.settings})
         self._jobs.start()
 
     @property
@@ -141,7 +144,8 @@ class Fleet:
     def command(self, *arguments: str) -> None:
         """A command, as anybody may type it. Raises `LakemqError` when it fails."""
         command = [sys.executable, "-m", "lakemq", *arguments, "--nameservers", self.named]
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL) as running:  # noqa: S603  (our own command)
+        wide = {"COLUMNS": "140", **os.environ}  # where there is no terminal tables would be cut
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, env=wide) as running:  # noqa: S603  (our own command)
             try:
                 wait_until(lambda: running.poll() is not None, f"lakemq {' '.join(arguments)} ends", self.check_alive)
             finally:
@@ -160,9 +164,7 @@ class Fleet:
         """End all, those first that need the others."""
         for each in reversed(self._processes()):
             each.stop()
-        self.spark.stop()
-        self.lake.stop()
 
     def _processes(self) -> list[Process]:
         replicas = [replica.process for group in self.groups for replica in group.replicas]
-        return [self._etcd, *self._names, *replicas, self._jobs]
+        return [self.lake.process, self._etcd, *self._names, *replicas, *self.spark.processes, self._jobs]

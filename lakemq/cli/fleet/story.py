@@ -62,7 +62,7 @@ class Story:
 
     def _start(self) -> None:
         fleet = self._fleet
-        self._say("starting two name servers, and etcd, which says who leads")
+        self._say("starting two name servers, etcd, which says who leads, and a store for the lake")
         fleet.start_name_servers()
         self._say(f"name servers on {', '.join(fleet.name_servers)}; etcd on {fleet.etcd.url}")
         self._say(f"starting {FIRST} and {SECOND}, of two replicas each; a write is confirmed by both")
@@ -72,7 +72,7 @@ class Story:
             self._say(f"{group.name}: replica {leader.replica} leads in epoch {leader.epoch}, on {leader.url}")
             self._make_topic(leader)
         if self._settings is not None:
-            self._say(f"starting the jobs, with a Spark {fleet.spark.says} and the lake in {fleet.lake.says}")
+            self._say(f"starting the jobs {fleet.spark.says}, with the lake in {fleet.lake.says}")
             fleet.start_jobs()
 
     def _make_topic(self, leader: Leader) -> None:

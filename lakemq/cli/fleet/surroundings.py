@@ -1,47 +1,89 @@
-"""What brokers and jobs share: where the lake is, and what Spark the jobs run on.
+"""What brokers and jobs share: the store that the lake is in, and the Spark cluster that the jobs run on.
 
-Each is one place: what starts beside the fleet for it, and which settings its brokers and jobs have by it.
+Each says which settings brokers and jobs have by it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
 
-Section = Mapping[str, str | int | bool]
-"""Settings by their names."""
+from lakemq.cli.fleet.foreign import foreign
+from lakemq.cli.fleet.http import answer_of
+from lakemq.cli.fleet.processes import Process
+from lakemq.cli.options import url_of
+from lakemq.cli.up import take_port
+from lakemq.settings import Lake
+from lakemq.testing import spark_cluster
+
+Sections = Mapping[str, Mapping[str, str | int | bool]]
+"""Sections of settings, and what is in them, by their names."""
+
+WORKERS = 2
+_REGISTERED = b"Successfully registered with master"
 
 
-class Lake:
-    """A folder."""
+class LakeStore:
+    """A store in memory that speaks S3, with the lake in one of its buckets."""
 
-    says = "a folder"
+    says = "a bucket of an S3 store in memory"
 
-    def __init__(self, root: Path) -> None:
-        self.place = root / "lake"
+    def __init__(self, root: Path, host: str, *, keep: bool) -> None:
+        port = take_port(host, 0)
+        self.url = url_of(host, port)
+        self._work_dir = root / "lake-work"
+        launch = foreign(sys.executable, "-m", "lakemq.testing.object_store", "--port", str(port))
+        self.process = Process("the S3 store", launch, root / "s3.log", keep=keep)
 
     @property
-    def settings(self) -> Section:
-        """Of the section `lake`, for brokers and jobs."""
-        return {"dir": str(self.place)}
+    def settings(self) -> Sections:
+        """For brokers and jobs. The store asks nobody for a key."""
+        storage = {"endpoint": self.url, "allow_http": True, "access_key_id": "fleet", "secret_access_key": "fleet"}
+        return {"lake": {"dir": "s3://fleet/lake", "work_dir": str(self._work_dir)}, "lake.storage": storage}
 
-    def start(self) -> None:
-        """Nothing has to run for it."""
+    @property
+    def place(self) -> Path:
+        """Where the lake is, as the settings have it."""
+        lake, storage = self.settings.values()
+        return Lake.model_validate({**lake, "storage": storage}).dir
 
-    def stop(self) -> None:
-        """Nothing has to."""
+    def is_ready(self) -> bool:
+        """Whether it answers."""
+        return answer_of(self.url, "/fleet") != b""
 
 
 class Spark:
-    """One that the jobs have in their own process."""
+    """A standalone cluster: a master, and workers of one core each."""
 
-    says = "in the jobs' own process"
-    settings: ClassVar[Section] = {}
-    """Of the section `spark`, for the jobs."""
+    says = f"on a standalone cluster of {WORKERS} workers"
 
-    def start(self) -> None:
-        """Nothing has to run for it."""
+    def __init__(self, root: Path, host: str, *, keep: bool) -> None:
+        port = take_port(host, 0)
+        self.master = f"spark://{host}:{port}"
+        own, folder = spark_cluster.environment(), root / "spark"
+        folder.mkdir(parents=True)
+        launch = foreign(*spark_cluster.master_command(host, port), environment=own)
+        self._master = Process("Spark's master", launch, root / "spark-master.log", keep=keep)
+        self._workers = [
+            Process(
+                f"Spark's worker {number}",
+                foreign(*spark_cluster.worker_command(host, self.master, folder / f"work-{number}"), environment=own),
+                root / f"spark-worker-{number}.log",
+                keep=keep,
+            )
+            for number in range(WORKERS)
+        ]
 
-    def stop(self) -> None:
-        """Nothing has to."""
+    @property
+    def settings(self) -> Sections:
+        """For the jobs."""
+        return {"spark": {"master": self.master}}
+
+    @property
+    def processes(self) -> list[Process]:
+        return [self._master, *self._workers]
+
+    def is_ready(self) -> bool:
+        """Whether all workers have found the master."""
+        return all(each.log.exists() and _REGISTERED in each.log.read_bytes() for each in self._workers)
