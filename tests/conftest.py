@@ -168,7 +168,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -
     warehouse = tmp_path_factory.mktemp("warehouse")
     # Two processes share two cores: a collector with threads of its own costs more than it saves.
     conf = {"spark.sql.warehouse.dir": str(warehouse), "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC"}
-    lake = lake_in(object_store, "s3://any/lake", warehouse)
+    lake = lake_in(object_store, "s3://any/lake", warehouse)  # one on a disk goes by its own path all the same
     settings = Settings(spark=Spark(conf=conf, driver_memory="1g"), sql=Sql(port=0), lake=lake)
     session = start_session(settings, "lakemq tests", short_lived=True, server=True)
     yield session

@@ -69,6 +69,12 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     store: ObjectStore
 
+    def handle_expect_100(self) -> bool:
+        """Whoever asks before it sends a body waits for seconds for what isn't sent."""
+        found = super().handle_expect_100()
+        self.wfile.flush()
+        return found
+
     def do_PUT(self) -> None:
         data, name, query = self._body(), self._name(), self._query()
         if "/" not in name.strip("/"):

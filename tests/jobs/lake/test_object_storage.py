@@ -32,7 +32,7 @@ from tests.jobs.lake_checks import wait_until_compacted
 from tests.jobs.streams import LakeRun
 from tests.objects.stores import lake_in, path_in
 
-RACES = 8
+RACES = 20
 
 
 class Scene:
