@@ -131,7 +131,7 @@ display(
     .selectExpr("body", "half_of(transaction_id) AS transaction_id")
     .join(ids, "transaction_id")
     .selectExpr("body_text(body) AS body", "transaction_id")
-    .orderBy("transaction_id")
+    .orderBy("body")
 )
 
 # COMMAND ----------

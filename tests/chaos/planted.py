@@ -138,7 +138,7 @@ def frame(directory: Path) -> None:
 def reuse(_: Path) -> None:
     """A start goes on right where the log ends, whatever was given."""
 
-    def nothing_more(files: Files, directory: Path, log: LogEpoch, end: int, memory_survives: bool) -> Reserved:
+    def nothing_more(files: Files, directory: Path, log: LogEpoch, end: int, *_: bool) -> Reserved:
         return Reserved(log.epoch, end)
 
     lost_tail.may_have_given = nothing_more

@@ -12,7 +12,7 @@ from lakemq.settings import GIB, KIB, MIB, Settings
 ROOT = Path(__file__).parents[2]
 PAGES = ("ARCHITECTURE", "groups", "routing", "fleet")
 SETTING = re.compile(r"`([a-z]+)\.([a-z_]+)`")
-NO_SETTINGS = {"lake.certain_position", "lake.dropped", "lake.fault"}
+NO_SETTINGS = {"spark.authenticate", "lake.certain_position", "lake.dropped", "lake.fault"}
 """Fields of `GET /v1/broker`."""
 UNITS = {
     "_ms": ((86_400_000, "days"), (3_600_000, "hours"), (1_000, "s")),
