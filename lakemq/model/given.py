@@ -8,6 +8,11 @@ Of leaders in later epochs it needs to know nothing: each serves only once the f
 of all members, and a member that has no such frame knows by that that nobody was told of anything. Of leaders before
 that epoch neither: its first frame lies beyond all that they told.
 
+Followers tell too, and what one of them has another may lack. So under synchronous replication they show nothing beyond
+what is confirmed: no message, and no hole, after which every queue would seem to go on far beyond. And a leader that
+waits for nobody may be followed by a member that takes its place without its first frame: until that is confirmed its
+followers show no more than that either.
+
 Whoever leads by order is no member, and may lack what was told. So it forgets what it was told first.
 """
 
@@ -19,3 +24,9 @@ def is_own_end_enough(epoch: int, confirming: int | None, is_elected: bool) -> b
     was another that gave them. `confirming`: the epoch whose leader is known to tell nobody of what isn't confirmed.
     `is_elected`: this replica leads by the record of which it was a member, or has forgotten `confirming`."""
     return is_elected and confirming == epoch
+
+
+def may_show_all(waits: bool, first_position: int | None, confirmed: int) -> bool:
+    """Whether a follower may show all that it has, and not only what is confirmed. `waits`: its leader tells nobody of
+    what isn't. `first_position`: that of its leader's epoch; None: this log isn't in that epoch yet."""
+    return not waits and first_position is not None and confirmed > first_position

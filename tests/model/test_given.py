@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakemq.model.election import Seal, forced
-from lakemq.model.given import is_own_end_enough
+from lakemq.model.given import is_own_end_enough, may_show_all
 from lakemq.model.in_sync import Record
 from tests.model.election_fleet import ElectedFleet, Entry, Leading, Replica
 from tests.model.in_sync_fleet import Broken
@@ -19,17 +20,31 @@ BLOCK = 300
 """So many positions are passed over by who doesn't know: more than anybody gives in a run."""
 STEPS = 250
 Enough = Callable[[int, int | None, bool], bool]
+MayShow = Callable[[bool, int | None, int], bool]
 
 
 class ToldFleet(ElectedFleet):
     """Replicas of which each leader waits for its followers, or doesn't, for as long as it leads; operators have any of
-    them lead at any time. What is lost is no matter here: what is told is."""
+    them lead at any time. Followers tell of what they have, too. What is lost is no matter here: what is told is."""
 
-    def __init__(self, seed: int, enough: Enough = is_own_end_enough, forgets: bool = True) -> None:
+    def __init__(
+        self,
+        seed: int,
+        enough: Enough = is_own_end_enough,
+        forgets: bool = True,
+        may_show: MayShow = may_show_all,
+        hides_holes: bool = True,
+    ) -> None:
         self.seed = seed
         self.enough = enough
         self.forgets = forgets
+        self.may_show = may_show
+        self.hides_holes = hides_holes
         self.told: dict[int, Entry] = {}
+        self.passed: dict[int, int] = {}
+        """By position: the epoch of a hole there that somebody was told of, who goes on beyond it."""
+        self.wide: set[int] = set()
+        """The epochs whose hole moves the queues."""
         self.kept: dict[int, int] = {}
         """By replica: the epoch in which it was told that its leader waits."""
         self.holes: dict[int, int] = {}
@@ -44,6 +59,7 @@ class ToldFleet(ElectedFleet):
         if hole and not self.enough(epoch, self.kept.get(who.number), True):
             end = len(who.log)
             who.log += [self.next_entry(record.epoch, position) for position in range(end, end + BLOCK)]
+            self.wide.add(record.epoch)
         self.holes[record.epoch] = len(who.log) + hole
         super().begin_to_lead(who, record, hole)
 
@@ -55,15 +71,18 @@ class ToldFleet(ElectedFleet):
             self.tell(position, who.log[position])
 
     def tell(self, position: int, entry: Entry) -> None:
-        is_message = position >= self.holes.get(entry.epoch, 0)
-        if is_message and self.told.setdefault(position, entry) != entry:
+        if position < self.holes.get(entry.epoch, 0):
+            if entry.epoch in self.wide:
+                self.passed[position] = max(entry.epoch, self.passed.get(position, 0))
+        elif self.told.setdefault(position, entry) != entry:
             raise Broken(f"of {position} it is told that {entry} is there, and before that {self.told[position]} was")
 
     def write(self, who: Replica, count: int) -> None:
         begin = len(who.log)
         super().write(who, count)
         for position in range(begin, len(who.log)):
-            if position in self.told and self.told[position].epoch < who.log[position].epoch:
+            of_before = self.told[position].epoch if position in self.told else self.passed.get(position)
+            if of_before is not None and of_before < who.log[position].epoch:
                 raise Broken(f"{position}, of which somebody was told, is given once more")
             if not self.waits(who.log[position].epoch):
                 self.tell(position, who.log[position])
@@ -77,6 +96,20 @@ class ToldFleet(ElectedFleet):
         who.log += leader.log[len(who.log) : self.holes.get(epoch, 0)]
         if epoch == leader.leading.record.epoch and self.waits(epoch):
             self.kept[who.number] = epoch
+        self.show(who, leader.leading)
+
+    def show(self, who: Replica, leading: Leading) -> None:
+        """What a follower has heard to be confirmed it tells, or all that it has."""
+        waits = self.waits(leading.record.epoch)
+        if self.may_show(waits, leading.first - 1, leading.confirmed):
+            end = len(who.log)
+        else:
+            end = leading.confirmed
+            if not self.hides_holes:
+                ends = (self.holes[entry.epoch] for entry in who.log if entry.epoch in self.wide)
+                end = max(end, *ends, 0)
+        for position, entry in enumerate(who.log[:end]):
+            self.tell(position, entry)
 
     def crash(self, who: Replica, wiped: bool) -> None:
         super().crash(who, wiped)
@@ -98,8 +131,27 @@ class ToldFleet(ElectedFleet):
         if self.put(who, who.proposed, outcome):
             self.win(who, who.proposed)
 
+    def come_and_go(self, chance: Random) -> None:
+        """Who leads comes back from a crash and leads again; one takes what begins its epoch, and another leads
+        next without that."""
+        leaders = [each for each in self.replicas if each.leading is not None and not each.paused]
+        if not leaders:
+            return
+        leader = chance.choice(leaders)
+        self.write(leader, chance.randint(0, 3))
+        self.flush(leader)
+        self.crash(leader, wiped=False)
+        self.start(leader, "done")
+        one, other = chance.sample([each for each in self.replicas if each is not leader], 2)
+        self.look(one)
+        self.fetch(one, len(leader.log))
+        self.look(other)
+        self.stand(other, "done")
+
     def step(self, chance: Random) -> None:
         if chance.random() < 0.02:
+            self.come_and_go(chance)
+        elif chance.random() < 0.02:
             self.force(chance.choice(self.replicas), chance.choice(["done", "not done"]))
         else:
             super().step(chance)
@@ -118,22 +170,36 @@ def test_no_position_of_which_somebody_was_told_is_given_again_whoever_leads(see
 
 
 @pytest.mark.parametrize(
-    ("enough", "forgets"),
+    "without",
     [
-        (lambda epoch, confirming, is_elected: True, True),
-        (is_own_end_enough, False),
+        {"enough": lambda epoch, confirming, is_elected: True},
+        {"forgets": False},
+        {"hides_holes": False},
+        {"may_show": lambda waits, first_position, confirmed: not waits},
     ],
-    ids=["whoever leads goes on where its log ends", "also by order"],
+    ids=[
+        "whoever leads goes on where its log ends",
+        "also by order",
+        "followers show holes at once",
+        "followers of who waits for nobody show all at once",
+    ],
 )
-def test_each_rule_is_needed(enough: Enough, forgets: bool) -> None:
+def test_each_rule_is_needed(without: dict[str, Any]) -> None:
     def breaks(seed: int) -> bool:
         try:
-            live(ToldFleet(seed, enough, forgets))
+            live(ToldFleet(seed, **without))
         except Broken:
             return True
         return False
 
     assert any(breaks(seed) for seed in range(400))
+
+
+def test_all_is_shown_of_who_waits_for_nobody_once_its_first_frame_is_confirmed() -> None:
+    assert may_show_all(False, 5, 6)
+    assert not may_show_all(False, 5, 5)
+    assert not may_show_all(False, None, 9)
+    assert not may_show_all(True, 5, 6)
 
 
 def test_who_was_told_so_by_the_leader_of_its_last_epoch_goes_on_where_its_log_ends() -> None:

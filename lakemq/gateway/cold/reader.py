@@ -97,10 +97,10 @@ class ColdReader:
     async def min_offset(self, queue: Queue) -> int:
         """The queue's first offset that can be read, in the lake or the log. Raises `LakeUnreadable`."""
         if not self._may_be_cold(queue):
-            return queue.min_offset
+            return queue.begin_offset
         known = self._known(queue)
         if known is not None:
-            return queue.min_offset if known.offset is None else known.offset
+            return queue.begin_offset if known.offset is None else known.offset
         return await asyncio.shield(self._look(queue))
 
     async def min_offset_or_logs(self, queue: Queue) -> int:
@@ -109,18 +109,18 @@ class ColdReader:
         try:
             return await self.min_offset(queue)
         except LakeUnreadable:
-            return queue.min_offset
+            return queue.begin_offset
 
     def known_min_offset(self, queue: Queue) -> int:
         """`min_offset` as far as it is known without a wait; it is looked for meanwhile."""
         if not self._may_be_cold(queue):
-            return queue.min_offset
+            return queue.begin_offset
         late = asyncio.get_running_loop().time() - self._failed_s > FAILED_S
         if self._known(queue) is None and late and len(self._looking) < LOOKING_MAX:
             self._look(queue)
         known = self._beginnings.get(queue.key)
         if known is None or known.offset is None or known.floor != queue.floor:
-            return queue.min_offset
+            return queue.begin_offset
         return known.offset
 
     def _may_be_cold(self, queue: Queue) -> bool:
@@ -151,7 +151,7 @@ class ColdReader:
         self._beginnings[queue.key] = _Beginning(offset, now_s, floor, min_position)
         while len(self._beginnings) > BEGINNINGS_MAX:
             self._beginnings.popitem(last=False)
-        return queue.min_offset if offset is None else offset
+        return queue.begin_offset if offset is None else offset
 
     def _looked(self, queue: Queue, done: asyncio.Task[int]) -> None:
         self._looking.pop(queue.key, None)
@@ -227,7 +227,7 @@ class ColdReader:
             )
             if offset is not None:
                 return offset
-        return self._reader.offset_at_position(queue, position)
+        return min(self._reader.offset_at_position(queue, position), queue.end_offset)
 
     async def positions_of_key(
         self, topic: str, key: str, times: tuple[int, int], messages_max: int

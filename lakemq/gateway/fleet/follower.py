@@ -19,6 +19,7 @@ from lakemq.gateway.fleet.shown import show_only_known
 from lakemq.gateway.fleet.tenure import Elected
 from lakemq.model.agreement import History
 from lakemq.model.errors import Fenced, LakemqError, StoreUnwritable
+from lakemq.model.given import may_show_all
 from lakemq.settings import Settings
 from lakemq.storage.log.cutting import Cut
 from lakemq.storage.log.followed_log import FollowedLog
@@ -312,7 +313,12 @@ class Follower:
         place it has to know. Raises `OSError`."""
         log, now = self._log, self._log.identity.now
         if self._elected is not None and said.sync and said.epoch == now.epoch and now != self._confirming:
-            await self._thread.ask(partial(note_confirming, log.files, log.directory, now))
+            noting = asyncio.ensure_future(self._thread.ask(partial(note_confirming, log.files, log.directory, now)))
+            try:
+                await asyncio.shield(noting)
+            except asyncio.CancelledError:
+                await asyncio.wait([noting])  # else it might come after `forget`, and undo that
+                raise
             self._confirming = now
 
     async def forget(self) -> None:
@@ -324,14 +330,22 @@ class Follower:
     def _hear(self, said: Said) -> None:
         """Before what comes with it is taken: where it isn't to be seen yet, it never is."""
         log, before, self._said = self._log, self._said, said
-        if said.sync != log.sync_always:
-            self._show_only_confirmed(said.sync)
+        confirmed = said.confirmed_position
+        hides = said.sync if self._elected is None else not may_show_all(said.sync, self._first_of(said), confirmed)
+        changes = hides != log.sync_always
+        if changes:
+            self._show_only_confirmed(hides)
         self.told_erased = max(self.told_erased, said.erased)
         if said.parts:
             self.on_parts(said.parts)
-        log.confirmed.limit(said.confirmed_position)
-        if before is None or before.sync != said.sync:
+        log.confirmed.limit(confirmed)
+        if before is None or changes:
             self._leave_mark()
+
+    def _first_of(self, said: Said) -> int | None:
+        """The first position of the epoch in which the primary leads; None: this log isn't in that one."""
+        epoch, first_position = self._log.identity.epochs[-1]
+        return first_position if epoch == said.epoch else None
 
     async def _hurry(self, answered: Answered) -> bool:
         """Bring what was taken to disk at once, if somebody at the primary waits for it; whether that is so. Who isn't
@@ -350,7 +364,7 @@ class Follower:
     def _leave_mark(self) -> None:
         """What a start may show before it has heard of the primary."""
         if self._said is not None:
-            self._mark.leave(self._log.identity.log_id, Mark(self._log.confirmed_position, self._said.sync))
+            self._mark.leave(self._log.identity.log_id, Mark(self._log.confirmed_position, self._log.sync_always))
 
     def _show_only_confirmed(self, is_so: bool) -> None:
         log = self._log

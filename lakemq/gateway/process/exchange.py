@@ -122,7 +122,7 @@ class Exchange:
         try:
             await asyncio.wait([confirmed, replaced], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            is_confirmed = confirmed.done()
+            is_confirmed = confirmed.done() and not confirmed.cancelled() and confirmed.exception() is None
             for each in (confirmed, replaced):
                 each.cancel()
             await asyncio.gather(confirmed, replaced, return_exceptions=True)

@@ -93,6 +93,6 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:
 
     @serves(router, routes.LOG_POSITION)
     async def position(timestamp_ms: Position) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
-        return {"position": reader.position_at_time(timestamp_ms)}
+        return {"position": min(reader.position_at_time(timestamp_ms), log.visible_position)}
 
     return router

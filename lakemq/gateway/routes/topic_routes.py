@@ -41,7 +41,7 @@ def describe(topic: Topic, min_offset: Callable[[Queue], int]) -> dict[str, Any]
                 "queue_id": queue.queue_id,
                 "min_offset": min_offset(queue),
                 "max_offset": queue.end_offset,
-                "log_min_offset": queue.min_offset,
+                "log_min_offset": queue.begin_offset,
             }
             for queue in topic.queues
         ],
@@ -63,7 +63,7 @@ def make_router(log: CommitLog, changes: TopicChanges, cold: ColdReader, listing
     async def get_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         found = log.topics.get(check_readable(topic))
         begins = {queue.queue_id: await cold.min_offset_or_logs(queue) for queue in list(found.queues)}
-        return describe(found, lambda queue: begins.get(queue.queue_id, queue.min_offset))
+        return describe(found, lambda queue: begins.get(queue.queue_id, queue.begin_offset))
 
     @serves(router, routes.PUT_TOPIC, responses={201: {"description": "made"}})
     async def put_topic(  # pyright: ignore[reportUnusedFunction]

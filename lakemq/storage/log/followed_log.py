@@ -22,7 +22,7 @@ from lakemq.storage.log.receiver import Receiver, tell_failed
 from lakemq.storage.segment.frame import KIND_MESSAGES, Run
 from lakemq.storage.segment.segment import Frame
 from lakemq.storage.segment.segment_index import notes_of
-from lakemq.storage.state.replay import move_on
+from lakemq.storage.state.replay import begins_epoch, move_on
 from lakemq.storage.state.topics import Queue
 
 PIECE_BYTES = 256 * 1024
@@ -120,6 +120,7 @@ class FollowedLog(CommitLog):
     def _apply(self, offset: int, frame: NextFrame) -> None:
         """The frame is written there: make it readable."""
         meta, content, epoch = frame.meta, frame.content, self.identity.now
+        is_gap = begins_epoch(epoch, meta)
         self.active_index.add(offset, meta)
         if meta.kind == KIND_MESSAGES:
             self.cache.put((self.active.base_position, offset), Frame(meta, content))
@@ -131,6 +132,8 @@ class FollowedLog(CommitLog):
         if meta.notes:
             self.on_notes(notes_of(meta))
         queues = [(queue, run.count) for run in meta.runs if (queue := self._queue(run)) is not None]
+        if is_gap:  # else each queue would end within it, and show what isn't confirmed before it
+            queues = [(queue, meta.count) for queue in self.topics.all_queues()]
         if self.sync_always:
             self.confirmed.hide(self.next_position, queues)
         for queue, _ in queues:

@@ -85,6 +85,11 @@ class Queue:
         """Consumers read below it."""
         return self.next_offset - self.unconfirmed
 
+    @property
+    def begin_offset(self) -> int:
+        """Where what the log has of it begins for consumers: before a gap at its beginning that isn't confirmed."""
+        return min(self.min_offset, max(self.end_offset, 0))
+
     def hide(self) -> None:
         """Make all that the queue holds unreadable: its topic was deleted."""
         self.floor = self.min_offset = self.next_offset
@@ -110,10 +115,10 @@ class Queue:
         self.min_offset = max(self.min_offset, self.floor)
 
     def after_gap(self, offset: int) -> int:
-        """The offset, or the end of the gap that it is in."""
+        """The offset, or the end of the gap that it is in, as far as consumers may know of that."""
         for begin, end in self.gaps:
             if begin <= offset < end:
-                return end
+                return min(end, max(self.end_offset, offset))
         return offset
 
     def count_from(self, offset: int) -> int:

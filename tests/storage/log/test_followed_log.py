@@ -18,6 +18,7 @@ from lakemq.storage.log.positions import RESERVED, UNKNOWN_BLOCK, WRITTEN, forge
 from lakemq.storage.mend.erasure import Eraser
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.mend.verify import verify_log
+from lakemq.storage.read.hiding import hide_from
 from lakemq.storage.segment.frame import decode_meta
 from tests.storage.harness import LogHarness, incompressible
 
@@ -125,6 +126,39 @@ def test_an_epoch_that_begins_with_what_was_lost_begins_here_too(harness: LogHar
     assert follower.log.identity.epochs == harness.log.identity.epochs
     follower.reopen()
     assert follower.log.state.dump() == harness.log.state.dump()
+
+
+def test_what_begins_an_epoch_shows_nothing_before_it_is_confirmed(harness: LogHarness, follower: Follower) -> None:
+    harness.put_topic("a", 2)
+    harness.append("a", 0, b"confirmed")
+    follower.catch_up(harness)
+    follower.run(follower.log.flushed())
+    confirmed = follower.log.next_position
+    follower.log.confirmed.limit(confirmed)
+    follower.followed.sync_always = True
+    for number in range(2):  # the first one is given before the gap, and the second one after it
+        harness.append("a", 0, b"not confirmed")
+        if not number:
+            harness.crash()
+            (harness.directory / WRITTEN).unlink()
+            harness.open()
+    follower.catch_up(harness)
+    for begins_anew in (False, True):
+        if begins_anew:
+            follower.reopen()
+            follower.log.confirmed.begin(confirmed)
+            follower.followed.sync_always = True
+            hide_from(follower.log, follower.reader, confirmed)
+        queue, other = follower.queue("a", 0), follower.queue("a", 1)
+        assert queue.gaps == harness.queue("a", 0).gaps != []
+        assert (queue.begin_offset, queue.end_offset, queue.after_gap(1), queue.after_gap(2)) == (0, 1, 1, 2)
+        assert (other.begin_offset, other.end_offset) == (0, 0)
+        assert other.min_offset > 0
+    follower.log.confirmed.limit(follower.log.next_position)
+    follower.run(follower.log.flushed())
+    assert (queue.end_offset, other.end_offset) == (queue.next_offset, other.next_offset)
+    assert queue.after_gap(2) == queue.gaps[0][1]
+    assert other.begin_offset == other.min_offset
 
 
 def test_who_waits_for_a_queue_goes_on_waiting_over_the_beginning_of_a_segment(
