@@ -101,8 +101,9 @@ class Replication:
         return record
 
     def _lease_lost(self) -> StoreUnwritable | None:
-        """Why nothing may be promised now. Where nobody else may lead that needs no lease. Who was replaced all the
-        same, by order, promises nothing: a large frame may come out of the thread that writes it only now."""
+        """Why nothing may be promised now by what is written here alone, as under `async`. Where nobody else may lead
+        that needs no lease. Who was replaced all the same, by order, promises nothing: a large frame may come out of
+        the thread that writes it only now. What is confirmed `_replaced` ends, under either setting."""
         if self.is_replaced:
             return NotConfirmed("another leads; it is written here, and may be lost")
         return None if self._elected is None or self._in_sync.is_alone else self._elected.lost()
@@ -267,7 +268,10 @@ class Replication:
             return
         self.is_replaced = True
         logger.warning("replica %d leads now, in epoch %d", record.leader, record.epoch)
+        # Who was alone has confirmed what it had on its own disk: that isn't enough any more.
+        self._log.confirmed.limit(self._log.confirmed_position)
         self.leave()
+        self._refuse()
         if self._elected is not None:
             self._elected.look()
 
