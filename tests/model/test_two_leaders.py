@@ -1,5 +1,6 @@
 """A leader that acknowledges by its lease, and who takes its place: never do both acknowledge, whatever comes between
-the steps of each. Here all clocks go equally fast, and a store has one order of all that is done with it."""
+the steps of each, and whoever crashes between them and comes back. Here all clocks go equally fast, and a store has one
+order of all that is done with it."""
 
 from __future__ import annotations
 
@@ -29,6 +30,8 @@ class Rules:
     """Who leads looks at the last leader's beat, and waits where it is new."""
     counts_from_sending = True
     """A lease is counted from when the beat was sent."""
+    waits_as_it_comes_back = True
+    """Who starts as the leader that the record names waits for a lease, whatever beat it finds."""
 
 
 class One:
@@ -46,6 +49,7 @@ class One:
         self.count = 0
         self.seen: Record | None = None
         self.judged: Beat | None = None
+        self.comes_back = False
 
     def may_acknowledge(self, now_ms: int) -> bool:
         return self.serves_ms is not None and now_ms >= self.serves_ms and self.lease.holds(now_ms)
@@ -111,9 +115,13 @@ class Race:
         if who.step == "":
             who.sent_ms, who.seen, who.step = self.now_ms, self.record, "beat"
         elif who.step == "beat":
-            who.judged = self.beat
+            who.judged, who.comes_back = self.beat, False
             who.pulse.see(who.seen, self.beat, who.sent_ms, self.now_ms)
             who.step = "stand" if who.pulse.is_dead() else ""
+        elif who.step == "start":
+            who.seen, who.judged, who.comes_back = self.record, self.beat, True
+            leads = who.seen.leader == who.member.replica and who.member in who.seen.members
+            who.step = "stand" if leads else ""
         elif who.step == "stand":
             assert who.seen is not None
             who.step = ""
@@ -123,7 +131,13 @@ class Race:
         elif who.step == "won":
             assert who.seen is not None
             found = self.beat if self.rules.looks_again else who.judged
-            self.begin_to_lead(who, who.seen, serves_from_ms(who.judged, found, self.now_ms, LEASE_MS))
+            waits = who.comes_back and self.rules.waits_as_it_comes_back
+            self.begin_to_lead(who, who.seen, serves_from_ms(who.judged, found, self.now_ms, LEASE_MS, waits))
+
+    def crash(self, who: One) -> None:
+        """It ends where it is, and begins anew with what its disk has: which member it is."""
+        who.record = who.serves_ms = None
+        who.step, who.pulse, who.lease, who.count = "start", Pulse(LEASE_MS), Lease(LEASE_MS), 0
 
     def join(self, who: One) -> None:
         """It is in sync again."""
@@ -139,6 +153,8 @@ class Race:
                 self.go_on(who)
         elif what < 0.6:
             self.join(who)
+        elif what < 0.65:
+            self.crash(who)
         else:
             self.wait(chance.choice([10, 50, 50, 200, 400, LEASE_MS]))
 
@@ -158,6 +174,10 @@ class RaceMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 2))
     def join(self, number: int) -> None:
         self.race.join(self.race.replicas[number])
+
+    @rule(number=st.integers(0, 2))
+    def crash(self, number: int) -> None:
+        self.race.crash(self.race.replicas[number])
 
     @rule(ms=st.sampled_from([10, 50, 200, 400, LEASE_MS]))
     def wait(self, ms: int) -> None:
@@ -202,7 +222,13 @@ class CountsFromTheAnswer(Rules):
     counts_from_sending = False
 
 
-@pytest.mark.parametrize("rules", [ReadsNoMore, BelievesWhatItJudgedBy, CountsFromTheAnswer])
+class ComesBackAtOnce(Rules):
+    """It leads by the record, and the beat that it finds doesn't change."""
+
+    waits_as_it_comes_back = False
+
+
+@pytest.mark.parametrize("rules", [ReadsNoMore, BelievesWhatItJudgedBy, CountsFromTheAnswer, ComesBackAtOnce])
 def test_without_any_one_rule_two_acknowledge_at_a_time(rules: type[Rules]) -> None:
     with pytest.raises(Broken):
         walk_all(rules, 5_000)

@@ -153,9 +153,9 @@ class Election:
                     if why is None:
                         return self._tenure(None, follows=False)
                 elif standing is Standing.MEMBER and self.record is not None and self.record.leader == self._replica:
-                    # It led, and has no need to wait for anybody: nobody else leads by the record.
+                    # It led, so it needs to hold nobody for dead: nobody else leads by the record.
                     await asyncio.to_thread(self._incarnation.begin_to_lead)
-                    if await self._campaign(self.record):
+                    if await self._campaign(self.record, comes_back=True):
                         return self._leading()
                 elif standing in (Standing.MEMBER, Standing.OUTSIDE):
                     self._note(None)
@@ -296,18 +296,19 @@ class Election:
         order.set_exception(LeaderLives("another replica was quicker"))
         return False
 
-    async def _campaign(self, record: Record) -> bool:
-        """Promise to follow nobody below, then propose. Whether this one leads; if not, it may follow again."""
+    async def _campaign(self, record: Record, comes_back: bool = False) -> bool:
+        """Promise to follow nobody below, then propose. Whether this one leads; if not, it may follow again.
+        `comes_back`: the record names it already."""
         proposed = elected(record, Member(self._replica, self._incarnation.name))
         await asyncio.to_thread(self._incarnation.promise, Seal(proposed.epoch, proposed.version))
-        if await self._win(proposed):
+        if await self._win(proposed, comes_back):
             return True
         await asyncio.to_thread(self._incarnation.lift)
         return False
 
-    async def _win(self, record: Record) -> bool:
-        """Propose to lead by that record, in the place of one who is held for dead. Whether this one does; then it is
-        known from when on it may acknowledge by its lease alone."""
+    async def _win(self, record: Record, comes_back: bool = False) -> bool:
+        """Propose to lead by that record, in the place of one who is held for dead, or of itself, as it `comes_back`.
+        Whether this one does; then it is known from when on it may acknowledge by its lease alone."""
         judged = self._beat
         if not await self._propose(record):
             return False
@@ -317,7 +318,7 @@ class Election:
         except (OSError, LogDamaged) as error:
             self._note(f"the last leader's beat can't be seen: {error}")
         else:
-            self.alone_ms = serves_from_ms(judged, found, self._now_ms(), self._lease_ms)
+            self.alone_ms = serves_from_ms(judged, found, self._now_ms(), self._lease_ms, comes_back)
         return True
 
     async def _propose(self, record: Record) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lakemq.gateway.fleet.election import Election
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.leadership import Leadership
@@ -124,6 +126,24 @@ def test_who_takes_the_lead_as_a_beat_arrives_waits_for_a_lease_from_when_it_rea
         await election.close()
         election, _ = await take_over(tmp_path / "silent", nothing)
         assert election.alone_ms <= now_ms()
+        await election.close()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("crashed", ["before it beat", "while it beat"])
+def test_who_comes_back_as_the_leader_waits_for_a_lease_of_the_one_before(tmp_path: Path, crashed: str) -> None:
+    async def scene() -> None:
+        election, store, own = await begun(tmp_path, 1)
+        before = Record(0, 1, 0, (Member(0, "a"), own), identity().log_id)
+        await store.kept.compare_and_set(before)
+        await store.kept.beat(Beat(1, 0, 2, ""))
+        await store.kept.compare_and_set(elected(before, own))
+        if crashed == "while it beat":
+            await store.kept.beat(Beat(2, 1, 9, ""))
+        at_ms = now_ms()
+        assert not (await election.first()).follows
+        assert election.alone_ms >= at_ms + LEASE_MS
         await election.close()
 
     asyncio.run(scene())
