@@ -81,7 +81,7 @@ class Lags:
         if member.consume_from == "last":
             return queue.end_offset
         position = self._reader.position_at_time(member.consume_timestamp_ms or 0)
-        return self._reader.offset_at_position(queue, position)
+        return min(self._reader.offset_at_position(queue, position), queue.end_offset)
 
 
 def _a_subscriber(group: Group, topic: str) -> Member | None:

@@ -54,7 +54,7 @@ class Offsets:
         for topic, queue_id, offset in offsets:
             queue = self._log.topics.queue(check_readable(topic), queue_id)
             if offset > queue.next_offset:
-                raise OffsetBeyondEnd(f"{topic} queue {queue_id} ends at offset {queue.next_offset}, not {offset}")
+                raise OffsetBeyondEnd(f"{topic} queue {queue_id} ends at offset {queue.end_offset}, not {offset}")
         wanted = dict.fromkeys((topic, queue_id) for topic, queue_id, _ in offsets)
         if offsets:
             self._check_room(name, list(wanted))

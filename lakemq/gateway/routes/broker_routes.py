@@ -99,7 +99,7 @@ def make_router(broker: Operated, log: CommitLog, jobs: Jobs, waiters: Waiters, 
     @serves(router, routes.COMPACTED)
     async def compacted(body: Compacted) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
         if body.compacted_position > log.next_position:
-            raise InvalidRequest(f"the log ends with position {log.next_position}")
+            raise InvalidRequest(f"the log ends with position {log.visible_position}")
         broker.tell_compacted(body.compacted_position)
         return {"compacted_position": body.compacted_position}
 

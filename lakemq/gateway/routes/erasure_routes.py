@@ -49,7 +49,7 @@ def make_router(
     async def erase(body: ErasureBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         last = max([*body.positions, *(end - 1 for _, end in body.ranges)], default=0)
         if last > 0 and last >= log.next_position:
-            raise InvalidRequest(f"the log ends with position {log.next_position}: {last} is not there")
+            raise InvalidRequest(f"the log ends with position {log.visible_position}: {last} is not there")
         if replication is None:
             raise NotLeader("a follower erases what its primary does")
         ranges: list[Range] = [(each, each + 1) for each in body.positions]

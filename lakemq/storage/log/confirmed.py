@@ -90,8 +90,8 @@ class Confirmed(Waking):
     def _expire(self) -> None:
         before = self._loop.time() - self._wait_s_max
         while self._waiters and self._waiters[0][2] <= before:
-            position, receiver, _ = self._waiters.popleft()
-            why = f"it is written, but the log is confirmed up to {self.position}, and not yet up to {position}"
+            _, receiver, _ = self._waiters.popleft()
+            why = f"it is written, but the log is confirmed up to {self.position} only"
             tell_failed(receiver, NotConfirmed(f"{why}: it may be stored"))
         self._arm()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -149,6 +150,14 @@ def test_nothing_is_answered_shown_or_handed_out_before_it_is_confirmed(pair: Fl
             assert (answer["status"], answer["max_offset"]) == ("no_new_message", 2)
             assert pull(leads, "shown", 0, 3)["status"] == "no_new_message"  # it may be there
             assert pull(leads, "shown", 0, 4)["status"] == "offset_out_of_range"
+            offsets = {"offsets": [{"topic": "shown", "queue_id": 0, "offset": 9}]}
+            refused = [
+                leads.put("/v1/groups/early/offsets", json=offsets),
+                leads.put("/v1/broker/compacted", json={"compacted_position": 10**6}),
+                leads.post("/v1/log/erasures", json={"positions": [10**6]}),
+            ]
+            ends = [re.search(r"ends (?:at offset|with position) (\d+)", each.json()["detail"]) for each in refused]
+            assert [end and end[1] for end in ends] == ["2", str(before), str(before)]
             assert leads.get("/v1/topics/shown").json()["queues"][0]["max_offset"] == 2
             identity = broker_of(leads)
             unseen = leads.get(f"/v1/messages/{handed_out[0]['message_id']}").json()
