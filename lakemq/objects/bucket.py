@@ -75,13 +75,21 @@ class Bucket:
         return hmac.new(b"lakemq", f"{self.access.endpoint}/{self.name}".encode(), hashlib.sha256).hexdigest()[:12]
 
 
-@lru_cache(maxsize=32)
-def _store(bucket: Bucket) -> S3Store:
+def check_installed() -> None:
+    """Raises `SettingsError` where what reads a bucket isn't installed: as the settings are loaded, and not later in
+    the middle of something."""
     try:
-        from obstore.exceptions import BaseError
-        from obstore.store import S3Store
+        import obstore  # noqa: F401 (whether it can be)
     except ImportError:
         raise SettingsError("lake.dir is in object storage: pip install 'lakemq[object-store]'") from None
+
+
+@lru_cache(maxsize=32)
+def _store(bucket: Bucket) -> S3Store:
+    check_installed()
+    from obstore.exceptions import BaseError
+    from obstore.store import S3Store
+
     config: Any = {name: value for name in _ENVIRONMENT if (value := getattr(bucket.access, name))}
     client: Any = {"allow_http": bucket.access.allow_http}
     try:

@@ -424,4 +424,12 @@ def _explain(error: ValidationError, origin: dict[tuple[str, str], str]) -> str:
     if fault["type"] == "extra_forbidden":
         return f"unknown setting {name!r} in {source}"
     message = str(fault["msg"]).removeprefix("Value error, ")
-    return f"setting {name!r} in {source}: {message} (got {fault.get('input')!r})"
+    return f"setting {name!r} in {source}: {message}{_got(place, fault.get('input'))}"
+
+
+def _got(place: list[str], value: object) -> str:
+    """What was set; nothing of what may hold keys: of whole sections, how a bucket is reached, an address with a user
+    in it."""
+    is_plain = value is None or isinstance(value, str | int | float | bool | Path)
+    is_secret = place[:2] == ["lake", "storage"] or place[-1] == "token" or "@" in str(value)
+    return f" (got {value!r})" if is_plain and not is_secret else ""

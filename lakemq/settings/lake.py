@@ -10,14 +10,13 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
 
-from lakemq.objects.bucket import Access
+from lakemq.objects.bucket import Access, check_installed
 from lakemq.objects.path import ObjectPath, is_object
 from lakemq.settings.section import HOUR_MS, MIB, Section
 
 _BUCKET = re.compile(r"s3[an]?:/+(.+)")
 """A path of the command line has lost a slash."""
 _OTHERS = re.compile(r"(gs|az|abfss?|hdfs|file|https?):/")
-_SECRETS = ("secret_access_key", "session_token")
 
 
 class LakeStorage(Section):
@@ -35,7 +34,7 @@ class LakeStorage(Section):
     def _fits(self) -> LakeStorage:
         if bool(self.access_key_id) != bool(self.secret_access_key):
             raise ValueError("lake.storage has one of access_key_id and secret_access_key, and needs both or none")
-        if self.endpoint and not re.fullmatch(r"https?://[^/\s]+/?", self.endpoint):
+        if self.endpoint and not re.fullmatch(r"https?://[^/\s@]+/?", self.endpoint):
             raise ValueError("lake.storage.endpoint is such as https://s3.example:9000")
         if self.endpoint.startswith("http:") and not self.allow_http:
             raise ValueError("lake.storage.endpoint is without TLS: lake.storage.allow_http = true allows that")
@@ -98,6 +97,7 @@ class Lake(Section):
         """The path knows how it is reached, as it goes where the settings don't: into tasks of Spark."""
         found = self.dir
         if is_object(found):
+            check_installed()
             access = Access(**self.storage.model_dump()).completed(os.environ)
             if access.endpoint.startswith("http:") and not access.allow_http:
                 raise ValueError("the bucket's endpoint is without TLS: lake.storage.allow_http = true allows that")

@@ -108,10 +108,10 @@ class DeltaFiles:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
-        if not (self.folder / FOLDER).is_dir():
-            self._table = None
-            return None
         try:
+            if not (self.folder / FOLDER).is_dir():
+                self._table = None
+                return None
             known, table = self._version, self._table
             if table is None or known is None or _identity(self.folder, known.number) != self._entry:
                 # Also where the table was put back and went on otherwise: nothing known of it is so.
