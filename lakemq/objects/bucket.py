@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lakemq.model.errors import SettingsError
@@ -25,6 +25,7 @@ _ENVIRONMENT = {
     "secret_access_key": ("AWS_SECRET_ACCESS_KEY",),
     "session_token": ("AWS_SESSION_TOKEN",),
 }
+_TOKEN = _ENVIRONMENT["session_token"][0]
 _KEYS = ("access_key_id", "secret_access_key", "session_token")
 
 
@@ -40,8 +41,16 @@ class Access:
     allow_http: bool = False
 
     def completed(self, environment: Mapping[str, str]) -> Access:
-        """With what AWS's names in the environment say beside. Keys belong together: all are from one place."""
+        """With what AWS's names in the environment say beside. Keys belong together: all are from one place.
+
+        Raises `ValueError` where the environment has a token that isn't of these keys: delta-rs would send it.
+        """
         has_keys = bool(self.access_key_id)
+        if has_keys and not self.session_token and environment.get(_TOKEN):
+            raise ValueError(
+                f"lake.storage has keys of its own, and {_TOKEN} in the environment, of other keys, would be sent with "
+                f"them: start it without {_TOKEN}"
+            )
         found = {
             name: next((environment[each] for each in names if environment.get(each)), "")
             for name, names in _ENVIRONMENT.items()
@@ -84,17 +93,34 @@ def check_installed() -> None:
         raise SettingsError("lake.dir is in object storage: pip install 'lakemq[object-store]'") from None
 
 
+def _credentials(access: Access) -> Any:
+    """As obstore asks for them; these never expire."""
+    return {
+        "access_key_id": access.access_key_id,
+        "secret_access_key": access.secret_access_key,
+        "token": access.session_token or None,
+        "expires_at": None,
+    }
+
+
 @lru_cache(maxsize=32)
 def _store(bucket: Bucket) -> S3Store:
     check_installed()
     from obstore.exceptions import BaseError
     from obstore.store import S3Store
 
-    config: Any = {name: value for name in _ENVIRONMENT if (value := getattr(bucket.access, name))}
+    access = bucket.access
+    has_keys = bool(access.access_key_id)
+    names = [name for name in _ENVIRONMENT if not (has_keys and name in _KEYS)]
+    config: Any = {name: value for name in names if (value := getattr(access, name))}
+    # By itself obstore would send the environment's token beside keys that are not of it.
+    provider = partial(_credentials, access) if has_keys else None
     client: Any = {"allow_http": bucket.access.allow_http}
     try:
         retries: RetryConfig = {"max_retries": RETRIES, "retry_timeout": RETRY_MAX}
-        return S3Store(bucket.name, config=config, client_options=client, retry_config=retries)
+        return S3Store(
+            bucket.name, config=config, client_options=client, retry_config=retries, credential_provider=provider
+        )
     except (BaseError, ValueError, TypeError) as error:
         raise SettingsError(f"lake.storage: {error}") from None
 

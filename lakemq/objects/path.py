@@ -57,7 +57,7 @@ class ObjectPath(_Base):
         name, _, key = url.partition("://")[2].partition("/")
         parts = [part for part in key.split("/") if part]
         if not name or not parts or any(part in (".", "..") for part in parts) or set("?#@\\'`") & set(url):
-            raise ValueError(f"a lake in object storage is such as s3://bucket/prefix")
+            raise ValueError("a lake in object storage is such as s3://bucket/prefix")
         return cls(Bucket(name, access), PurePosixPath(*parts), work_dir)
 
     # Names -----------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from lakemq.settings.section import HOUR_MS, MIB, Section
 
 _BUCKET = re.compile(r"s3[an]?:/+(.+)")
 """A path of the command line has lost a slash."""
-_OTHERS = re.compile(r"(gs|az|abfss?|hdfs|file|https?):/")
+_OTHERS = re.compile(r"[a-z][a-z0-9+.-]*:/|s3[an]?:", re.IGNORECASE)
+"""What is meant for a store, and would be a local folder's name."""
 
 
 class LakeStorage(Section):
@@ -65,6 +66,18 @@ def _of_json(value: Any) -> Any:
         raise ValueError("in the environment it is an object of JSON") from None
 
 
+def _state_folder() -> Path:
+    """Where the user's programs keep what they can do without, wherever they are started. Raises `ValueError`."""
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    try:
+        own = state if state.is_absolute() else Path.home() / ".local" / "state"
+    except RuntimeError:
+        own = Path()
+    if not own.is_absolute():
+        raise ValueError("a lake in object storage needs lake.work_dir, as this user has no home")
+    return own / "lakemq" / "lake-work"
+
+
 def _empty_is_none(value: Any) -> Any:
     return None if value == "" else value
 
@@ -73,7 +86,7 @@ class Lake(Section):
     """The Delta tables and the query that writes them.
 
     `dir`: a folder, or s3://bucket/prefix (docs/lake.md, "In object storage"), which `storage` says how to reach;
-    `work_dir` is then the local folder of locks, checkpoints and scratch.
+    `work_dir` is then the local folder of locks, checkpoints and scratch: an absolute path.
     `cache_bytes`: so much of them the gateway keeps in memory to serve what has left the log. `verify`: before
     anything leaves the log, the gateway looks into `dir` itself; false: it believes what it is told over HTTP,
     for a lake that it can't see, such as one in Databricks. `merge_files`: so many files of a table become one as they
@@ -102,6 +115,9 @@ class Lake(Section):
             if access.endpoint.startswith("http:") and not access.allow_http:
                 raise ValueError("the bucket's endpoint is without TLS: lake.storage.allow_http = true allows that")
             named = ObjectPath.parse(str(found), access, Path())
-            work_dir = (self.work_dir or Path("lake-work")) / named.bucket.identity() / found.bucket.name / found.key
-            object.__setattr__(self, "dir", ObjectPath(named.bucket, named.key, work_dir.absolute()))
+            own = self.work_dir or _state_folder()
+            if not own.is_absolute():  # else where it is started from would make two folders, and locks, of one lake
+                raise ValueError("lake.work_dir of a lake in object storage is an absolute path")
+            work_dir = own / named.bucket.identity() / found.bucket.name / found.key
+            object.__setattr__(self, "dir", ObjectPath(named.bucket, named.key, work_dir))
         return self

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakemq.model.errors import SettingsError
+from lakemq.objects.path import beside
 from lakemq.settings import load
 
 KEY, SECRET, TOKEN = "AKIAOURS", "s3cr3t-of-ours", "t0k3n-of-ours"
@@ -53,5 +55,21 @@ def test_a_plain_value_is_shown_with_its_fault() -> None:
 def test_a_bucket_without_what_reads_it_is_refused_as_the_settings_load(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     load(None, {}, {"lake": {"dir": "lake"}})
-    with pytest.raises(SettingsError, match="lakemq.object-store"):
+    with pytest.raises(SettingsError, match=r"lakemq\[object-store\]"):
         load(None, {}, {"lake": {"dir": BUCKET}})
+
+
+def test_the_local_folder_is_the_same_wherever_it_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found: set[Path] = set()
+    for folder in (Path("/"), tmp_path):
+        monkeypatch.chdir(folder)
+        found.add(beside(load(None, {}, {"lake": {"dir": BUCKET}}).lake.dir))
+    assert len(found) == 1
+    with pytest.raises(SettingsError, match="absolute path"):
+        load(None, {}, {"lake": {"dir": BUCKET, "work_dir": "work"}})
+
+
+@pytest.mark.parametrize("place", ["S3://b/l", "s3:b/l", "oss://b/l", "gcs://b/l", "gs:/b/l", "file:///l", "s3://"])
+def test_what_is_meant_for_another_store_is_no_local_folder(place: str) -> None:
+    with pytest.raises(SettingsError, match="a lake is in a folder, or in s3://bucket/prefix"):
+        load(None, {}, {"lake": {"dir": place}})

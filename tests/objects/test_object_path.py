@@ -5,19 +5,25 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakemq.jobs.replay.plan import ReplayRequest
+from lakemq.jobs.replay.replay import replay
 from lakemq.model.errors import NotInObjectStorage, SettingsError, StoreUnsafe
 from lakemq.objects.path import ObjectPath, beside, opened
 from lakemq.objects.probe import check_store
 from lakemq.settings import load
 from lakemq.storage.lake.delta_log import tables_of
 from lakemq.storage.lake.table_file import TableFile
-from lakemq.testing.object_store import ObjectStore
+from lakemq.testing.object_store import ObjectStore, Stored
 from tests.objects.stores import path_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture
@@ -104,6 +110,37 @@ def test_a_store_that_passes_over_if_none_match_is_refused(careless: ObjectStore
     assert refused.value.code == "store_unsafe"
 
 
+class Forgetful(ObjectStore):
+    """The first objects are made, and who made them is told that they were there: an answer was lost."""
+
+    def __init__(self, lost: int) -> None:
+        self.lost = lost
+        super().__init__()
+
+    def put(self, name: str, data: bytes, if_none_match: str | None) -> Stored | None:
+        made = super().put(name, data, if_none_match)
+        if made is not None and self.lost:
+            self.lost -= 1
+            return None
+        return made
+
+
+def test_a_lost_answer_is_no_unsafe_store(tmp_path: Path) -> None:
+    store = Forgetful(2)
+    check_store(path_in(store, "s3://bucket/lake", tmp_path))
+    assert store.lost == 0
+    store.lost = 1_000
+    with pytest.raises(OSError, match="none was told so"):
+        check_store(path_in(store, "s3://bucket/lake", tmp_path))
+    store.close()
+
+
+def test_a_replay_is_refused_before_anything_is_begun(folder: ObjectPath) -> None:
+    with pytest.raises(NotInObjectStorage, match="lakemq replay"):
+        replay(cast("SparkSession", None), folder, "http://127.0.0.1:1", ReplayRequest("true", "topic", None))
+    assert not folder.exists()
+
+
 def test_a_store_that_is_away_is_an_os_error(tmp_path: Path) -> None:
     gone = ObjectStore()
     gone.close()
@@ -137,6 +174,8 @@ def test_the_environment_says_what_the_settings_do_not(monkeypatch: pytest.Monke
     lake = load(None, {}, {"lake": {"dir": "s3:/bucket/lake"}}).lake.dir
     assert isinstance(lake, ObjectPath)
     assert str(lake) == "s3://bucket/lake"
+    monkeypatch.delenv("AWS_SESSION_TOKEN")
+    assert lake.bucket.access.session_token == "theirs"
     assert (lake.bucket.access.access_key_id, lake.bucket.access.region) == ("theirs", "eu-central-1")
     ours = {"access_key_id": "ours", "secret_access_key": "ours"}
     lake = load(None, {}, {"lake": {"dir": "s3://bucket/lake", "storage": ours}}).lake.dir

@@ -32,7 +32,7 @@ class LakeStore:
     def __init__(self, root: Path, host: str, *, keep: bool) -> None:
         port = take_port(host, 0)
         self.url = url_of(host, port)
-        self._work_dir = root / "lake-work"
+        self._work_dir = root.absolute() / "lake-work"
         launch = foreign(sys.executable, "-m", "lakemq.testing.object_store", "--port", str(port))
         self.process = Process("the S3 store", launch, root / "s3.log", keep=keep)
 

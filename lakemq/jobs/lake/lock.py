@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.objects.path import beside
 from lakemq.storage.disk.privacy import DIRECTORY_MODE, FILE_MODE
+from lakemq.storage.lake.table_file import sweep_uploads
 
 _FILE = "_lock"
 
@@ -26,6 +27,7 @@ class LakeLock:
 
     def __init__(self, session: SparkSession, lake: Path) -> None:
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+        self._lake = lake
         lake = beside(lake)
         lake.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
         self._file = self._jvm.java.io.RandomAccessFile(str(lake.absolute() / _FILE), "rw")
@@ -34,7 +36,10 @@ class LakeLock:
 
     def acquire(self) -> bool:
         """Whether this process now holds the lock, until `release` or its JVM's end."""
-        return self._file.getChannel().tryLock() is not None
+        is_ours = self._file.getChannel().tryLock() is not None
+        if is_ours:
+            sweep_uploads(self._lake)
+        return is_ours
 
     def release(self) -> None:
         self._file.close()

@@ -11,7 +11,7 @@ groups and pages. It is on disk on return, so that nobody has to wait for that l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from lakemq.objects.path import opened
 from lakemq.storage.disk.files import Files
+from lakemq.storage.disk.privacy import DIRECTORY_MODE
 from lakemq.storage.lake.object_files import files_of
 from lakemq.storage.lake.table_file import GROUP_BYTES, TableFile
 
@@ -82,7 +83,8 @@ def merge_files(
         files.sync_dir(output.parent)
         return Merged(rows, files.size_of(output))
     except BaseException:
-        files.remove(output)
+        with suppress(OSError):  # where it can't be removed either, it has no name, and what failed is to be said
+            files.remove(output)
         raise
     finally:
         pa.default_memory_pool().release_unused()  # the next merge may be long in coming
@@ -117,10 +119,10 @@ class _Merging:
             for part in _side_by_side(sources, self._order_by):
                 self._check()
                 writer.add(part)
+            return writer.finish()
         except BaseException:
             writer.abandon()
             raise
-        return writer.finish()
 
     def _put_in_order(self, unordered: list[pq.ParquetFile]) -> list[_Source]:
         """The rows of files that are in no order, in order."""
@@ -153,7 +155,7 @@ class _Merging:
 
     def _set_aside(self, part: pa.RecordBatch) -> pq.ParquetFile:
         self._check()
-        self._scratch.mkdir(parents=True, exist_ok=True)
+        self._scratch.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
         path = self._scratch / f"{uuid4().hex}.parquet"
         self._opened.callback(path.unlink, missing_ok=True)
         rows = max(1, part.num_rows * GROUP_BYTES // max(part.nbytes, 1))

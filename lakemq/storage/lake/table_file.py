@@ -6,8 +6,10 @@ checksums of pages, by which a start knows what a power cut has torn; statistics
 # (pyarrow carries no types)
 from __future__ import annotations
 
+import logging
 import tempfile
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,11 @@ from lakemq.storage.disk.privacy import DIRECTORY_MODE
 GROUP_BYTES = 16 * 1024 * 1024
 GROUP_ROWS = 128 * 1024
 """A row group of the file; as Spark is told to write them (`jobs.session`)."""
+
+UPLOADS = "uploads"
+_OWN = "lakemq-upload-"
+
+logger = logging.getLogger(__name__)
 
 _UNLIKE = frozenset({"body", "message_id", "transaction_id"})
 """Hardly ever there twice: a dictionary of them is work for nothing."""
@@ -34,7 +41,17 @@ class TableFile:
         the others do."""
         self._schema = schema
         self._object, self._local = (path, _spool(path)) if is_object(path) else (None, path)
-        self._writer = _ParquetWriter(
+        try:
+            self._writer = self._new_writer(schema, lasting)
+        except BaseException:
+            self._drop_spooled()
+            raise
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = self._held_rows = 0
+        self._rows = 0
+
+    def _new_writer(self, schema: pa.Schema, lasting: bool) -> Any:
+        return _ParquetWriter(
             self._local,
             schema,
             compression="snappy",
@@ -44,9 +61,6 @@ class TableFile:
             write_page_index=True,
             store_schema=False,
         )
-        self._held: list[pa.RecordBatch] = []
-        self._held_bytes = self._held_rows = 0
-        self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Rows of just the file's columns."""
@@ -60,19 +74,29 @@ class TableFile:
             self._write()
 
     def finish(self) -> int:
-        """Ends the file; how many rows it has."""
-        self._write()
-        self._writer.close()
-        if self._object is not None:
-            self._object.upload(self._local)
-            self._local.unlink()
+        """Ends the file; how many rows it has. Where it fails, nothing of it is left to be sent."""
+        try:
+            self._write()
+            self._writer.close()
+            if self._object is not None:
+                self._object.upload(self._local)
+        finally:
+            self._drop_spooled()
         return self._rows
 
     def abandon(self) -> None:
-        """Lets go of it, whatever is in it; nothing where it was finished."""
-        self._writer.close()
-        if self._object is not None:
+        """Lets go of it, whatever is in it; nothing where it was finished. Raises nothing: why it is let go of counts."""
+        with suppress(OSError, pa.ArrowException):
+            self._writer.close()
+        self._drop_spooled()
+
+    def _drop_spooled(self) -> None:
+        if self._object is None:
+            return
+        with suppress(OSError):  # a start sweeps what is left
             self._local.unlink(missing_ok=True)
+            if self._local.parent.name.startswith(_OWN):
+                self._local.parent.rmdir()
 
     def _hold(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
@@ -89,12 +113,24 @@ class TableFile:
 
 def _spool(path: ObjectPath) -> Path:
     """Where it is on this disk until it is whole: what becomes of a part of an upload, stores don't agree on."""
-    folder = path.work_dir / "uploads"
+    folder = path.work_dir / UPLOADS
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
     except OSError:  # a machine of the cluster that has no such folder
-        folder = Path(tempfile.gettempdir())
+        folder = Path(tempfile.mkdtemp(prefix=_OWN))  # for this user alone: bodies are in it
     return folder / f"{uuid.uuid4().hex}.parquet"
+
+
+def sweep_uploads(lake: Path) -> None:
+    """Removes what killed processes had on its way to the bucket. For who has just taken the lake's lock, as nobody
+    else writes then. What can't be removed is logged."""
+    if not is_object(lake):
+        return
+    try:
+        for file in (lake.work_dir / UPLOADS).glob("*.parquet"):
+            file.unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("what was on its way to %s can't be removed: %s", lake, error)
 
 
 def _has_dictionary(field: pa.Field, lasting: bool) -> bool:
