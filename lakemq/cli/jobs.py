@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import sys
 from typing import Annotated
 
 import typer
 
 from lakemq.cli.lifeline import end_with_parent
 from lakemq.cli.options import Broker, LakeDir, Nameservers, Parent, broker_url, name_servers, settings_of
+from lakemq.cli.output import fail
+from lakemq.cli.supervisor import REPLACED
 
 
 def jobs(
@@ -24,6 +27,8 @@ def jobs(
 ) -> None:
     """Run the Spark jobs that route messages and turn the log into Delta tables, until Ctrl-C.
 
+    Once other ones have taken the lake these end, with exit code 79.
+
     \b
     lakemq jobs
     lakemq jobs --broker http://127.0.0.1:9000 --lake /srv/lake
@@ -33,6 +38,10 @@ def jobs(
     end_with_parent(parent_pid, signal.SIGKILL)  # all that a job wrote it wrote exactly once
     settings = settings_of(context, lake__dir=lake)
     url = broker_url(context, broker)
+    from lakemq.jobs.errors import LakeTaken
     from lakemq.jobs.process.run import run_jobs
 
-    run_jobs(settings, url, names or [], name_servers(context, broker, nameservers))
+    try:
+        run_jobs(settings, url, names or [], name_servers(context, broker, nameservers))
+    except LakeTaken as error:
+        sys.exit(fail(error.detail, REPLACED))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -23,6 +24,8 @@ STEADY_S = 120.0
 LOOK_S = 0.25
 REFUSED = 78
 """The exit code of a child that would end the same way again: a setting or damage keeps it from starting."""
+REPLACED = 79
+"""The exit code of jobs whose lake another driver has taken: started again they would take it back, and so on."""
 
 
 def backoff_s(failures: int) -> float:
@@ -73,7 +76,7 @@ def stop_child(child: subprocess.Popen[bytes], grace_s: float) -> None:
 @dataclass
 class Restarted:
     """A child that is started again, after a pause that grows, whenever it ends; unless it says by its
-    exit code that this is no use."""
+    exit code that this is no use, or that another one does its work now: then it stays down."""
 
     name: str
     start: Callable[[], subprocess.Popen[bytes]]
@@ -97,6 +100,10 @@ class Restarted:
         self.child = None
         if code == REFUSED:
             raise LakemqError(f"the {self.name} {describe_exit(code)}; all is stopped")
+        if code == REPLACED:
+            self.due_s = math.inf
+            self.say(f"{self.name} {describe_exit(code)}; not started again. The rest goes on")
+            return
         self._put_off(now, describe_exit(code))
 
     def _start(self, now: float) -> None:
@@ -123,6 +130,8 @@ def describe_exit(code: int) -> str:
     """What became of a child with that exit code, as people read it."""
     if code == REFUSED:
         return "can't run, for the reason above"
+    if code == REPLACED:
+        return f"ended: another driver has the lake now (exit code {code})"
     if code >= 0:
         return f"ended (exit code {code})"
     try:

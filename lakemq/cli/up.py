@@ -36,7 +36,8 @@ GATEWAY_GRACE_S = 30.0
 def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
     """Run the gateway and all jobs here, until Ctrl-C.
 
-    What ends of them is started again, after a pause that grows to a minute. When the gateway can't
+    What ends of them is started again, after a pause that grows to a minute; but not the jobs once
+    other ones have taken their lake: the gateway goes on without. When the gateway can't
     start, because of a setting or a damaged log, all stops with exit code 1.
 
     \b

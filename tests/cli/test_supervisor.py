@@ -15,6 +15,7 @@ import pytest
 from lakemq.cli.supervisor import (
     BACKOFF_S_MAX,
     REFUSED,
+    REPLACED,
     STEADY_S,
     Restarted,
     backoff_s,
@@ -22,7 +23,9 @@ from lakemq.cli.supervisor import (
     start_child,
     stop_child,
 )
+from lakemq.jobs.errors import LakeTaken
 from lakemq.model.errors import LakemqError
+from tests.cli.shell import Run
 
 WAIT_S_MAX = 120.0
 
@@ -102,6 +105,32 @@ def test_a_child_that_refuses_to_run_is_not_started_again() -> None:
         child.look_after_end()
 
 
+def test_jobs_that_were_replaced_stay_down_and_the_rest_goes_on() -> None:
+    """Started again they would take the lake from those that replaced them, and these from them, without an end."""
+    child = Child(REPLACED)
+    child.restarted.look()
+    child.look_after_end()
+    assert child.said == [
+        "jobs ended: another driver has the lake now (exit code 79); not started again. The rest goes on"
+    ]
+    child.now_s = 1e9
+    child.restarted.look()
+    assert child.starts == 1
+    child.restarted.stop(1.0)
+
+
+def test_jobs_say_by_their_exit_code_that_they_were_replaced(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it is raised is shown with real drivers, in `tests/jobs/lake/test_driver_fence.py`."""
+
+    def replaced(*_: object) -> None:
+        raise LakeTaken("another driver has taken the lake")
+
+    monkeypatch.setattr("lakemq.jobs.process.run.run_jobs", replaced)
+    done = run("jobs")
+    assert done.code == REPLACED
+    assert "another driver has taken the lake" in done.stderr
+
+
 def test_a_supervised_gateway_says_by_its_exit_code_that_a_setting_keeps_it_from_running() -> None:
     gateway = start_child(["gateway", "--flush", "never"])
     assert gateway.wait(WAIT_S_MAX) == REFUSED
@@ -124,6 +153,7 @@ def test_a_child_that_does_not_stop_is_killed() -> None:
         (-9, "ended (killed by SIGKILL)"),
         (-1000, "ended (killed by signal 1000)"),
         (REFUSED, "can't run, for the reason above"),
+        (REPLACED, "ended: another driver has the lake now (exit code 79)"),
     ],
 )
 def test_an_exit_is_told_as_people_read_it(code: int, text: str) -> None:

@@ -18,6 +18,7 @@ from lakemq.jobs.maintenance.runs import Run
 from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
 from lakemq.jobs.maintenance.work import check_place
 from lakemq.jobs.session.session import start_session
+from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
 from lakemq.storage.lake.delta_log import tables_of
@@ -75,8 +76,9 @@ def _run_here(settings: Settings, broker_url: str, name: str, parameters: Mappin
     try:
         if not lock.acquire():
             raise LakemqError("another process began to write the lake meanwhile; give the command again")
-        lake_query = partial(temporary_lake_query, session, settings, lambda: broker_url)
-        runner = Runner(session, settings, lambda: broker_url, lake_query=lake_query)
+        driver = Driver()  # takes the lake with the job; its lake queries are this driver's too
+        lake_query = partial(temporary_lake_query, session, settings, lambda: broker_url, driver)
+        runner = Runner(session, settings, lambda: broker_url, lake_query=lake_query, driver=driver)
         return runner.run(name, "command", parameters)
     finally:
         lock.release()

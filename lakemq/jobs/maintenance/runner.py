@@ -38,7 +38,8 @@ class Runner:
     """Runs jobs in the process that holds the lake's lock, one at a time.
 
     `refresh` has the live views look at the tables again; within `lake_query` the tables come up
-    to the logs, for where no lake query of this process runs beside.
+    to the logs, for where no lake query of this process runs beside. `driver`: in whose name all is done, the same as
+    the lake query's, which takes the lake with the first job if it hasn't yet; None: in nobody's.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Runner:
         lake_query: Callable[[], AbstractContextManager[object]] = nullcontext,
         driver: Driver | None = None,
     ) -> None:
-        self._driver = driver or Driver()
+        self._driver = driver
         self._session = session
         self._settings = settings
         self._brokers = brokers

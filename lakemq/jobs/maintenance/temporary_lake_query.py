@@ -14,7 +14,7 @@ from lakemq.settings import Settings
 
 @contextmanager
 def temporary_lake_query(
-    session: SparkSession, settings: Settings, brokers: Callable[[], str], driver: Driver | None = None
+    session: SparkSession, settings: Settings, brokers: Callable[[], str], driver: Driver
 ) -> Generator[None]:
     """Runs the lake query meanwhile: only for who holds the lake's lock. `brokers` says the addresses of gateways,
     `driver` in whose name it writes."""

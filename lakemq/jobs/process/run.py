@@ -23,6 +23,7 @@ from lakemq.jobs.maintenance.work import can_do
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.interrupt import interrupted_by_signals
 from lakemq.jobs.process.keep_running import keep_running, say
+from lakemq.jobs.process.replaced import end_when_replaced
 from lakemq.jobs.routing.query import JOBS as ROUTING
 from lakemq.jobs.routing.query import RoutingQuery, name_of
 from lakemq.jobs.routing.session import routing_session
@@ -32,10 +33,12 @@ from lakemq.jobs.session.java import check_java
 from lakemq.jobs.session.session import start_session
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.driver import Driver
+from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import SettingsError
 from lakemq.objects.path import ObjectPath, is_object
 from lakemq.objects.probe import check_store
 from lakemq.settings import Settings
+from lakemq.storage.lake.delta_log import is_table
 from lakemq.storage.lake.heal import heal
 from lakemq.storage.lake.proof_mark import FOLDER
 from lakemq.wire.name_servers import NameServers
@@ -74,8 +77,10 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
         watch.start()
         jobs = _routing_jobs(session, settings, watch, chosen, stop, turn)
         if chosen & {LAKE, MAINTENANCE}:
-            work = partial(_write_lake, session, settings, watch, chosen, stop, turn)
+            driver = Driver()
+            work = partial(_write_lake, session, settings, watch, chosen, stop, turn, driver)
             jobs.append(_Job(LAKE, work, stop))
+            jobs.append(_Job("driver", partial(end_when_replaced, session, settings.lake.dir, driver, stop), stop))
         _run_to_end(jobs, stop)
     finally:
         session.stop()
@@ -140,13 +145,13 @@ def _write_lake(
     chosen: set[str],
     stop: Event,
     turn: Lock,
+    driver: Driver,
 ) -> None:
     """The jobs that write the lake: one process at a time runs them."""
     lock = LakeLock(session, settings.lake.dir)
     views = LiveViews(session, settings.lake.dir, watch.addresses, server_of(session, settings))
     triggers = schedules(settings.maintenance) if MAINTENANCE in chosen else {}
     triggers = {name: each for name, each in triggers.items() if can_do(JOBS_OF_MAINTENANCE[name], settings.lake.dir)}
-    driver = Driver()
     alone = partial(temporary_lake_query, session, settings, watch.addresses, driver)
     runner = Runner(session, settings, watch.addresses, views.renew, nullcontext if LAKE in chosen else alone, driver)
     maintenance = MaintenanceScheduler(runner, settings, triggers)
@@ -155,6 +160,7 @@ def _write_lake(
             return
         if LAKE not in chosen:
             heal(settings.lake.dir)
+            driver.take(session, [path for table in TABLES if is_table(path := table.path(settings.lake.dir))])
         maintenance.start()  # who holds the lock also does what other processes ask for
         with watch.telling((MAINTENANCE,)) if MAINTENANCE in chosen else nullcontext():
             if LAKE in chosen:

@@ -5,7 +5,8 @@ transaction commit that began before one. Every later transaction of ours looks 
 our number still. So a driver that stood still while another took its place commits to no table that the other has
 taken: what it had begun fails in Delta, and it begins nothing more.
 
-All take the tables in the same order, and the first is taken by compare-and-set: no two drivers have the same number.
+Each table is taken by compare-and-set, and who finds one with the number that it wanted takes a later one: no two
+drivers have the same number. All take the tables in the same order, so one of two gets on.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -28,17 +30,24 @@ _CONFLICTS = "io.delta.exceptions."
 
 
 class Driver:
-    """One that writes a lake, from its `take` on. For one thread at a time, but for `check`."""
+    """One that writes a lake, from its `take` on. Safe from any thread."""
 
     def __init__(self) -> None:
         self.number = 0
         """0: it has taken nothing yet."""
+        self._turn = Lock()
 
     def take(self, session: SparkSession, tables: Sequence[Path]) -> None:
-        """Makes the tables this driver's, which must be there; those that are already are left as they are.
+        """Makes the tables this driver's, which must be there; those that are already are left as they are. Of no
+        table nothing is taken.
 
         Raises `LakeTaken` when this driver had taken them, and another has since.
         """
+        with self._turn:
+            if tables:
+                self._take(session, tables)
+
+    def _take(self, session: SparkSession, tables: Sequence[Path]) -> None:
         for _ in range(_ATTEMPTS_MAX):
             found = [number_of(_look(session, table)) for table in tables]
             if self.number and max(found) > self.number:
@@ -54,7 +63,7 @@ class Driver:
         for table in tables:
             snapshot = _look(session, table)
             found = number_of(snapshot)
-            if found > wanted or (found == wanted and not self.number and table == tables[0]):
+            if found > wanted or (found == wanted and not self.number):
                 return False
             if found < wanted and not _set_number(session, table, snapshot, wanted):
                 return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,10 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeTaken
+from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.work import Work
+from lakemq.jobs.process.replaced import end_when_replaced
+from lakemq.jobs.tables import driver as module
 from lakemq.jobs.tables.delta_transactions import DeltaTransactions
 from lakemq.jobs.tables.delta_writer import DeltaWriter
 from lakemq.jobs.tables.driver import PROPERTY, Driver
@@ -107,6 +111,46 @@ def test_who_was_replaced_begins_no_run_and_no_maintenance(scene: Scene) -> None
     assert scene.numbers() == ["2"] * 2
 
 
+def test_a_replaced_driver_without_messages_notices_too(scene: Scene) -> None:
+    stop = Event()
+    scene.taken()
+    with pytest.raises(LakeTaken):
+        end_when_replaced(scene.spark, scene.lake, scene.first, stop, every_s=0.0)
+
+
+def test_maintenance_takes_a_lake_that_its_driver_has_not_taken_yet(scene: Scene) -> None:
+    """As a command does, and the jobs of maintenance alone: what they write is fenced by a number as all else is."""
+    driver = Driver()
+    settings = Settings(lake=Lake(dir=scene.lake))
+    runner = Runner(scene.spark, settings, lambda: "", driver=driver)
+    assert runner.run("checkpoint-cleanup", "test").error is None
+    assert scene.numbers() == ["2"] * 2
+    assert driver.number == 2
+    scene.taken()
+    assert "another driver has taken" in str(runner.run("checkpoint-cleanup", "test").error)
+    assert scene.numbers() == ["3"] * 2
+
+
+def test_who_takes_some_of_the_tables_shares_its_number_with_nobody(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lake may lack the first table, when it was moved away; who takes it with all tables meanwhile is another."""
+    others: list[Driver] = []
+    set_number = module._set_number  # pyright: ignore[reportPrivateUsage]
+
+    def slow(session: SparkSession, table: Path, snapshot: Any, number: int) -> bool:
+        found = set_number(session, table, snapshot, number)
+        if not others:
+            others.append(Driver())
+            others[0].take(scene.spark, scene.paths[1:])
+        return found
+
+    monkeypatch.setattr(module, "_set_number", slow)
+    late = scene.taken()
+    assert late.number > others[0].number
+    assert scene.numbers() == [str(late.number)] * 2
+
+
 def test_a_statement_that_was_under_way_fails_as_another_driver_takes_the_table(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,8 +173,6 @@ def test_a_statement_that_was_under_way_fails_as_another_driver_takes_the_table(
 
 def test_of_two_that_take_a_lake_at_once_one_has_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """One stands still between its look at the numbers and its own; and one amid the tables."""
-    from lakemq.jobs.tables import driver as module
-
     for stands_still_at in (1, 2):
         set_number, calls = module._set_number, iter(range(1, 100))  # pyright: ignore[reportPrivateUsage]
         others: list[Driver] = []

@@ -12,13 +12,14 @@ from deltalake import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.errors import LakeOutOfStep
+from lakemq.jobs.errors import LakeOutOfStep, LakeTaken
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.maintenance.command import run_job
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import DONE, FAILED
 from lakemq.jobs.process.run import run_jobs
 from lakemq.jobs.tables.delta_writer import DeltaWriter
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGES
 from lakemq.model.errors import NotInObjectStorage, StoreUnsafe
 from lakemq.objects.path import ObjectPath, delta_options
@@ -93,6 +94,29 @@ def test_of_two_writers_of_the_progress_one_is_out_of_step(scene: Scene) -> None
     writers[0].append([], {"broker-z": 1}, 0)
     with pytest.raises(LakeOutOfStep):
         writers[1].append([], {"broker-z": 2}, 0)
+
+
+def test_of_two_drivers_of_a_bucket_the_first_commits_nothing_more(
+    spark: SparkSession, object_store: ObjectStore, tmp_path: Path
+) -> None:
+    """No lock keeps them apart: they may be on two machines."""
+    lake = path_in(object_store, "s3://fenced/lake", tmp_path)
+    path = MESSAGES.path(lake)
+    MESSAGES.create(spark, lake)
+    first, second = Driver(), Driver()
+    first.take(spark, [path])
+    writer, rival = (DeltaWriter(spark, path, driver=driver) for driver in (first, second))
+    writer.held(["broker-a"])
+    writer.append([], {"broker-a": 1}, 0)
+    second.take(spark, [path])
+    assert (first.number, second.number) == (1, 2)
+    with pytest.raises(LakeTaken):
+        writer.append([], {"broker-a": 2}, 1)
+    with pytest.raises(LakeTaken):
+        first.take(spark, [path])
+    assert rival.held(["broker-a"]) == {"broker-a": 1}
+    rival.append([], {"broker-a": 2}, 0)
+    assert read_progress(path).held == {"broker-a": 2}
 
 
 def test_jobs_do_not_start_on_a_careless_store(tmp_path: Path) -> None:
