@@ -85,7 +85,7 @@ class TableFile:
         return self._rows
 
     def abandon(self) -> None:
-        """Lets go of it, whatever is in it; nothing where it was finished. Raises nothing: why it is let go of counts."""
+        """Lets go of it, whatever is in it; nothing where it was finished. Raises nothing."""
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
         self._drop_spooled()
