@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lakemq.model.errors import SettingsError
@@ -88,7 +89,7 @@ def check_installed() -> None:
     """Raises `SettingsError` where what reads a bucket isn't installed: as the settings are loaded, and not later in
     the middle of something."""
     try:
-        import obstore  # noqa: F401 (whether it can be)
+        import_module("obstore")
     except ImportError:
         raise SettingsError("lake.dir is in object storage: pip install 'lakemq[object-store]'") from None
 

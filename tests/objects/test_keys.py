@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lakemq.model.errors import SettingsError
@@ -11,7 +13,7 @@ from lakemq.testing import object_store
 from lakemq.testing.object_store import ObjectStore
 from tests.objects.stores import reached
 
-OURS = {"access_key_id": "OURS", "secret_access_key": "ours"}
+OURS: dict[str, Any] = {"access_key_id": "OURS", "secret_access_key": "ours"}
 
 
 def test_no_token_of_the_environment_is_sent_with_keys_of_ours(
@@ -29,7 +31,7 @@ def test_no_token_of_the_environment_is_sent_with_keys_of_ours(
 def test_keys_of_ours_beside_a_token_of_the_environment_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """delta-rs would send it, and can't be told otherwise."""
     monkeypatch.setenv("AWS_SESSION_TOKEN", "THEIRS")
-    lake = {"dir": "s3://bucket/lake", "storage": OURS}
+    lake: dict[str, object] = {"dir": "s3://bucket/lake", "storage": OURS}
     with pytest.raises(SettingsError, match="start it without AWS_SESSION_TOKEN") as refused:
         load(None, {}, {"lake": lake})
     assert "THEIRS" not in str(refused.value)
