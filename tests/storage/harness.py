@@ -72,7 +72,7 @@ class LogHarness:
         self.log = self.kind(self.settings, self.files, self.clock)
 
         async def opening() -> None:
-            self.log.open()
+            self.log.open(loop=asyncio.get_running_loop())
 
         try:
             loop.run_until_complete(opening())

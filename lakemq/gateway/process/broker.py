@@ -148,7 +148,7 @@ class Broker:
             self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
         if self.follower is not None and elected is None:
             self.follower.begin()
-        self.log.open(self.quarantine.mend, self.quarantine.put_off, loop)
+        self.log.open(self.quarantine.mend, self.quarantine.put_off, loop=loop)
         if self.follower is not None:
             self.follower.opened()
         elif elected is not None and elected.record is not None:
@@ -166,7 +166,8 @@ class Broker:
         self.is_open = True
 
     def keep_house(self) -> None:
-        """From now on what is over is tidied up, and what is damaged mended."""
+        """From now on what is over is tidied up, and what is damaged mended. On the broker's loop."""
+        self.log.go_on_reserving()
         self._housekeeper = asyncio.get_running_loop().create_task(self._keep_house())
 
     async def start(self, record: Record | None = None) -> None:

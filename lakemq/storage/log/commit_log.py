@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 class CommitLog:
     """The log in `settings.data_dir / "commitlog"`. `open` before anything else; not thread-safe:
-    everything but reading segments happens on the loop that called `open`, or that it was given."""
+    everything but `open` and reading segments happens on the loop that it was given."""
 
     _frames_vouch = True
     """Whether it was this log's disk that frames say something of."""
@@ -99,11 +99,12 @@ class CommitLog:
         self,
         mend: Mend = refuse_to_mend,
         put_off: PutOff = refuse_to_put_off,
-        loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """Recover the log, or begin one. Call on the running loop, or in any thread with the loop on which the log is
-        to live; raises `LogDamaged`, `OSError`."""
-        self._loop = loop or asyncio.get_running_loop()
+        """Recover the log, or begin one, on the loop on which it is to live, or in any thread. Raises `LogDamaged`,
+        `OSError`."""
+        self._loop = loop
         self.files.make_dirs(self.directory)
         verify_ms, memory_survives = self.settings.verify_ms, self.settings.memory_survives
         found = recover(self.files, self.directory, verify_ms, memory_survives, mend, put_off, self._frames_vouch)
@@ -114,8 +115,8 @@ class CommitLog:
         else:
             self._store_time_ms = self.active.last_store_time_ms
             bring_to_disk(self.files, self.active, mark)
-            self._pass_over_lost_tail()
-            self._positions.open(self.identity.now, self.next_position, self._loop)
+            is_beyond = self._pass_over_lost_tail()
+            self._positions.open(self.identity.now, self.next_position, self._loop, is_beyond)
             self._store.set_min_offsets(self.topics)
         self.retention.open(self._store_time_ms or None)
         self._mark = FlushMark(self.files, self.directory)
@@ -127,12 +128,12 @@ class CommitLog:
 
     def _begin(self) -> None:
         self.identity.begin(LogEpoch(new_log_id(), FIRST_EPOCH), 0)
-        self._positions.open(self.identity.now, 0, self._loop)
+        self._positions.open(self.identity.now, 0, self._loop, is_beyond=True)
         self._store.begin(0, self.state, self.now_ms())
 
-    def _pass_over_lost_tail(self) -> None:
+    def _pass_over_lost_tail(self) -> bool:
         survives, now_ms = self.settings.memory_survives, self.now_ms()
-        pass_over_lost_tail(self.files, self._store, self.state, survives, now_ms, self.begins_epoch)
+        return pass_over_lost_tail(self.files, self._store, self.state, survives, now_ms, self.begins_epoch)
 
     async def close(self) -> None:
         """Write what is pending, bring it to disk and leave a snapshot."""
@@ -450,6 +451,10 @@ class CommitLog:
         return flush
 
     # Retention -------------------------------------------------------------------------------
+
+    def go_on_reserving(self) -> None:
+        """Reserve positions, if there was no room for that as the log was opened; on its loop."""
+        self._positions.try_again(self.next_position)
 
     def retain(self) -> int:
         """Remove the old segments that may go; returns how many went."""

@@ -36,12 +36,12 @@ class Confirmed(Waking):
     `awaited`: somebody waits for all below it to be confirmed; who is asked for it is woken in `asked`.
     """
 
-    def __init__(self, flusher: Flusher, wait_ms_max: int, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """`loop`: the log's; None: the running one."""
+    def __init__(self, flusher: Flusher, wait_ms_max: int, loop: asyncio.AbstractEventLoop) -> None:
+        """`loop`: the log's."""
         super().__init__()
         self._flusher = flusher
         self._wait_s_max = wait_ms_max / 1000
-        self._loop = loop or asyncio.get_running_loop()
+        self._loop = loop
         self._waiters: deque[tuple[int, Receiver[None], float]] = deque()
         self._hidden: deque[tuple[int, list[tuple[Queue, int]]]] = deque()
         self._bound: int | None = None

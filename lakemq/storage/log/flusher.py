@@ -34,13 +34,13 @@ class Flusher:
         sync: Callable[[], Callable[[], None]],
         settings: Storage,
         position: int,
-        loop: asyncio.AbstractEventLoop | None = None,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`loop`: the log's; None: the running one."""
+        """`loop`: the log's."""
         self._prepare = sync
         self._interval_s = settings.flush_interval_ms / 1000
         self._bytes_max = settings.flush_bytes
-        self._loop = loop or asyncio.get_running_loop()
+        self._loop = loop
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._timer: asyncio.TimerHandle | None = None
         self._running = False

@@ -49,8 +49,9 @@ class FollowedLog(CommitLog):
     def _begin(self) -> None:
         raise LakemqError(f"there is nothing of the primary's log in {self.directory}")
 
-    def _pass_over_lost_tail(self) -> None:
+    def _pass_over_lost_tail(self) -> bool:
         """What is lost here the primary has."""
+        return False
 
     def begin_segment(self) -> None:
         """The next one begins where the primary's does."""

@@ -17,21 +17,23 @@ logger = logging.getLogger(__name__)
 
 def pass_over_lost_tail(
     files: Files, store: SegmentStore, state: LogState, memory_survives: bool, now_ms: int, begins: int | None = None
-) -> None:
+) -> bool:
     """Where messages may be lost that somebody was told of, begin an epoch with a hole that stands for
     them: no position and no queue's offset is given twice. On disk on return; raises `OSError`. `begins`: the epoch
     that begins in any case, as this log's leader was elected. Where nothing may be lost its hole is one position, and
     has a run without rows: no queue moves, so no consumer is told of a gap.
 
-    A crash meanwhile leaves the hole, or does it again.
+    A crash meanwhile leaves the hole, or does it again. Returns whether that is far beyond all that is known to have been
+    given: the one hole of an elected leader may not reach as far.
     """
     index = store.active.index
     assert index is not None
     now, end = state.identity.now, index.end_position
     is_elected = begins is not None
-    epoch, bound = may_have_given(files, store.active.path.parent, now, end, memory_survives, is_elected)
-    if bound == end and begins is None:
-        return
+    epoch, given = may_have_given(files, store.active.path.parent, now, end, memory_survives, is_elected)
+    if given == end and begins is None:
+        return True
+    bound = given
     runs: list[tuple[int, int, bytes]] = []
     if bound == end:
         runs = [(state.topics.ensure_queue(TOPICS_TOPIC, 0).next_offset, 0, encode_queue(TOPICS_TOPIC, 0))]
@@ -49,8 +51,9 @@ def pass_over_lost_tail(
     files.sync(store.active.open())
     if runs:
         logger.info("epoch %d begins with position %d: nothing is lost", epoch, end)
-        return
+        return True
     logger.warning(
         "what was not on disk may be lost: positions %d to %d are given to no message, epoch %d begins",
         end, bound - 1, epoch,
     )  # fmt: skip
+    return given - bound <= COUNT_MAX // 2

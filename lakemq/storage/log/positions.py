@@ -10,7 +10,9 @@ memory of the machine that runs on, and tells that a process which died has lost
 
 Two more are for a log that follows another. `CONFIRMING` says in which epoch its leader tells nobody of what isn't
 confirmed (`model/given.py`). `GIVEN` is also for one that has cut what that one lacks: up to where, and in which epoch,
-positions that this log doesn't hold are known to have been given, by itself or by others.
+positions that this log doesn't hold are known to have been given, by itself or by others. Who gives positions itself
+goes on beyond these, or nobody was told of them: once `RESERVED` says what it may have given, `GIVEN` says no more than
+that, and goes.
 """
 
 from __future__ import annotations
@@ -86,6 +88,16 @@ def note_given(files: Files, directory: Path, log: LogEpoch, bound: int) -> None
 def read_given(files: Files, directory: Path, log_id: bytes) -> Reserved | None:
     """What of that log is known to have been given, or None."""
     return _read_reserved(files, directory / GIVEN, log_id)
+
+
+def forget_given(files: Files, directory: Path, log: LogEpoch) -> None:
+    """What is known to have been given beside this log is no matter any more, as it goes on beyond that, in that epoch, and
+    `RESERVED` says so on disk. What was given in a later epoch stays said. On disk on return; raises `OSError`."""
+    given = read_given(files, directory, log.log_id)
+    if given is None or given.epoch > log.epoch:
+        return
+    files.remove(directory / GIVEN)
+    files.sync_dir(directory)
 
 
 def note_confirming(files: Files, directory: Path, log: LogEpoch) -> None:
@@ -167,25 +179,28 @@ class Positions:
         self._running = False
         self._closed = False
         self._mark: int | None = None
+        self._forgets_given = False
         self.bound = 0
         self.failure: str | None = None
 
-    def open(self, log: LogEpoch, end: int, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Reserve a block from `end` on, where the log goes on; without room on the disk there is none. `loop`: the
-        log's; None: the running one."""
-        self._loop = loop or asyncio.get_running_loop()
+    def open(self, log: LogEpoch, end: int, loop: asyncio.AbstractEventLoop, is_beyond: bool) -> None:
+        """Reserve a block from `end` on, where the log goes on; without room on the disk there is none, until
+        `try_again`. `loop`: the log's; this may be called in another thread. `is_beyond`: nothing that anybody was told
+        of was given from `end` on."""
+        self._loop = loop
+        self._forgets_given = is_beyond
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="reserve")
         self._log = log
         self.bound = end
         try:
-            write_reserved(self._files, self._directory, log, end + self._block)
+            self._write(end + self._block)
         except OSError as error:
             self._fail(error)
         else:
             self.bound = end + self._block
         self._boot = _boot(self._files)
         self._mark = self._files.open_update(self._directory / WRITTEN)
-        self.gave(end)
+        self._note_written(end)
 
     def ensure(self, end: int) -> bool:
         """Whether all positions below `end` may be given. When not, they are being reserved: `on_change`."""
@@ -196,13 +211,16 @@ class Positions:
 
     def gave(self, end: int) -> None:
         """The positions below `end` are written; nobody has been told of the last ones yet."""
+        self._note_written(end)
+        if self.bound - end < self._block // 2:
+            self._reserve(end)
+
+    def _note_written(self, end: int) -> None:
         assert self._mark is not None
         try:
             self._files.write_at(self._mark, _sealed(_WRITTEN.pack(self._log.log_id, self._boot, end)), 0)
         except OSError as error:  # then a crash of the process may count as a loss
             logger.warning("can't write how far the log is written: %s", error)
-        if self.bound - end < self._block // 2:
-            self._reserve(end)
 
     def _reserve(self, end: int) -> None:
         if self._running or self._closed:
@@ -213,8 +231,20 @@ class Positions:
         self._block = min(self._block * 2, BLOCK_MAX) if faster else max(self._block // 2, BLOCK_MIN)
         self._reserved_s = now_s
         bound = max(end, self.bound) + self._block
-        task = self._loop.run_in_executor(self._pool, write_reserved, self._files, self._directory, self._log, bound)
+        task = self._loop.run_in_executor(self._pool, self._write, bound)
         task.add_done_callback(lambda done: self._finish(done, bound))
+
+    def _write(self, bound: int) -> None:
+        """Say on disk that positions below `bound` may be given; then `GIVEN` may go, and no sooner: a crash between the
+        two leaves it, and the next start passes over more than it has to. In any thread; raises `OSError`."""
+        write_reserved(self._files, self._directory, self._log, bound)
+        if self._forgets_given:
+            try:
+                forget_given(self._files, self._directory, self._log)
+            except OSError as error:  # it is tried again with the next block
+                logger.warning("can't forget what others gave, the next start may pass over positions: %s", error)
+            else:
+                self._forgets_given = False
 
     def _finish(self, done: asyncio.Future[None], bound: int) -> None:
         self._running = False
@@ -264,7 +294,7 @@ class NoPositions(Positions):
     begun with its folder knows nothing of what was given, and passes over far more than that, unless it was elected
     and the leader before told nobody of what wasn't confirmed."""
 
-    def open(self, log: LogEpoch, end: int, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def open(self, log: LogEpoch, end: int, loop: asyncio.AbstractEventLoop, is_beyond: bool) -> None:
         """Nothing is reserved, and what an earlier primary reserved says nothing any more. Raises `OSError`."""
         for name in (RESERVED, WRITTEN):
             self._files.remove(self._directory / name)

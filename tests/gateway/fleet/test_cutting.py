@@ -119,7 +119,7 @@ def follow(
         prepare(follower)
         if begins:
             await asyncio.to_thread(follower.begin)
-        log.open()
+        log.open(loop=asyncio.get_running_loop())
         follower.opened()
         follower.start()
         async with asyncio.timeout(WAIT_S):

@@ -49,7 +49,7 @@ def follow_until_the_power_is_cut(primary: GatewayProcess, root: Path, seed: int
         log = FollowedLog(settings.storage, files, SystemClock())
         follower = Follower(settings, log, Reader(log), lambda position: None)
         await asyncio.to_thread(follower.begin)
-        log.open()
+        log.open(loop=asyncio.get_running_loop())
         follower.opened()
         follower.start()
         with connect(primary) as http:
@@ -66,7 +66,7 @@ def follow_until_the_power_is_cut(primary: GatewayProcess, root: Path, seed: int
     async def after() -> tuple[int, str]:
         log = FollowedLog(settings.storage, files, SystemClock())
         follower = Follower(settings, log, Reader(log), lambda position: None)
-        log.open()
+        log.open(loop=asyncio.get_running_loop())
         follower.opened()
         end, name = log.next_position, follower._incarnation.name  # pyright: ignore[reportPrivateUsage]
         await log.close()

@@ -61,7 +61,7 @@ def follow(settings: Settings, is_so: Callable[[Follower, FollowedLog], bool]) -
         log = FollowedLog(settings.storage, Files(), SystemClock())
         follower = Follower(settings, log, Reader(log), lambda position: None)
         await asyncio.to_thread(follower.begin)
-        log.open()
+        log.open(loop=asyncio.get_running_loop())
         follower.opened()
         follower.start()
         async with asyncio.timeout(WAIT_S):

@@ -180,7 +180,7 @@ def test_no_thread_for_a_heartbeat_is_no_reason_to_say_nothing_ever_after(
     async def scene() -> None:
         log = CommitLog((settings := load(environment={}, options=options)).storage, Files(), SystemClock())
         log.files.make_dirs(log.directory)
-        log.open()
+        log.open(loop=asyncio.get_running_loop())
         registrar = Registrar(settings, log, settings.broker.role)
         registrar.start(asking.NOWHERE)
         await asyncio.to_thread(until, asked[:1], lambda found: "threadless" in brokers_in(found))

@@ -36,7 +36,7 @@ def test_a_primary_that_starts_lets_nobody_go_before_it_can_be_asked(tmp_path: P
     async def scene() -> None:
         log = CommitLog(settings.storage, Files(), SystemClock())
         replication = Replication(settings, log, Reader(log))
-        log.open()
+        log.open(loop=asyncio.get_running_loop())
         leadership = StaticLeadership(log.files, tmp_path, log.identity.log_id)
         await leadership.compare_and_set(Record(0, 1, 1, (Member(0, "a"), Member(1, "b")), log.identity.log_id))
         await replication.start(leadership)
@@ -63,7 +63,7 @@ def test_who_was_replaced_promises_nothing_though_nobody_but_it_was_in_sync(
     async def scene() -> None:
         log = CommitLog(settings.storage, Files(), SystemClock())
         replication = Replication(settings, log, Reader(log))
-        log.open()
+        log.open(loop=asyncio.get_running_loop())
         leadership = StaticLeadership(log.files, tmp_path, log.identity.log_id)
         alone, looks = Record(0, 1, 0, (Member(0, "a"),), log.identity.log_id), list[bool]()
         lost, own = NotConfirmed("no lease"), Incarnation(log.files, tmp_path)

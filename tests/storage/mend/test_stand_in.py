@@ -52,7 +52,7 @@ def open_and_read(scene: Scene, files: Files | None = None, late_ms: int = 0, wi
         reader = Reader(log)
         try:
             quarantine = Quarantine(settings, log, reader, history)
-            log.open(quarantine.mend, quarantine.put_off)
+            log.open(quarantine.mend, quarantine.put_off, loop=asyncio.get_running_loop())
             remove_scratch(log.files, log.directory)
             plan = reader.plan_positions(0, log.next_position, None, 2**30)
             notes = [note for segment in log.segments for note in reader.index(segment).notes]
