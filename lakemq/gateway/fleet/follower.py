@@ -310,8 +310,8 @@ class Follower:
 
     async def _note_confirming(self, said: Said) -> None:
         """Before anything more is asked for, and so before this one counts in that epoch: where it takes this leader's
-        place it has to know. Raises `OSError`: then it asks again all the same, counts, and tries again with each answer;
-        if it takes that place without, it only passes over more positions than it has to."""
+        place it has to know. Raises `OSError`: then it asks again all the same, counts, and tries again with each
+        answer; if it takes that place without, it only passes over more positions than it has to."""
         log, now = self._log, self._log.identity.now
         if self._elected is not None and said.sync and said.epoch == now.epoch and now != self._confirming:
             noting = asyncio.ensure_future(self._thread.ask(partial(note_confirming, log.files, log.directory, now)))

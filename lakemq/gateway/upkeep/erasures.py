@@ -3,6 +3,9 @@
 The primary writes the record once what is to be erased is in sealed segments, so whoever has the record can carry it
 out. A follower does so when the record is confirmed: no switch undoes it then. What a crash has left to be done a start
 does, before anything is served.
+
+What was cut off the log and is kept is shown to nobody who asks this replica. So where it can't be read or written an
+erasure isn't done, and is tried again, but keeps no other one from being carried out, and no message from being shown.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from lakemq.model.errors import Busy, LakemqError, StoreUnwritable
 from lakemq.model.names import ERASURE_TOPIC
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
-from lakemq.storage.mend.erasure import Erased, Eraser
+from lakemq.storage.mend.erasure import Erased, Eraser, KeptLeft
 from lakemq.storage.read.reader import Reader, Slice
 from lakemq.storage.segment.rows import make_row
 from lakemq.storage.state.erasure_record import Range, merge_ranges, pack_erasure, to_bitmap, unpack_erasure
@@ -29,6 +32,7 @@ from lakemq.storage.state.topics import Queue, Topic
 logger = logging.getLogger(__name__)
 
 RETRY_S = 1.0
+RETRY_KEPT_S = 10.0
 OTHERS_TIMES = 4
 """Others may take so many times as long as it took here, and `replication.confirm_ms_max` beside that."""
 
@@ -42,7 +46,7 @@ class _Wanted(NamedTuple):
 
 
 class Erasures:
-    """Those of one broker. Lives on the log's event loop. `done`: so many records are carried out here."""
+    """Those of one broker. Lives on the log's event loop."""
 
     def __init__(
         self,
@@ -61,15 +65,27 @@ class Erasures:
         self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._required = 0
+        self._in_log = 0
+        """So many records are carried out in the log's own files."""
+        self._left: int | None = None
+        """The first of them that isn't in what was cut off the log; None: all are."""
+        self._left_positions = BitMap64()
+        """What may still stand there."""
+        self._kept_problem: str | None = None
+        self._again_s = 0.0
         self.told: Callable[[], int] = lambda: 0
         """Of a follower: how many its primary says are to be carried out before anything is served."""
-        self.done = 0
         self.problem: str | None = None
 
     def open(self) -> None:
         """Find how far this replica is. Raises `OSError`."""
         end = self._required = self._end
-        self.done = min(self._mark.read(self._log.identity.log_id), end)  # the log may have been cut
+        self._in_log = min(self._mark.read(self._log.identity.log_id), end)  # the log may have been cut
+
+    @property
+    def done(self) -> int:
+        """So many records are carried out here, in all files."""
+        return self._in_log if self._left is None else self._left
 
     @property
     def _queue(self) -> Queue | None:
@@ -98,8 +114,8 @@ class Erasures:
         log's files any more, here and at all in sync. `until_others`: wait until they have carried out all records
         below an offset, for so many seconds at most.
 
-        Raises `StoreUnwritable`, `LogDamaged`: once the record is written, what is left is done as soon as it can be,
-        and the same request says when.
+        Raises `StoreUnwritable`, also where they may still stand in what was cut off the log, and `LogDamaged`: once
+        the record is written, what is left is done as soon as it can be, and the same request says when.
         """
         loop, log = asyncio.get_running_loop(), self._log
         wanted = await asyncio.to_thread(_want, ranges, log.min_position, log.next_position)
@@ -109,9 +125,13 @@ class Erasures:
             stored = await asyncio.shield(log.append(RowsAppend([make_row(body=wanted.body)], [queue])))
             await log.until_confirmed()
             begun_s, offset = loop.time(), stored.placed[0].queue_offset
-            erased = await self._eraser.erase(wanted.positions)
+            erased, left = await self._erase(wanted.positions)
             await self._carry_out_below(offset)  # what could not be before
+            if left is not None:
+                self._leave(offset, wanted.positions)
             await self._note_done(offset + 1)
+            if left is not None:
+                raise left
             took_s = loop.time() - begun_s
         await until_others(offset + 1, log.confirm_ms_max / 1000 + OTHERS_TIMES * took_s)
         return erased._replace(below=erased.below + wanted.below)
@@ -146,13 +166,19 @@ class Erasures:
         while True:
             moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             log.confirmed.waiters.add(moved)
-            if self.is_behind:
+            if self._is_due:
                 await self._try(self._end)
             try:
                 # One that can't be carried out yet is tried again in a while.
                 await asyncio.wait([moved], timeout=RETRY_S if self.is_behind else None)
             finally:
                 log.confirmed.waiters.discard(moved)
+
+    @property
+    def _is_due(self) -> bool:
+        return self._in_log < self._end or (
+            self._left is not None and asyncio.get_running_loop().time() >= self._again_s
+        )
 
     async def _try(self, end: int) -> None:
         try:
@@ -169,10 +195,10 @@ class Erasures:
         self.problem = problem
 
     async def _carry_out_below(self, end: int) -> None:
-        """Carry out the records from `done` on, below that offset, as far as they may be. Raises `LakemqError`,
-        `OSError`."""
-        while self.done < end and (queue := self._queue) is not None:
-            at = max(self.done, queue.min_offset)
+        """Carry out the records below that offset, as far as they may be. Raises `LakemqError`, `OSError`."""
+        await self._try_kept()
+        while self._in_log < end and (queue := self._queue) is not None:
+            at = max(self._in_log, queue.min_offset)
             plan = self._reader.plan(queue, at, 1, 1)
             found = await asyncio.to_thread(self._reader.read, plan)
             if found and not await self._carry_out(found[0]):
@@ -188,25 +214,65 @@ class Erasures:
         positions = await asyncio.to_thread(_read, record)
         if self._task is not None and not self._eraser.are_sealed(positions):
             return False
-        done = await self._eraser.erase(positions)
+        done, left = await self._erase(positions)
+        if left is not None:
+            self._leave(record.first_queue_offset, positions)
         logger.info("an erasure of %d messages is carried out", done.erased)
         return True
 
+    async def _erase(self, positions: BitMap64) -> tuple[Erased, KeptLeft | None]:
+        """What was done in the log, and why that isn't all."""
+        try:
+            erased = await self._eraser.erase(positions)
+        except KeptLeft as left:
+            self._say_of_kept(left.detail)
+            return left.erased, left
+        if self._left is None:
+            self._kept_problem = None
+        return erased, None
+
+    def _leave(self, offset: int, positions: BitMap64) -> None:
+        """That record is carried out in the log alone: another time in what was cut off it."""
+        self._left = offset if self._left is None else self._left
+        self._left_positions |= positions
+        self._again_s = asyncio.get_running_loop().time() + RETRY_KEPT_S
+
+    async def _try_kept(self) -> None:
+        """Carry out what is left in what was cut off the log, if it is time for that."""
+        now_s = asyncio.get_running_loop().time()
+        if self._left is None or now_s < self._again_s:
+            return
+        try:
+            await self._eraser.erase_kept(self._left_positions)
+        except KeptLeft as left:
+            self._again_s = now_s + RETRY_KEPT_S
+            self._say_of_kept(left.detail)
+        else:
+            self._left, self._left_positions, self._kept_problem = None, BitMap64(), None
+            await self._note_done(self._in_log)
+
     async def _note_done(self, end: int) -> None:
         await self._forget()
-        await asyncio.to_thread(self._mark.leave, self._log.identity.log_id, end)
-        self.done = end
+        done = end if self._left is None else self._left
+        await asyncio.to_thread(self._mark.leave, self._log.identity.log_id, done)
+        self._in_log = end
+
+    def _say_of_kept(self, problem: str) -> None:
+        if problem != self._kept_problem:
+            logger.warning("an erasure is not done: %s", problem)
+        self._kept_problem = problem
 
     # What is said ----------------------------------------------------------------------------
 
     def check_reads(self) -> None:
         """Raise `Busy` where messages can't be shown: this replica was away while some of them were erased."""
-        if self.done < max(self._required, self.told()):
+        if self._in_log < max(self._required, self.told()):
             raise Busy("this follower has to carry out erasures before it shows messages")
 
     def degraded(self) -> list[str]:
-        """What is wrong, in a line."""
-        return [] if self.problem is None else [self.problem]
+        """What is wrong, a line each."""
+        kept = [] if self._kept_problem is None else [f"an erasure is not done: {self._kept_problem}"]
+        return kept if self.problem is None else [self.problem, *kept]
 
 
 def _want(ranges: list[Range], begin: int, end: int) -> _Wanted:

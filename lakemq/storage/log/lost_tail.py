@@ -23,8 +23,8 @@ def pass_over_lost_tail(
     that begins in any case, as this log's leader was elected. Where nothing may be lost its hole is one position, and
     has a run without rows: no queue moves, so no consumer is told of a gap.
 
-    A crash meanwhile leaves the hole, or does it again. Returns whether that is far beyond all that is known to have been
-    given: the one hole of an elected leader may not reach as far.
+    A crash meanwhile leaves the hole, or does it again. Returns whether that is far beyond all that is known to have
+    been given: the one hole of an elected leader may not reach as far.
     """
     index = store.active.index
     assert index is not None

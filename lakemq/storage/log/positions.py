@@ -91,8 +91,8 @@ def read_given(files: Files, directory: Path, log_id: bytes) -> Reserved | None:
 
 
 def forget_given(files: Files, directory: Path, log: LogEpoch) -> None:
-    """What is known to have been given beside this log is no matter any more, as it goes on beyond that, in that epoch, and
-    `RESERVED` says so on disk. What was given in a later epoch stays said. On disk on return; raises `OSError`."""
+    """What is known to have been given beside this log is no matter any more, as it goes on beyond that, in that epoch,
+    and `RESERVED` says so on disk. What was given in a later epoch stays said. On disk on return; raises `OSError`."""
     given = read_given(files, directory, log.log_id)
     if given is None or given.epoch > log.epoch:
         return
@@ -235,8 +235,8 @@ class Positions:
         task.add_done_callback(lambda done: self._finish(done, bound))
 
     def _write(self, bound: int) -> None:
-        """Say on disk that positions below `bound` may be given; then `GIVEN` may go, and no sooner: a crash between the
-        two leaves it, and the next start passes over more than it has to. In any thread; raises `OSError`."""
+        """Say on disk that positions below `bound` may be given; then `GIVEN` may go, and no sooner: a crash between
+        the two leaves it, and the next start passes over more than it has to. In any thread; raises `OSError`."""
         write_reserved(self._files, self._directory, self._log, bound)
         if self._forgets_given:
             try:

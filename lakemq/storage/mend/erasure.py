@@ -13,13 +13,14 @@ away has to find them.
     B  the old index is gone, which a start makes again from the frames
     C  the new file has the old one's name, on disk; then its index has, or a start makes it again
 
-Before that they are erased from what was cut off the log and is kept (`kept_erasure.py`).
+Then they are erased from what was cut off the log and is kept (`kept_erasure.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,10 +58,20 @@ class Erased(NamedTuple):
     """What an erasure did: messages that are gone now, positions that had none already, positions that
     have left the log, and the segments that were written again."""
 
-    erased: int
-    holes: int
-    below: int
-    segments: list[str]
+    erased: int = 0
+    holes: int = 0
+    below: int = 0
+    segments: Sequence[str] = ()
+
+
+class KeptLeft(StoreUnwritable):
+    """The log has the messages no more, but they may still stand in what was cut off it and is kept. `erased`: what was
+    done in the log."""
+
+    def __init__(self, left: list[str], erased: Erased) -> None:
+        which = "; ".join(left)
+        super().__init__(f"what is erased from the log may still stand in what was cut off it, in {which}")
+        self.erased = erased
 
 
 class _Writer:
@@ -173,12 +184,11 @@ class Eraser:
         segments, or have left the log.
 
         Raises `StoreUnwritable` and `LogDamaged`: then some segments may be done, and the same request
-        does the others.
+        does the others. `KeptLeft`: all segments are.
         """
         async with self._replacing.turn:
             below = positions.range_cardinality(0, self._log.min_position)
             await self.seal(positions)
-            await self._erase_kept(positions)
             total, names = 0, list[str]()
             for segment in self._log.segments[:-1]:
                 if not positions.range_cardinality(segment.base_position, segment.end_position):
@@ -196,15 +206,21 @@ class Eraser:
                 if erased:
                     total += erased
                     names.append(segment.path.name)
-            return Erased(total, len(positions) - below - total, below, names)
+            erased = Erased(total, len(positions) - below - total, below, names)
+            await self.erase_kept(positions, erased)
+            return erased
 
-    async def _erase_kept(self, positions: BitMap64) -> None:
+    async def erase_kept(self, positions: BitMap64, erased: Erased | None = None) -> None:
+        """Erase them from what was cut off the log and is kept; `erased`: what was done in the log before.
+        Raises `KeptLeft` where they may still stand there."""
         log = self._log
-        erasure = KeptErasure(log.identity.now, log.identity.epochs, positions)
+        erasure = KeptErasure(log.identity, positions)
         try:
-            await asyncio.to_thread(erase_kept, log.files, log.directory, log.settings, erasure)
+            left = await asyncio.to_thread(erase_kept, log.files, log.directory, log.settings, erasure)
         except OSError as error:
-            raise StoreUnwritable(f"what was cut off the log can't be written again: {error}") from None
+            left = [f"its folder: {error}"]
+        if left:
+            raise KeptLeft(left, erased or Erased())
 
     def are_sealed(self, positions: BitMap64) -> bool:
         """Whether none of them is in the segment that is written."""

@@ -8,23 +8,22 @@ changed and taken it again. All else in such a file is in no log any more, and n
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyroaring import BitMap64
 
-from lakemq.model.agreement import Epoch
 from lakemq.settings import Storage
 from lakemq.storage.disk.files import Files
 from lakemq.storage.mend.erased_rows import erase_rows, wanted_of
 from lakemq.storage.mend.truncate import KEPT
-from lakemq.storage.segment.frame import LogEpoch, Meta
+from lakemq.storage.segment.frame import Meta
 from lakemq.storage.segment.mask import Payload
 from lakemq.storage.segment.rows import PayloadCodec
 from lakemq.storage.segment.scan import Broken, scan
 from lakemq.storage.segment.segment import Segment
+from lakemq.storage.state.log_identity import LogIdentity
 
 logger = logging.getLogger(__name__)
 _HALF_WRITTEN = ".frames.tmp"
@@ -32,37 +31,37 @@ _HALF_WRITTEN = ".frames.tmp"
 
 @dataclass
 class KeptErasure:
-    """Of these positions of a log with these epochs, ascending."""
+    """Of these positions of that log."""
 
-    log: LogEpoch
-    epochs: list[Epoch]
+    identity: LogIdentity
     positions: BitMap64
 
     def in_frame(self, meta: Meta) -> BitMap64:
         """Those of them that are messages of that frame."""
         count, named = wanted_of(meta, self.positions)
-        if not count or meta.log.log_id != self.log.log_id:
+        if not count or meta.log.log_id != self.identity.now.log_id:
             return BitMap64()
         rows = range(meta.first_position, meta.first_position + meta.count)
-        return BitMap64(each for each in rows if each in named and self._epoch_of(each) == meta.log.epoch)
-
-    def _epoch_of(self, position: int) -> int:
-        at = bisect_right(self.epochs, position, key=lambda epoch: epoch[1])
-        return self.epochs[max(at - 1, 0)][0]
+        return BitMap64(each for each in rows if each in named and self.identity.epoch_of(each) == meta.log.epoch)
 
 
-def erase_kept(files: Files, directory: Path, settings: Storage, erasure: KeptErasure) -> None:
-    """Erase them from all that is kept there, of a log that is open. On disk on return; raises `OSError`. Each file is
-    as it was, or without them, whatever crashes; and what a crash left of one half written is gone."""
-    names = files.names(directory)
-    half_written = [name for name in names if name.startswith("cut-") and name.endswith(_HALF_WRITTEN)]
-    for name in half_written:
-        files.remove(directory / name)
-    if half_written:
-        files.sync_dir(directory)
-    for name in names:
-        if (found := KEPT.fullmatch(name)) is not None and _may_hold(erasure, int(found[2])):
-            _erase_in(files, directory / name, settings, erasure)
+def erase_kept(files: Files, directory: Path, settings: Storage, erasure: KeptErasure) -> list[str]:
+    """Erase them from all that is kept there, of a log that is open; on disk on return. Each file is as it was, or
+    without them, whatever crashes; and what a crash left of one half written is gone. Files that may hold them still,
+    as they can't be read or written, don't keep the others from being done: returns a line for each. Raises `OSError`
+    where it can't be seen which files there are."""
+    left: list[str] = []
+    for name in files.names(directory):
+        found = KEPT.fullmatch(name)
+        try:
+            if name.startswith("cut-") and name.endswith(_HALF_WRITTEN):
+                files.remove(directory / name)
+                files.sync_dir(directory)
+            elif found is not None and _may_hold(erasure, int(found[2])):
+                _erase_in(files, directory / name, settings, erasure)
+        except OSError as error:
+            left.append(f"{name}: {error}")
+    return left
 
 
 def _may_hold(erasure: KeptErasure, first_position: int) -> bool:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lakemq.gateway.upkeep import erasures as upkeep
 from lakemq.gateway.upkeep.erasures import Erasures
-from lakemq.model.errors import Busy, LakemqError
+from lakemq.model.errors import Busy, LakemqError, StoreUnwritable
 from lakemq.model.names import ERASURE_TOPIC
 from lakemq.storage.mend.erasure import Eraser, remove_scratch
 from lakemq.storage.mend.replacing import Replacing
@@ -16,6 +17,7 @@ from lakemq.storage.state.erasure_record import Range, merge_ranges, pack_erasur
 from lakemq.storage.state.topics import Topic
 from lakemq.testing import FaultyFiles
 from tests.storage.harness import LogHarness
+from tests.storage.mend.test_kept_erasure import UnreadableFiles, kept, make
 from tests.storage.stopping_files import StoppingFiles
 
 
@@ -117,6 +119,41 @@ def test_who_was_away_while_something_was_erased_shows_no_messages_before_it_is(
     harness.append(ERASURE_TOPIC, 0, pack_erasure([(secret, secret + 1)]))
     harness.run(erasures.finish())
     erasures.check_reads()
+    harness.close()
+
+
+def test_what_may_stand_in_a_kept_file_is_not_said_to_be_erased_and_keeps_no_other_erasure_waiting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness, path = make(tmp_path)
+    before, files = kept(path), UnreadableFiles(path.name)
+    harness.files = files
+    harness.open()
+    harness.put_topic(ERASURE_TOPIC, 1)
+    erasures = erasures_of(harness)
+    secret, other = before[1][0], 2
+    with pytest.raises(StoreUnwritable, match=f"may still stand in .*{path.name}"):
+        erase(harness, erasures, [(secret, secret + 1)])
+    assert secret not in {message.position for message in harness.read_log()}
+    assert erase(harness, erasures, [(other, other + 1)]) == 1
+    assert caplog.text.count("an erasure is not done") == 1
+    erasures.told = lambda: 2
+    for _ in range(2):
+        erasures.check_reads()
+        assert (erasures.done, erasures.is_behind) == (0, True)
+        assert [path.name in line for line in erasures.degraded()] == [True]
+        harness.reopen()
+        erasures = erasures_of(harness)  # a start tries all of it again
+        harness.run(erasures.finish())
+    monkeypatch.setattr(upkeep, "RETRY_KEPT_S", 0)
+    harness.run(erasures.go_on())
+    assert erasures.done == 0
+    files.unreadable = ()
+    monkeypatch.setattr(erasures, "_again_s", 0)
+    harness.run(erasures.go_on())
+    assert (erasures.done, erasures.degraded()) == (2, [])
+    assert kept(path) == [each for each in before if each[0] != secret]
+    assert erasures_of(harness).done == 2
     harness.close()
 
 

@@ -168,7 +168,7 @@ def test_a_log_that_is_opened_in_a_thread_leaves_its_loop_alone_until_it_is_used
         await asyncio.to_thread(log.open, loop=Watched())
         assert touched == []
         log.go_on_reserving()
-        while log.unwritable is None:
+        while log.unwritable is None:  # noqa: ASYNC110  nobody tells
             await asyncio.sleep(0.001)
         assert "no positions can be reserved" in log.unwritable
         assert isinstance(log.refusal(), StoreUnwritable)

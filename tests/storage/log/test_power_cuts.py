@@ -55,8 +55,8 @@ NOT_CAUGHT = {
     " given: no promise needs it, but 4,294,967,295 positions are as good as gone after each power cut",
     "storage.log.positions.note_confirming: replace.sync": _OF_WHO_CONFIRMS,
     "storage.log.positions.note_confirming: replace.sync_dir": _OF_WHO_CONFIRMS,
-    "storage.log.positions.forget_given: sync_dir": "what is back after a power cut has the next start pass over far more"
-    " than was told: no promise needs it, but consumers are told of a gap",
+    "storage.log.positions.forget_given: sync_dir": "what is back after a power cut has the next start pass over far"
+    " more than was told: no promise needs it, but consumers are told of a gap",
     "storage.mend.truncate._write: replace.sync_dir": "the name of what is kept is brought to disk once more with that"
     " of CUTTING, before anything is cut",
     "gateway.fleet.primary.begin_log: replace.sync": _FIRST_OF_A_FOLLOWER,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +18,31 @@ from lakemq.storage.mend.kept_erasure import KeptErasure, erase_kept
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.mend.truncate import cut_log
 from lakemq.storage.slices.kept_frames import messages_in
+from lakemq.testing import FaultyFiles
 from tests.storage.cut_logs import make_log
 from tests.storage.harness import LogHarness
 from tests.storage.stopping_files import Stopped, StoppingFiles
 
 CUT_AT = 10
+
+
+class UnreadableFiles(FaultyFiles):
+    """The disk can't read the files of these names."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.unreadable = names
+        self._names: dict[int, str] = {}
+
+    def open_append(self, path: Path) -> int:
+        descriptor = super().open_append(path)
+        self._names[descriptor] = path.name
+        return descriptor
+
+    def read(self, descriptor: int, size: int, offset: int) -> bytes:
+        if self._names.get(descriptor) in self.unreadable:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().read(descriptor, size, offset)
 
 
 def erase(harness: LogHarness, *positions: int) -> Erased:
@@ -92,7 +114,7 @@ def test_a_crash_leaves_it_as_it_was_or_without_what_is_erased_and_the_next_try_
     harness, path = make(tmp_path)
     data, before = path.read_bytes(), kept(path)
     identity = ClosedLog(harness.files, harness.directory).identity
-    erasure = KeptErasure(identity.now, identity.epochs, BitMap64([before[0][0]]))
+    erasure = KeptErasure(identity, BitMap64([before[0][0]]))
     step, done = 0, False
     while not done:
         path.write_bytes(data)
@@ -107,3 +129,18 @@ def test_a_crash_leaves_it_as_it_was_or_without_what_is_erased_and_the_next_try_
         assert [each.name for each in harness.directory.glob("cut-*")] == [path.name]
         step += 1
     assert step > 5
+
+
+def test_one_that_can_not_be_read_keeps_no_other_from_being_done_and_is_said(tmp_path: Path) -> None:
+    harness, path = make(tmp_path)
+    before, other = kept(path), path.with_name(path.name.replace(".frames", "-2.frames"))
+    shutil.copy(path, other)
+    erasure = KeptErasure(ClosedLog(harness.files, harness.directory).identity, BitMap64([before[0][0]]))
+    files = UnreadableFiles(path.name)
+    (left,) = erase_kept(files, harness.directory, harness.settings, erasure)
+    assert left.startswith(path.name)
+    assert os.strerror(errno.EIO) in left
+    assert (kept(path), kept(other)) == (before, before[1:])
+    files.unreadable = ()
+    assert erase_kept(files, harness.directory, harness.settings, erasure) == []
+    assert kept(path) == before[1:]
