@@ -35,6 +35,8 @@ class Answered(Enum):
     """Under synchronous replication: when all that is written by then is confirmed."""
     SAFE = "when it is safe"
     """So too; or when it is on disk, as `storage.flush` says; or confirmed, as its `ack` does."""
+    TOPICS_SHOWN = "when what it says of topics may be shown"
+    """Under synchronous replication: at once, unless a change of a topic isn't confirmed yet."""
     CONFIRMED = "when it is confirmed"
     """Whatever the settings say."""
 
@@ -82,6 +84,8 @@ class Route:
     """Of the query's fields."""
     bound: tuple[Field, ...] = field(init=False)
     """Those of them that are needed, or have only some values."""
+    within: tuple[str, ...] = field(init=False)
+    """The names in the path."""
     needed: bool = field(init=False)
     """Whether there has to be a query."""
     _template: str = field(init=False)
@@ -90,6 +94,8 @@ class Route:
         segments = ["%s" if is_name(each) else each for each in self.path.split("/")]
         object.__setattr__(self, "_template", "/".join(segments))
         object.__setattr__(self, "names", frozenset(each.name for each in self.query))
+        within = tuple(each[1:-1] for each in self.path.split("/") if is_name(each))
+        object.__setattr__(self, "within", within)
         reads = self.method in _READING
         object.__setattr__(self, "writes", (self.hands_out or not reads) and not self.of_replica)
         object.__setattr__(self, "answered", self.differs or (Answered.SHOWN if reads else Answered.SAFE))

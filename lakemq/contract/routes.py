@@ -133,7 +133,7 @@ UNLOCK = Route("DELETE", "/v1/groups/{group}/locks", "groups", "Release locks", 
 
 # Topics
 TOPICS = Route("GET", "/v1/topics", "topics", "All topics", (Field("system", "boolean", default=False),))
-TOPIC = Route("GET", "/v1/topics/{topic}", "topics", "One topic and its queues' offsets", differs=AT_ONCE)
+TOPIC = Route("GET", "/v1/topics/{topic}", "topics", "One topic and its queues' offsets", differs=Answered.TOPICS_SHOWN)
 PUT_TOPIC = Route(
     "PUT",
     "/v1/topics/{topic}",

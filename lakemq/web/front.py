@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from lakemq.contract.grammar import Grammar
+from lakemq.contract.grammar import Found, Grammar
 from lakemq.contract.route import Route
 from lakemq.web.asgi import App, Disconnected, Receive, Scope, Send, bounded, send_answer
-from lakemq.web.held_answer import HeldAnswer, Until
+from lakemq.web.held_answer import ERRORS, HeldAnswer, Until
 from lakemq.web.problems import Answer, answer_to, make_problem
 from lakemq.web.request import Handler, HttpRequest, check_head, read_query
 
@@ -20,7 +20,7 @@ PATH_SHOWN_MAX = 200
 class Front:
     """All routes of a grammar: `handlers` answers some, `app` the others, whose bodies have at most so many bytes.
     `count` is told of each error by its code. Routes that are in `until` are answered when that is done.
-    `checks`: what raises where a route can't be served now."""
+    `checks`: what raises where a route can't be served now. `refused`: what refusals of other handlers wait for."""
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class Front:
         count: Callable[[str], None],
         until: Mapping[Route, Until] = MappingProxyType({}),
         checks: Mapping[Route, Callable[[], None]] = MappingProxyType({}),
+        refused: Mapping[Route, Until] = MappingProxyType({}),
     ) -> None:
         """Raises `NotImplementedError` where there is no `app` for a route that has no handler."""
         if app is None and (without := [route.path for route in grammar.routes if route not in handlers]):
@@ -42,6 +43,7 @@ class Front:
         self._count = count
         self._until = until
         self._checks = checks
+        self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -59,24 +61,31 @@ class Front:
             await send_answer(send, self._closing(self._no_route(method, path), scope))
             return
         handler = self._handlers.get(found.route)
+        query: Mapping[str, str] = {}
         try:
             check_head(found.route, scope["headers"])
             query = read_query(found.route, scope["query_string"])
             if (check := self._checks.get(found.route)) is not None:
                 check()
             if (until := self._until.get(found.route)) is not None:
-                send = HeldAnswer(send, until, query, self._count).send
+                send = HeldAnswer(send, until, _fields(found, query), self._count).send
             if handler is not None:
                 await handler(HttpRequest(scope, receive, send, found.values, query))
                 return
         except Disconnected:
             raise
         except Exception as error:  # noqa: BLE001  whatever it is, the client is answered
+            send = self._holding_refusals(found, query, send)
             await send_answer(send, self._closing(answer_to(error, self._count), scope))
             return
+        send = self._holding_refusals(found, query, send)
         assert self._app is not None
         # What FastAPI answers has small bodies, and it would read one of any size.
         await self._app(scope, bounded(receive, self._bytes_max), send)
+
+    def _holding_refusals(self, found: Found, query: Mapping[str, str], send: Send) -> Send:
+        until = self._refused.get(found.route)
+        return send if until is None else HeldAnswer(send, until, _fields(found, query), self._count, ERRORS).send
 
     def _closing(self, answer: Answer, scope: Scope) -> Answer:
         """The refusal; the last one of its connection when its body, which nobody wants, may be large."""
@@ -94,3 +103,7 @@ class Front:
         if not methods:
             return make_problem(code, f"Not Found: {shown}")
         return make_problem(code, f"Method Not Allowed: {shown}", [(b"allow", ", ".join(methods).encode())])
+
+
+def _fields(found: Found, query: Mapping[str, str]) -> Mapping[str, str]:
+    return {**query, **dict(zip(found.route.within, found.values, strict=True))}

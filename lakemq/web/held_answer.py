@@ -10,20 +10,25 @@ from lakemq.web.asgi import Send, Whole, send_answer
 from lakemq.web.problems import Answer, answer_to
 
 Until = Callable[[Mapping[str, str]], asyncio.Future[None] | None]
-"""What a request with that query waits for as it is answered; None: for nothing. An error of it is the answer then."""
+"""What a request with that query, and these names in its path, waits for as it is answered; None: for nothing. An error
+of it is the answer then."""
 
-_ERRORS = 400
-_SAY_WHAT_IS = (404, 409)
-"""Of the errors, those that say what there is, or what has happened before."""
+ERRORS = 400
+_SAY_WHAT_IS = (403, 404, 409)
+"""Of the errors, those that say what there is, what it allows, or what has happened before."""
 
 
 class HeldAnswer(Whole):
-    """Takes the place of a request's `send`; `count` is told the code of an error that is answered instead."""
+    """Takes the place of a request's `send`; `count` is told the code of an error that is answered instead. `least`:
+    what has a lower status isn't held."""
 
-    def __init__(self, send: Send, until: Until, query: Mapping[str, str], count: Callable[[str], None]) -> None:
+    def __init__(
+        self, send: Send, until: Until, fields: Mapping[str, str], count: Callable[[str], None], least: int = 0
+    ) -> None:
+        self._least = least
         self._send = send
         self._until = until
-        self._query = query
+        self._fields = fields
         self._count = count
         self._asked = self._refused = False
         self._waits: asyncio.Future[None] | None = None
@@ -48,7 +53,7 @@ class HeldAnswer(Whole):
 
     def _awaited(self, status: int) -> asyncio.Future[None] | None:
         """What the answer has to wait for: asked once, as it is there."""
-        if not self._asked and (status < _ERRORS or status in _SAY_WHAT_IS):
+        if not self._asked and self._least <= status and (status < ERRORS or status in _SAY_WHAT_IS):
             self._asked = True
-            self._waits = self._until(self._query)
+            self._waits = self._until(self._fields)
         return self._waits

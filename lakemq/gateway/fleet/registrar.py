@@ -12,7 +12,7 @@ from lakemq.contract.route import Target
 from lakemq.gateway.fleet.asking_thread import AskingThread
 from lakemq.gateway.fleet.registration import heartbeat
 from lakemq.gateway.http import in_slices
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import LakemqError, StoreUnwritable
 from lakemq.settings import Settings
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.state.topics import TOPICS_TOPIC
@@ -113,12 +113,25 @@ class Registrar:
     async def _register(self, server: _NameServer) -> bool:
         topics = list(self._log.topics)
         body = await in_slices.write(heartbeat(self._broker, self._role, self._address, self._log.identity, topics))
-        before, server.problem = server.problem, await server.ask(self._path, body, ASK_S)
+        before, server.problem = server.problem, await self._tell(server, body)
         if server.problem and server.problem != before:
             logger.warning("not registered with the name server %s: %s", server.address, server.problem)
         elif before and not server.problem:
             logger.info("registered with the name server %s again", server.address)
         return not server.problem
+
+    async def _tell(self, server: _NameServer, body: bytes) -> str:
+        """Say it once no later leader says otherwise of topics; while that isn't known, what was said before. What came
+        in the way; empty: nothing did."""
+        try:
+            if (waits := self._log.until_topics_shown()) is not None:
+                await waits
+        except StoreUnwritable as error:
+            if server.said is None:
+                return f"which topics there are isn't confirmed: {error.detail}"
+        else:
+            server.said = body
+        return await server.ask(self._path, server.said, ASK_S)
 
 
 class _NameServer:
@@ -127,6 +140,8 @@ class _NameServer:
     def __init__(self, address: str) -> None:
         self.address = address
         self.problem = ""
+        self.said: bytes | None = None
+        """The last that was confirmed as it was said."""
         self._connections = Connections(address)
         self._thread = AskingThread("registrar")
 

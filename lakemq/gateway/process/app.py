@@ -16,7 +16,7 @@ from lakemq import __version__
 from lakemq.contract import routes
 from lakemq.contract.grammar import GRAMMAR
 from lakemq.contract.route import Route
-from lakemq.gateway.http.answered import answered_when
+from lakemq.gateway.http.answered import answered_when, refused_when
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.metrics import BrokerCollector
 from lakemq.gateway.process.openapi import complete
@@ -91,8 +91,9 @@ def _make_app(broker: Broker) -> App:
     served = handlers | _refusals(broker.log) if isinstance(broker.log, FollowedLog) else handlers
     checks = dict.fromkeys(_SHOW_MESSAGES, broker.erasures.check_reads) if broker.follower is not None else {}
     problem = broker.work.counters.problem
-    until = answered_when(broker.log)
-    return App(Front(GRAMMAR, served, app, broker.work.limits.message_bytes_max, problem, until, checks), producer)
+    until, refused = answered_when(broker.log), refused_when(broker.log)
+    most = broker.work.limits.message_bytes_max
+    return App(Front(GRAMMAR, served, app, most, problem, until, checks, refused), producer)
 
 
 def _refusals(log: FollowedLog) -> dict[Route, Handler]:

@@ -48,7 +48,7 @@ from lakemq.storage.state.log_identity import FIRST_EPOCH, LogIdentity, new_log_
 from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.replay import apply
 from lakemq.storage.state.routing_state import CAUSE_MASK, RoutingState
-from lakemq.storage.state.topics import Queue, TopicTable
+from lakemq.storage.state.topics import TOPICS_TOPIC, Queue, TopicTable
 
 logger = logging.getLogger(__name__)
 
@@ -324,6 +324,13 @@ class CommitLog:
     def until_shown(self) -> asyncio.Future[None] | None:
         """Done when what the state says may be shown: under `sync_always`, when it is confirmed. None: it may."""
         return self.until_confirmed() if self.sync_always else None
+
+    def until_topics_shown(self, name: str | None = None) -> asyncio.Future[None] | None:
+        """Done when what the state says of that topic may be shown, or of any: where consumers see what is confirmed
+        alone, a change of one may be undone before that. None: it may."""
+        topics, count = self.topics, self.topics.queue(TOPICS_TOPIC, 0).unconfirmed
+        is_shown = not self.sync_always or count <= 0 or (name is not None and not topics.is_changed(name, count))
+        return None if is_shown else self.until_confirmed()
 
     def _schedule(self) -> None:
         if not self._scheduled:

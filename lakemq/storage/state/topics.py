@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, TypedDict
 from weakref import WeakSet
 
@@ -25,6 +27,8 @@ TOPICS_TOPIC = "RMQ_SYS_TOPICS"
 PERMISSIONS = ("rw", "r", "w")
 STEP = 200
 """So many topics are copied in one step."""
+LATELY = 1_000
+"""Of so many changes it is known which topics they were of."""
 
 
 def says_something(topic: str) -> bool:
@@ -181,6 +185,7 @@ class TopicTable:
         """Queues of all topics."""
         self.deleted: WeakSet[Queue] = WeakSet()
         """Queues of deleted topics that somebody has in hand still, maybe to store messages in them: empty, mostly."""
+        self._changed: deque[str] = deque(maxlen=LATELY)
         self._put(TOPICS_TOPIC, 1, "r")
 
     def __len__(self) -> int:
@@ -242,8 +247,13 @@ class TopicTable:
         record = json.loads(body)
         before = self._count(record["topic"])
         self.apply(record)
+        self._changed.append(record["topic"])
         after = self._count(record["topic"])
         return None if before == after else (record["topic"], after)
+
+    def is_changed(self, name: str, count: int) -> bool:
+        """Whether one of the last `count` records is of that topic, as far as is known."""
+        return count > len(self._changed) or name in islice(reversed(self._changed), count)
 
     def _count(self, name: str) -> int:
         topic = self.find(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,7 +15,8 @@ from lakemq.contract import routes
 from lakemq.contract.route import Route
 from lakemq.contract.routes import ALL
 from lakemq.testing import start_gateway
-from tests.gateway.fleet.following import SMALL, broker_of
+from tests.gateway.fleet.following import SMALL, broker_of, start_follower
+from tests.gateway.fleet.test_in_sync import stopped
 from tests.gateway.http_client import ARROW, connect, is_problem, produce, pull, put_topic, write_arrow
 from tests.gateway.receive.asking import receive
 from tests.gateway.routing.asking import begin, half_id, log_of, position, wait_until
@@ -25,8 +27,6 @@ HOUR_MS = 3_600_000
 AT_ONCE = {
     # They show what is confirmed, and nothing else.
     routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.LOG_END, routes.LOG_MESSAGES, routes.LOG_FRAMES,
-    # What it says of offsets is confirmed; who reads on while nothing comes to be confirmed asks it.
-    routes.TOPIC,
     # They say how the broker is, or are told how somebody else is.
     routes.HEAR_JOBS, routes.COMPACTED, routes.BROKER,
     routes.HEALTH, routes.READY, routes.METRICS,
@@ -170,8 +170,24 @@ def send(http: httpx.Client, route: Route, asked: Asked) -> httpx.Response:
     return http.request(method, path, params=asked.query, content=asked.content or None, headers=headers)
 
 
-MEANT = set(ALL) - {routes.SWITCH, routes.ELECT, routes.REMOVE, routes.LOG_PART}
-"""Those left out say nothing of the log: there is nobody here to switch to, and no part."""
+MEANT = set(ALL) - {routes.SWITCH, routes.ELECT, routes.REMOVE, routes.LOG_PART, routes.TOPIC}
+"""Those left out say nothing of the log: there is nobody here to switch to, and no part. Or they are answered at once
+while no topic changes."""
+_GONE = {"topic": "deleted", "key": "k"}
+REFUSED = {
+    routes.PRODUCE: (Asked(("closed",), body=_MESSAGES), 403, "read_only_topic"),
+    routes.BEGIN: (Asked(("closed",), {"producer_group": "pg"}, _MESSAGES), 403, "read_only_topic"),
+    routes.REQUEST: (Asked(("closed",), {"timeout_ms": 60_000}, {"body": "x"}), 403, "read_only_topic"),
+    routes.PULL: (Asked(("deleted", 0), {"offset": 0}), 404, "topic_not_found"),
+    routes.MESSAGES_BY_KEY: (Asked((), _GONE), 404, "topic_not_found"),
+    routes.TOPIC: (Asked(("deleted",)), 404, "topic_not_found"),
+    routes.DELETE_TOPIC: (Asked(("deleted",)), 404, "topic_not_found"),
+    routes.OFFSET_BY_TIME: (Asked(("deleted", 0), {"timestamp_ms": 0}), 404, "topic_not_found"),
+    routes.RECEIVE: (Asked(("r",), body={"topic": "deleted", "wait_ms": 0}), 404, "topic_not_found"),
+    routes.SINK: (Asked(("nobody's",)), 404, "sink_not_found"),
+    routes.REDRIVEN: (Asked(("nobody's",)), 404, "redrive_not_found"),
+}
+"""What is refused once topics have changed: by these the client knows that they have."""
 
 
 def test_no_route_answers_before_what_it_says_is_confirmed(tmp_path: Path) -> None:
@@ -179,9 +195,10 @@ def test_no_route_answers_before_what_it_says_is_confirmed(tmp_path: Path) -> No
         asked = of_messages(http) | of_groups(http) | of_jobs(http)  # of a lone broker yet
         primary = Primary(http, tmp_path)
         wait_until(primary.keep_in_sync)
-        before = broker_of(http)["confirmed_position"]
+        before, topic = broker_of(http)["confirmed_position"], http.get("/v1/topics/t").json()
         http.post("/v1/topics/t/messages", content=b"unseen", params={"ack": "none"}).raise_for_status()
         wait_until(lambda: broker_of(http)["flushed_position"] > before)
+        assert http.get("/v1/topics/t").json() == topic
         with ThreadPoolExecutor(len(MEANT)) as pool:
             answers = {route: pool.submit(send, http, route, asked.get(route, Asked())) for route in MEANT}
         at_once = {route for route, answer in answers.items() if answer.result().is_success}
@@ -189,6 +206,44 @@ def test_no_route_answers_before_what_it_says_is_confirmed(tmp_path: Path) -> No
         for route in MEANT - AT_ONCE:
             assert is_problem(answers[route].result(), 504, "not_confirmed"), route
         assert broker_of(http)["confirmed_position"] == before
-        for queue in http.get("/v1/topics/t").json()["queues"]:
+        for queue in topic["queues"]:
             beyond = pull(http, "t", queue["queue_id"], 1_000_000)
             assert (beyond["status"], beyond["next_offset"]) == ("offset_out_of_range", queue["max_offset"])
+        assert is_problem(http.put("/v1/topics/closed", json={"permission": "r"}), 504, "not_confirmed")
+        with ThreadPoolExecutor(len(REFUSED)) as pool:
+            refusals = {route: pool.submit(send, http, route, each) for route, (each, _, _) in REFUSED.items()}
+        for route, refusal in refusals.items():
+            assert is_problem(refusal.result(), 504, "not_confirmed"), route
+
+        def is_refused(route: Route, each: Asked, status: int, code: str) -> bool:
+            primary.follow()
+            return (answer := send(http, route, each)).status_code == status and answer.json()["code"] == code
+
+        for route, refused in REFUSED.items():
+            wait_until(partial(is_refused, route, *refused))
+
+
+def test_no_follower_shows_a_change_of_a_topic_that_is_not_confirmed(tmp_path: Path) -> None:
+    patient = {**SMALL, "replication__ack": "sync", "replication__silent_ms": 90_000}
+    short = {"replication__silent_ms": 500, "replication__confirm_ms_max": 501}
+    with (
+        start_gateway(tmp_path / "0", replication__confirm_ms_max=100_000, **patient) as primary,
+        start_follower(tmp_path / "1", primary.url, **short) as follower,
+        start_gateway(tmp_path / "2", broker__replica=2, fleet__primary=primary.url, **SMALL) as other,
+        connect(primary) as leads,
+        connect(follower) as follows,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        put_topic(leads, "t", queues=2)
+        wait_until(lambda: broker_of(leads)["in_sync"] == [0, 1, 2])
+        wait_until(lambda: [len(follows.get("/v1/topics/t").json().get("queues", []))] == [2])
+        ways = ("/v1/topics/t", "/v1/topics", "/v1/topics/t/queues/0/messages?offset=0", "/v1/messages?topic=t&key=k")
+        end = broker_of(leads)["max_position"]
+        wait_until(lambda: broker_of(follows)["max_position"] == end)
+        with stopped(other):
+            deleted = pool.submit(leads.delete, "/v1/topics/t")
+            wait_until(lambda: broker_of(follows)["max_position"] > end or deleted.done())
+            for way in ways:
+                assert is_problem(follows.get(way), 504, "not_confirmed"), way
+            assert not deleted.done()
+        wait_until(lambda: is_problem(follows.get("/v1/topics/t"), 404, "topic_not_found"))

@@ -20,6 +20,7 @@ from lakemq.storage.disk.files import Files
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
 from tests.gateway.fleet.following import degraded, starting_later, wait_for
+from tests.gateway.fleet.test_answers import SYNC, Primary
 from tests.gateway.http_client import WAIT_S, connect, is_problem, produce, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
 from tests.nameserver import asking
@@ -189,6 +190,43 @@ def test_no_thread_for_a_heartbeat_is_no_reason_to_say_nothing_ever_after(
 
     with starting_later("registrar"):
         asyncio.run(scene())
+
+
+def test_a_topic_that_is_not_confirmed_is_told_to_no_name_server(
+    nameservers: list[NameServerProcess], asked: list[httpx.Client], tmp_path: Path
+) -> None:
+    options = {"broker__name": "sure", "fleet__nameservers": urls(nameservers)}
+    with start_gateway(tmp_path, **SYNC, **options) as gateway, connect(gateway) as http:
+        put_topic(http, "before")
+        until(asked, lambda found: bool(permission_of("sure", "before")(found)))
+        primary = Primary(http, tmp_path)
+        wait_until(primary.keep_in_sync)
+        assert is_problem(http.put("/v1/topics/new", json={}), 504, "not_confirmed")
+        assert is_problem(http.put("/v1/topics/before", json={"permission": "r"}), 504, "not_confirmed")
+        for each in asked:
+            assert permission_of("sure", "new")(asking.routes(each)) == set()
+            assert permission_of("sure", "before")(asking.routes(each)) == {"rw"}
+        primary.follow()
+        until(asked, lambda found: permission_of("sure", "new")(found) == {"rw"})
+        until(asked, lambda found: permission_of("sure", "before")(found) == {"r"})
+
+
+def test_while_nothing_is_confirmed_name_servers_are_told_what_was_before(tmp_path: Path) -> None:
+    """Also one that is started meanwhile, and knows nobody."""
+    port = free_port()
+    options = {"broker__name": "sure", "fleet__nameservers": f"http://127.0.0.1:{port}"}
+    with start_gateway(tmp_path, **SYNC, **options) as gateway, connect(gateway) as http:
+        with start_nameserver(nameserver__port=port) as first, asking.connect(first) as client:
+            put_topic(http, "before")
+            until([client], lambda found: bool(permission_of("sure", "before")(found)))
+            primary = Primary(http, tmp_path)
+            wait_until(primary.keep_in_sync)
+            assert is_problem(http.put("/v1/topics/new", json={}), 504, "not_confirmed")
+        with start_nameserver(nameserver__port=port) as again, asking.connect(again) as client:
+            until([client], lambda found: bool(permission_of("sure", "before")(found)))
+            assert permission_of("sure", "new")(asking.routes(client)) == set()
+            primary.follow()
+            until([client], lambda found: bool(permission_of("sure", "new")(found)))
 
 
 @pytest.mark.parametrize(
