@@ -39,6 +39,8 @@ class Ledger:
     refusals: Counter[str] = field(default_factory=Counter[str])
     shown: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
     """What readers found: the message's id, by its queue and offset."""
+    passed: dict[tuple[int, int, int], str] = field(default_factory=dict[tuple[int, int, int], str])
+    """Offsets of a queue, from one to below another, that an answer passed over as holding nothing: by whom."""
     changed: list[str] = field(default_factory=list[str])
     """Where a reader was shown another message than one before, a line each."""
 
@@ -102,7 +104,7 @@ class Writer:
 
 class Reader:
     """Reads each queue at each replica from its begin on, as they are, and again: what was shown once at an offset is
-    what is shown there ever after, whoever leads."""
+    what is shown there ever after, whoever leads, and where it was told to go on beyond an offset nothing ever is."""
 
     def __init__(self, addresses: Sequence[str], ledger: Ledger, ends: threading.Event) -> None:
         self._at = {(address, queue): 0 for address in addresses for queue in range(QUEUES)}
@@ -122,18 +124,26 @@ class Reader:
                 if self._ends.wait(READ_S):
                     return
                 with suppress(httpx.HTTPError):
-                    self._read(http, *place)
+                    self.read(http, *place)
 
-    def _read(self, http: httpx.Client, address: str, queue: int) -> None:
+    def read(self, http: httpx.Client, address: str, queue: int) -> None:
+        """Ask once."""
         offset = self._at[address, queue]
         url = f"{address}/v1/topics/{TOPIC}/queues/{queue}/messages"
         answer = http.get(url, params={"offset": offset, "max": 1000})
         if not answer.is_success:
             return
-        said = answer.json()
+        said, reached = answer.json(), offset
         for each in said["messages"]:
+            self._pass(address, queue, reached, each["queue_offset"])
             self._note(address, queue, each["queue_offset"], each["message_id"])
+            reached = each["queue_offset"] + 1
+        self._pass(address, queue, reached, said["next_offset"])
         self._at[address, queue] = said["next_offset"] if said["messages"] else max(offset - 100, 0)
+
+    def _pass(self, address: str, queue: int, begin: int, end: int) -> None:
+        if begin < end:
+            self._ledger.passed.setdefault((queue, begin, end), address)
 
     def _note(self, address: str, queue: int, offset: int, message_id: str) -> None:
         known = self._ledger.shown.setdefault((queue, offset), message_id)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.etcd_server import EtcdServer
-from tests.reliability.ledger import Ledger, Taken
+from tests.reliability.ledger import Ledger, Reader, Taken
 from tests.reliability.network import CONTROL, Network, is_possible
 from tests.reliability.switch import parse, percentile, run
 from tests.reliability.verdict import find, lost
@@ -31,29 +33,40 @@ def test_a_death_a_lost_answer_and_a_damaged_disk_lose_nothing_that_was_acknowle
 
 @pytest.mark.skipif(not is_possible(), reason="network namespaces need root and `ip`")
 def test_a_way_that_is_cut_carries_nothing_and_the_way_back_goes_on() -> None:
-    with Network(["0"]) as network:
-        ours = network.address(CONTROL)
-        with socket.create_server((ours, 0)) as listener:
-            listener.settimeout(60)
-            asks = f"import socket; socket.create_connection(({ours!r}, {listener.getsockname()[1]}), 60).recv(1)"
-            network.cut(CONTROL, "0")
-            process = network.spawn("0", ["python3", "-c", asks], {"PATH": "/usr/bin:/bin"})
-            # The first packet of its connection comes, and the answer to it doesn't until the way is healed.
-            listener.settimeout(0.5)
-            with pytest.raises(TimeoutError):
-                listener.accept()
-            network.heal()
-            listener.settimeout(60)
-            accepted, _ = listener.accept()
-            accepted.sendall(b".")
-            accepted.close()
+    asks = """
+import itertools, socket, sys
+asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asking.settimeout(0.05)
+for number in itertools.count():
+    asking.sendto(str(number).encode(), (sys.argv[1], int(sys.argv[2])))
+    try:
+        sys.exit(int(asking.recv(100)) <= int(sys.argv[3]))
+    except TimeoutError:
+        pass
+"""
+    last = 5
+    with Network(["0"]) as network, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as answering:
+        answering.bind((network.address(CONTROL), 0))
+        answering.settimeout(60)
+        network.cut(CONTROL, "0")
+        where = [str(each) for each in answering.getsockname()]
+        process = network.spawn("0", ["python3", "-c", asks, *where, str(last)], {"PATH": "/usr/bin:/bin"})
+        # What it sends comes, number by number, as each answer is lost: else it would have ended by that one.
+        for number in range(last + 1):
+            asked, whom = answering.recvfrom(100)
+            assert asked == str(number).encode()
+            answering.sendto(asked, whom)
+        network.heal()
+        asked, whom = answering.recvfrom(100)
+        answering.sendto(asked, whom)
         assert process.wait(60) == 0
         assert process.stderr is not None
         process.stderr.close()
 
 
 def stored(body: str, position: int, message_id: str = "") -> dict[str, Any]:
-    return {"body": body, "position": position, "message_id": message_id or f"id-{position}"}
+    place = {"queue_id": 0, "queue_offset": position}
+    return {"body": body, "position": position, "message_id": message_id or f"id-{position}", **place}
 
 
 def test_what_is_lost_twice_out_of_order_or_at_one_place_is_found() -> None:
@@ -95,6 +108,29 @@ def test_what_a_reader_was_shown_and_is_gone_is_found() -> None:
     ledger = Ledger(shown={(0, 7): "a-1.3"}, changed=["another"])
     assert find(ledger, []) == ["another", "a-1.3 was shown at (0, 7), and is lost"]
     assert find(ledger, [], []) == []
+
+
+def test_what_a_reader_was_told_to_go_on_beyond_and_is_there_is_found() -> None:
+    """Such as an answer without a message, of a queue that has gone on by what isn't confirmed."""
+    answers = iter([([3, 6], 7), ([], 40), ([], 0)])
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        offsets, next_offset = next(answers)
+        messages = [{"queue_offset": each, "message_id": f"id-{each}"} for each in offsets]
+        return httpx.Response(200, json={"messages": messages, "next_offset": next_offset})
+
+    ledger = Ledger(sent={"0-0": 0})
+    reader = Reader(["http://one"], ledger, threading.Event())
+    with httpx.Client(transport=httpx.MockTransport(answer)) as http:
+        for _ in range(3):
+            reader.read(http, "http://one", 0)
+    assert ledger.passed == dict.fromkeys([(0, 0, 3), (0, 4, 6), (0, 7, 40)], "http://one")
+    sound = [stored("0-0", 3), stored("0-1", 6), stored("0-2", 40)]
+    ledger.sent = {each["body"]: number for number, each in enumerate(sound)}
+    assert find(ledger, sound) == []
+    there = [*sound[:2], stored("0-2", 39)]
+    assert find(ledger, there) == ["id-39 is at (0, 39), and http://one passed over 7 to 39 there"]
+    assert find(ledger, there, []) == []
 
 
 def test_faults_that_a_run_can_not_do_are_refused() -> None:

@@ -14,7 +14,9 @@ def find(ledger: Ledger, stored: list[dict[str, Any]], cut: Collection[str] | No
     that replicas say they cut; None: nothing that was acknowledged may be cut."""
     of_all = [*_lost_or_twice(ledger, stored, cut or ()), *_out_of_order(stored), *_two_at_one_place(ledger)]
     of_all += _two_at_once(ledger.taken)
-    return of_all if cut is not None else [*of_all, *ledger.changed, *_shown_and_gone(ledger.shown, stored)]
+    if cut is not None:
+        return of_all
+    return [*of_all, *ledger.changed, *_shown_and_gone(ledger.shown, stored), *_passed_and_there(ledger, stored)]
 
 
 def lost(ledger: Ledger, stored: list[dict[str, Any]]) -> set[str]:
@@ -81,3 +83,14 @@ def _two_at_once(taken: Mapping[str, Taken]) -> list[str]:
 def _shown_and_gone(shown: Mapping[tuple[int, int], str], stored: list[dict[str, Any]]) -> list[str]:
     there = {each["message_id"] for each in stored}
     return [f"{each} was shown at {place}, and is lost" for place, each in shown.items() if each not in there]
+
+
+def _passed_and_there(ledger: Ledger, stored: list[dict[str, Any]]) -> list[str]:
+    """Messages that consumers never come to, as they were told to go on beyond where these are."""
+    places = {**ledger.shown, **{(each["queue_id"], each["queue_offset"]): each["message_id"] for each in stored}}
+    return [
+        f"{message_id} is at {queue, offset}, and {address} passed over {begin} to {end - 1} there"
+        for (queue, offset), message_id in places.items()
+        for (of, begin, end), address in ledger.passed.items()
+        if of == queue and begin <= offset < end
+    ]

@@ -269,8 +269,7 @@ def _erase_beside_what_was_cut_by_half(harness: LogHarness, files: SceneFiles) -
 
 def _erase_kept(harness: LogHarness, begins: str) -> None:
     (position,) = [message.position for message in harness.read_log() if message.body.startswith(begins.encode())]
-    identity = harness.log.identity
-    erasure = KeptErasure(identity.now, identity.epochs, BitMap64([position]))
+    erasure = KeptErasure(harness.log.identity, BitMap64([position]))
     erase_kept(harness.files, harness.directory, harness.settings, erasure)
 
 

@@ -22,6 +22,9 @@ from tests.gateway.fleet.leaderships import opened
 from tests.gateway.http_client import WAIT_S, produce, pull_all
 from tests.gateway.routing.asking import wait_until
 
+SLOW = {"fleet__lease_ms": 8_000}
+"""No part of a busy process stands still for so long while another goes on."""
+
 
 class SlowToOpen(Files):
     """While `opens` is not set a log is opened as slowly as that. `comes`: one is being opened."""
@@ -64,11 +67,11 @@ def last_beat(root: Path) -> tuple[int, int, int]:
 def test_who_opens_a_log_for_longer_than_a_lease_beats_on_and_may_be_stopped_meanwhile(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     files = SlowToOpen()
-    with replica(tmp_path, 0, Files()) as leader:
+    with replica(tmp_path, 0, Files(), **SLOW) as leader:
         wait_until(lambda: role_of(leader) == "primary")
         (placed,) = produce(leader, "t", "0")
         files.opens.clear()
-        with replica(tmp_path, 1, files) as follower:
+        with replica(tmp_path, 1, files, **SLOW) as follower:
             assert files.comes.wait(WAIT_S)
             assert follower.get("/healthz").json() == {"status": "up"}  # it isn't held up as a follower either
             files.opens.set()
@@ -79,17 +82,19 @@ def test_who_opens_a_log_for_longer_than_a_lease_beats_on_and_may_be_stopped_mea
             switched = leader.post("/v1/broker/switch", json={"replica": 1}).json()
             assert files.comes.wait(WAIT_S)
             assert switched["leader"] == 1
-            wait_until(lambda: last_beat(tmp_path) >= (switched["epoch"], 1, 3 * BEATS))
+            leads = switched["epoch"], 1
+            # For longer than a lease, and nobody has stood meanwhile.
+            wait_until(lambda: last_beat(tmp_path)[:2] == leads and last_beat(tmp_path)[2] > BEATS + 1)
             assert follower.get("/healthz").json() == {"status": "up"}
             assert follower.get("/readyz").status_code == 503
             files.opens.set()
             wait_until(lambda: role_of(follower) == "primary")
-            assert broker_of(follower)["election"]["leader_epoch"] == switched["epoch"]  # nobody stood meanwhile
+            assert broker_of(follower)["election"]["leader_epoch"] == switched["epoch"]
             assert [each["position"] for each in pull_all(follower, "t")] == [placed["position"]]
     files.comes.clear()
     files.opens.clear()
     with ThreadPoolExecutor(1) as pool:
-        opening = replica(tmp_path, 1, files)
+        opening = replica(tmp_path, 1, files, **SLOW)
         url = str(opening.__enter__().base_url)
         assert files.comes.wait(WAIT_S)
         stopping = pool.submit(opening.__exit__, None, None, None)
@@ -97,7 +102,7 @@ def test_who_opens_a_log_for_longer_than_a_lease_beats_on_and_may_be_stopped_mea
         assert not stopping.done()  # the folder is its own until the log is closed
         files.opens.set()
         stopping.result(WAIT_S)
-    with replica(tmp_path, 1, files) as again:
+    with replica(tmp_path, 1, files, **SLOW) as again:
         wait_until(lambda: role_of(again) == "primary")
         assert [each["position"] for each in pull_all(again, "t")] == [placed["position"]]
 

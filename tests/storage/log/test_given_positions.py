@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import shutil
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from lakemq.model.errors import StoreUnwritable
 from lakemq.settings import Storage
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
@@ -165,13 +165,12 @@ def test_a_log_that_is_opened_in_a_thread_leaves_its_loop_alone_until_it_is_used
                 return getattr(loop, name)
 
         log = CommitLog(harness.settings, harness.files, harness.clock)
-        await asyncio.to_thread(log.open, loop=Watched())
+        await asyncio.to_thread(log.open, loop=cast("asyncio.AbstractEventLoop", Watched()))
         assert touched == []
         log.go_on_reserving()
-        while log.unwritable is None:  # noqa: ASYNC110  nobody tells
+        while (refused := log.refusal()) is None:  # noqa: ASYNC110  nobody tells
             await asyncio.sleep(0.001)
-        assert "no positions can be reserved" in log.unwritable
-        assert isinstance(log.refusal(), StoreUnwritable)
+        assert "no positions can be reserved" in refused.detail
         harness.files.fail_replace = False
         while log.unwritable is not None:
             log.retain()
