@@ -128,12 +128,14 @@ def _store(bucket: Bucket) -> S3Store:
 
 @contextmanager
 def told(what: str) -> Generator[None]:
-    """What obstore raises, as `OSError`."""
-    from obstore.exceptions import BaseError
+    """What obstore raises, as `OSError`; `PermissionError` where the store knows who asks, and refuses."""
+    from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
     try:
         yield
     except FileNotFoundError:
         raise FileNotFoundError(what) from None
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise PermissionError(f"{what}: {str(error).strip().partition(chr(10))[0][:500]}") from None
     except BaseError as error:
         raise OSError(f"{what}: {str(error).strip().partition(chr(10))[0][:500]}") from None

@@ -10,6 +10,7 @@ import argparse
 import re
 import threading
 import uuid
+from collections import Counter
 from hashlib import md5
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
@@ -36,6 +37,10 @@ class ObjectStore:
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.turn = threading.Lock()
         self.is_strict = is_strict
+        self.status_of_all: tuple[int, str] | None = None
+        """What every request is answered with; None: each with its own."""
+        self.asked: Counter[str] = Counter()
+        """How many requests there were of each kind; `LIST` is that of a listing."""
         self._server = _Server(("127.0.0.1", port), type("Handler", (_Handler,), {"store": self}))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
@@ -68,6 +73,20 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = 1 << 16
     disable_nagle_algorithm = True
     store: ObjectStore
+
+    def parse_request(self) -> bool:
+        """Counts it, and refuses it where all are."""
+        if not super().parse_request():
+            return False
+        is_listing = self.command == "GET" and "/" not in self._name().strip("/")
+        with self.store.turn:
+            self.store.asked["LIST" if is_listing else self.command] += 1
+        if self.store.status_of_all is not None:
+            self._body()
+            self._refuse(*self.store.status_of_all)
+            self.wfile.flush()
+            return False
+        return True
 
     def handle_expect_100(self) -> bool:
         """Whoever asks before it sends a body waits for seconds for what isn't sent."""

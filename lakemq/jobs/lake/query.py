@@ -227,7 +227,7 @@ class LakeQuery:
                 self._views.follow({table.name: self._writers[table.name].progress for table in LIVE_TABLES})
         except OSError as error:
             self._failure = LakeNotOnDisk(f"the lake can't be brought to disk: {error}")
-            raise self._failure from None
+            raise self._failure from error
         except Exception as error:
             self._failure = error
             raise

@@ -14,10 +14,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.process.broker_watch import BrokerWatch, Told
+from lakemq.jobs.process.store_away import is_away, is_refused
 from lakemq.model.errors import LakemqError
 
 FAILURES_MAX = 5
-"""So many failures without a batch between them, with the broker there, end the process."""
+"""So many failures without a batch between them, with the broker and the lake's store there, end the process."""
+AWAY_MAX = 24
+"""So many times on end a store that is away is tried again, with up to half a minute between: more than ten minutes."""
 
 _LOOK_S = 0.25
 _PAUSE_S_MAX = 30.0
@@ -31,7 +34,7 @@ class Query(Told, Protocol):
     batches: int
 
     def start(self) -> StreamingQuery:
-        """Starts it; raises `BrokerUnavailable`, or what a new run can't mend."""
+        """Starts it; raises `BrokerUnavailable`, what a store that is away raises, or what a new run can't mend."""
         ...
 
     def failure(self) -> Exception | None:
@@ -58,10 +61,11 @@ def keep_running(
     the names that brokers are told; its own, where there are none.
 
     `new_run` is given the addresses of the brokers that answer, with commas: at least one is waited for.
-    When one of them dies, or another is there again, a new run begins with those that answer then. Raises
-    `LakemqError` when the query keeps failing, and what a new run can't mend.
+    When one of them dies, or another is there again, a new run begins with those that answer then. A store that is
+    away is waited for, about ten minutes: meanwhile the process does whatever else it does. Raises `LakemqError` when
+    the query keeps failing, and what a new run can't mend: also where the store refuses.
     """
-    failures = 0
+    failures = _Failures(name)
     while addresses := watch.wait():
         query = new_run(",".join(addresses))
         try:
@@ -75,11 +79,34 @@ def keep_running(
         if error is None:
             logger.warning("%s query: other brokers answer than before; starting again", name)
             continue
-        failures = 1 if query.batches > batches_until_ready else failures + 1
-        if failures >= FAILURES_MAX:
-            raise LakemqError(f"the {name} query keeps failing: {_one_line(error)}")
-        logger.warning("%s query: %s; starting again", name, _one_line(error))
-        stop.wait(min(2.0**failures, _PAUSE_S_MAX))
+        stop.wait(failures.pause_s(error, query.batches > batches_until_ready))
+
+
+class _Failures:
+    """Those of a query that came one after the other, without a batch between them."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._count = self._away = 0
+
+    def pause_s(self, error: Exception, did_batches: bool) -> float:
+        """So long to wait before the next run. Raises `LakemqError` when there have been enough of them."""
+        if did_batches:
+            self._count = self._away = 0
+        line = _one_line(error)
+        if is_refused(error):
+            raise LakemqError(f"the lake's store refuses the {self._name} query: {line}") from error
+        away = is_away(error)
+        if away:
+            self._away += 1
+        else:
+            self._count, self._away = self._count + 1, 0
+        if self._count >= FAILURES_MAX or self._away >= AWAY_MAX:
+            raise LakemqError(f"the {self._name} query keeps failing: {line}") from error
+        pause_s = min(2.0 ** (self._away or self._count), _PAUSE_S_MAX)
+        said = "the lake's store is away, or can't be written: " if away else ""
+        logger.warning("%s query: %s%s; starting again in %d s", self._name, said, line, pause_s)
+        return pause_s
 
 
 def say(line: str) -> None:
@@ -98,8 +125,10 @@ def _run_once(
             return None
         try:
             stream = query.start()
-        except (BrokerUnavailable, PySparkException) as error:
-            return error
+        except Exception as error:
+            if isinstance(error, BrokerUnavailable | PySparkException) or is_away(error) or is_refused(error):
+                return error
+            raise
         while query.batches < batches_until_ready and stream.isActive and not stop.wait(_LOOK_S):
             if has_changed():
                 return None

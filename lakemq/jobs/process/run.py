@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -21,6 +22,7 @@ from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
 from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
 from lakemq.jobs.maintenance.work import can_do
 from lakemq.jobs.process.broker_watch import BrokerWatch
+from lakemq.jobs.process.ending import Ending, java_of
 from lakemq.jobs.process.interrupt import interrupted_by_signals
 from lakemq.jobs.process.keep_running import keep_running, say
 from lakemq.jobs.process.replaced import end_when_replaced
@@ -34,7 +36,7 @@ from lakemq.jobs.session.session import start_session
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import TABLES
-from lakemq.model.errors import SettingsError
+from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.objects.path import ObjectPath, is_object
 from lakemq.objects.probe import check_store
 from lakemq.settings import Settings
@@ -55,8 +57,8 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
     the brokers are those that these know at any time.
 
     A broker that is away is left out until it answers; one at least is waited for. Raises `LakemqError` for
-    an unknown name, for a lake and a log that do not fit together, and when a query keeps failing. To be
-    called once, in the main thread of a process of its own.
+    an unknown name, for a lake and a log that do not fit together, when a query keeps failing, and when the jobs had to
+    be ended as they didn't by themselves (`Ending`). To be called once, in the main thread of a process of its own.
     """
     unknown = sorted(set(names) - set(JOBS))
     if unknown:
@@ -71,6 +73,7 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
     session = _start(settings, chosen, stop)
     if session is None:
         return
+    ending = Ending(java_of(session), stop)
     try:
         turn = Lock()
         watch = _watch(broker_url, nameservers, stop)
@@ -81,9 +84,20 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
             work = partial(_write_lake, session, settings, watch, chosen, stop, turn, driver)
             jobs.append(_Job(LAKE, work, stop))
             jobs.append(_Job("driver", partial(end_when_replaced, session, settings.lake.dir, driver, stop), stop))
-        _run_to_end(jobs, stop)
+        _run_to_end(jobs, stop, ending)
     finally:
+        stop.set()
+        _stop_session(session, ending)
+
+
+def _stop_session(session: SparkSession, ending: Ending) -> None:
+    try:
         session.stop()
+    except Exception:
+        if ending.forced_at_s is None:
+            raise
+    finally:
+        ending.over()
 
 
 def _check_store(lake: ObjectPath) -> None:
@@ -104,6 +118,7 @@ class _Job:
         self._work = work
         self._stop = stop
         self.failure: BaseException | None = None
+        self.ended_at_s = 0.0
         self.thread = Thread(target=self._run, name=name, daemon=True)
 
     def _run(self) -> None:
@@ -112,18 +127,22 @@ class _Job:
         except BaseException as error:  # noqa: BLE001 (raised again by the main thread)
             self.failure = error
         finally:
+            self.ended_at_s = time.monotonic()
             self._stop.set()
 
 
-def _run_to_end(jobs: list[_Job], stop: Event) -> None:
+def _run_to_end(jobs: list[_Job], stop: Event, ending: Ending) -> None:
+    """Raises what failed first: it may have made the others fail."""
     for job in jobs:
         job.thread.start()
     stop.wait()
     for job in jobs:
         job.thread.join()
-    for job in jobs:
-        if job.failure is not None:
+    for job in sorted(jobs, key=lambda each: each.ended_at_s):
+        if job.failure is not None and (ending.forced_at_s is None or job.ended_at_s < ending.forced_at_s):
             raise job.failure
+    if ending.forced_at_s is not None:
+        raise LakemqError("the jobs had to be ended: what they had not committed the next ones do again")
 
 
 def _routing_jobs(

@@ -71,6 +71,8 @@ CONF: dict[str, str] = {
     ),
     "spark.sql.streaming.stateStore.providerClass": (f"{_STREAMING}.state.RocksDBStateStoreProvider"),
     "spark.sql.streaming.numRecentProgressUpdates": "10",
+    # By default for ever: a query that doesn't stop would hold up all that comes after it.
+    "spark.sql.streaming.stopTimeout": "120s",
     "spark.cleaner.periodicGC.interval": "24h",
     # Spark searches long texts by regular expressions that go deep: as a query stops, it has
     # overflowed a thread's stack of the usual megabyte.

@@ -115,7 +115,7 @@ def _set_number(session: SparkSession, table: Path, snapshot: Any, number: int) 
     except Py4JJavaError as error:
         if _CONFLICTS in str(error.java_exception.toString()):
             return False
-        raise LakeUnreadable(f"the driver's number can't be set in {table}: {error.java_exception}") from None
+        raise LakeUnreadable(f"the driver's number can't be set in {table}: {error.java_exception}") from error
     return True
 
 
