@@ -152,18 +152,22 @@ def _what(seen: tuple[Record | None, Beat | None] | None) -> object:
     return None if record is None else (record.leader, record.epoch, beat)
 
 
-def serves_from_ms(judged: Beat | None, found: Beat | None, read_ms: int, lease_ms: int, comes_back: bool) -> int:
+def serves_from_ms(
+    judged: Beat | None, found: Beat | None, epoch: int, read_ms: int, lease_ms: int, comes_back: bool
+) -> int:
     """From when on a successor may acknowledge what no follower has, by its own clock: the leader before it may have a
     lease still. `judged`: the last beat by which that one was held for dead; `found`: the one that the store had, and
-    this one had read by `read_ms`, after the record was in force by which it leads, and before it beat itself.
-    `comes_back`: the record named it when it started, so it held nobody for dead.
+    this one had read by `read_ms`, after the record was in force by which it leads, in `epoch`, and before it beat
+    itself. `comes_back`: the record named it when it started, so it held nobody for dead.
 
     A leader's beat renews its lease only where the record named it still, as read after the beat had arrived. So a beat
     that renewed a lease had arrived before the successor's record came into force, and is found; and it was sent before
-    it was read. Who comes back may have crashed between its record and that look, or after it, before the lease was
+    it was read. Unless one who led before, and stood still as it was to beat, has put its own in that one's place: a
+    beat of another epoch than the last says nothing. Who comes back may have crashed between its record and that look, or after it, before the lease was
     over; a beat of its own says nothing of that, as it beats while it waits.
     """
-    return read_ms if found == judged and not comes_back else read_ms + lease_ms
+    says_it = found is None or found.epoch == epoch - 1
+    return read_ms if found == judged and says_it and not comes_back else read_ms + lease_ms
 
 
 @dataclass

@@ -65,14 +65,19 @@ def test_a_record_is_the_same_leader_s_while_others_come_and_go_and_no_other_lif
 
 def test_a_successor_waits_for_a_lease_from_when_it_read_a_beat_that_it_had_not_judged_by() -> None:
     old, new = Beat(3, 0, 1, ""), Beat(3, 0, 2, "")
-    assert serves_from_ms(old, old, 1_000, LEASE_MS, comes_back=False) == 1_000
-    assert serves_from_ms(None, None, 1_000, LEASE_MS, comes_back=False) == 1_000
-    assert serves_from_ms(old, new, 1_000, LEASE_MS, comes_back=False) == 1_900
+    assert serves_from_ms(old, old, 4, 1_000, LEASE_MS, comes_back=False) == 1_000
+    assert serves_from_ms(None, None, 4, 1_000, LEASE_MS, comes_back=False) == 1_000
+    assert serves_from_ms(old, new, 4, 1_000, LEASE_MS, comes_back=False) == 1_900
+
+
+def test_a_beat_of_an_epoch_before_the_last_may_hide_one_of_the_last() -> None:
+    beat = Beat(2, 0, 1, "")
+    assert serves_from_ms(beat, beat, 4, 1_000, LEASE_MS, comes_back=False) == 1_900
 
 
 def test_who_comes_back_as_the_leader_waits_for_a_lease_whatever_beat_there_is() -> None:
     for beat in (None, Beat(3, 0, 1, ""), Beat(3, 1, 1, "")):
-        assert serves_from_ms(beat, beat, 1_000, LEASE_MS, comes_back=True) == 1_900
+        assert serves_from_ms(beat, beat, 4, 1_000, LEASE_MS, comes_back=True) == 1_900
 
 
 def test_a_member_may_lead_also_in_a_later_life_of_its_folder_and_with_its_own_log_alone() -> None:

@@ -318,7 +318,7 @@ class Election:
         except (OSError, LogDamaged) as error:
             self._note(f"the last leader's beat can't be seen: {error}")
         else:
-            self.alone_ms = serves_from_ms(judged, found, self._now_ms(), self._lease_ms, comes_back)
+            self.alone_ms = serves_from_ms(judged, found, record.epoch, self._now_ms(), self._lease_ms, comes_back)
         return True
 
     async def _propose(self, record: Record) -> bool:
