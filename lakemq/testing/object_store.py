@@ -39,6 +39,8 @@ class ObjectStore:
         self.is_strict = is_strict
         self.status_of_all: tuple[int, str] | None = None
         """What every request is answered with; None: each with its own."""
+        self.answers_to_lose = 0
+        """So many conditional puts are made, and who asked for them isn't told."""
         self.asked: Counter[str] = Counter()
         """How many requests there were of each kind; `LIST` is that of a listing."""
         self._server = _Server(("127.0.0.1", port), type("Handler", (_Handler,), {"store": self}))
@@ -111,6 +113,10 @@ class _Handler(BaseHTTPRequestHandler):
         stored = self.store.put(name, data, self.headers["If-None-Match"])
         if stored is None:
             return self._refuse(412, "PreconditionFailed")
+        if self.headers["If-None-Match"] and self.store.answers_to_lose:
+            self.store.answers_to_lose -= 1
+            self.close_connection = True
+            return None
         body = f"<CopyObjectResult><ETag>{escape(stored.etag)}</ETag></CopyObjectResult>".encode() if source else b""
         return self._answer(200, body, stored.etag)
 

@@ -95,15 +95,6 @@ def entry_of(table: Path, version: int) -> Path:
     return table / FOLDER / f"{version:020}.{_ENTRY}"
 
 
-def entries_after(table: Path, version: int) -> dict[int, Path]:
-    """The entries that follow that version one after the other, without a listing."""
-    found: dict[int, Path] = {}
-    while (path := entry_of(table, version + 1)).exists():
-        version += 1
-        found[version] = path
-    return found
-
-
 def beside_entry(table: Path, version: int) -> list[Path]:
     """What may stand beside the entry of that version, there or not, without sidecars."""
     return [table / FOLDER / f"{version:020}.{kind}" for kind in ("crc", _CHECKPOINT)]

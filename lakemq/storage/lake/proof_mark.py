@@ -14,7 +14,6 @@ from typing import Any
 
 from crc32c import crc32c
 
-from lakemq.objects.path import is_object
 from lakemq.storage.disk.files import Files
 
 FOLDER = "_lakemq"
@@ -63,8 +62,11 @@ def read_marks(lake: Path) -> dict[str, Proved]:
 def write_marks(lake: Path, marks: Mapping[str, Proved], files: Files) -> None:
     """Replace all marks; on disk on return. Raises `OSError`."""
     folder = lake / FOLDER
-    if not is_object(folder) and not folder.is_dir():
+    try:
         folder.mkdir(parents=True)
+    except FileExistsError:
+        pass
+    else:
         files.sync_dir(lake)
     content = json.dumps({"tables": {name: asdict(mark) for name, mark in sorted(marks.items())}}, indent=1)
     files.replace(folder / _NAME, [content.encode()])
