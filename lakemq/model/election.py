@@ -163,8 +163,8 @@ def serves_from_ms(
     A leader's beat renews its lease only where the record named it still, as read after the beat had arrived. So a beat
     that renewed a lease had arrived before the successor's record came into force, and is found; and it was sent before
     it was read. Unless one who led before, and stood still as it was to beat, has put its own in that one's place: a
-    beat of another epoch than the last says nothing. Who comes back may have crashed between its record and that look, or after it, before the lease was
-    over; a beat of its own says nothing of that, as it beats while it waits.
+    beat of another epoch than the last says nothing. Who comes back may have crashed between its record and that look,
+    or after it, before the lease was over; a beat of its own says nothing of that, as it beats while it waits.
     """
     says_it = found is None or found.epoch == epoch - 1
     return read_ms if found == judged and says_it and not comes_back else read_ms + lease_ms
