@@ -57,8 +57,7 @@ class Fleet(Section):
     def _store_fits(self) -> Fleet:
         if self.leader == "static" and self.store:
             raise ValueError(
-                f"fleet.store is {self.store}, and fleet.leader is static: that asks no store; it is to be etcd or "
-                "object-store"
+                "fleet.store is given, and fleet.leader is static: that asks no store; it is to be etcd or object-store"
             )
         if self.leader == "etcd":
             self._check_etcd()
@@ -71,8 +70,10 @@ class Fleet(Section):
     def _check_etcd(self) -> None:
         try:
             addresses = self.etcd_addresses
-        except ValueError as error:
-            raise ValueError(f"fleet.store has the addresses of etcd's members: {error}") from None
+        except ValueError:
+            raise ValueError(
+                "fleet.store has the addresses of etcd's members, and one of them is none such as http://10.0.0.1:2379"
+            ) from None
         if not 0 < len(addresses) <= ETCD_MEMBERS_MAX:
             raise ValueError(
                 f"fleet.leader is etcd: fleet.store has the addresses of its members, such as "
@@ -88,6 +89,6 @@ class Fleet(Section):
         is_folder = parts.scheme == "file" and not parts.netloc and parts.path.startswith("/") and parts.path != "/"
         if not (is_bucket or is_folder) or parts.query or parts.fragment or parts.username:
             raise ValueError(
-                f"fleet.leader is object-store: fleet.store is such as s3://bucket/prefix or file:///srv/shared "
-                f"(got {self.store!r})"
+                "fleet.leader is object-store: fleet.store is such as s3://bucket/prefix or file:///srv/shared, "
+                "without a user, a query or a fragment"
             )

@@ -43,7 +43,7 @@ class Bucket:
         try:
             self._store = from_url(url, config=config, client_options=client, retry_config=retries)
         except (BaseError, ValueError, TypeError) as error:
-            raise SettingsError(f"fleet.store is {url}, or fleet.store_options: {error}") from None
+            raise SettingsError(f"fleet.store, or fleet.store_options: {_short(error)}") from None
 
     async def names(self, folder: str) -> list[str]:
         """`Objects.names`."""

@@ -30,8 +30,7 @@ def trigger_of(name: str, expression: str, timezone: str) -> Any | None:
         return _trigger(fields, ZoneInfo(zone))
     except (ValueError, LookupError, OSError) as error:
         raise SettingsError(
-            f"setting 'maintenance.{name}' is no cron expression with an optional time zone: {error} "
-            f"(got {expression!r}, zone {zone!r})"
+            f"setting 'maintenance.{name}' is no cron expression with an optional time zone: {error}"
         ) from None
 
 

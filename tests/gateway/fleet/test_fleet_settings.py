@@ -42,6 +42,19 @@ def test_a_way_to_know_who_leads_that_can_not_be_is_refused(values: dict[str, ob
         load(None, {}, fleet(**values))
 
 
+def test_what_is_wrong_with_a_store_says_nothing_of_its_keys() -> None:
+    for leader, store in (
+        ("static", "s3://key:hidden@bucket/prefix"),
+        ("object-store", "s3://key:hidden@bucket/prefix"),
+        ("object-store", "http://bucket/prefix?sig=hidden"),
+        ("etcd", "root:hidden@10.0.0.1:2379"),
+        ("etcd", "http://root:hidden@10.0.0.1:2379 /"),
+    ):
+        with pytest.raises(SettingsError) as refused:
+            load(None, {}, fleet(leader=leader, store=store))
+        assert "hidden" not in refused.value.detail
+
+
 def test_ways_to_know_who_leads_that_there_are() -> None:
     addresses = "http://10.0.0.1:2379, https://etcd.example:2379/,http://10.0.0.1:2379"
     assert load(None, {}, fleet(leader="etcd", store=addresses)).fleet.etcd_addresses == (
