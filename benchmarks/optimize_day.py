@@ -22,6 +22,7 @@ from lakemq.jobs.lake.merging import limits_of
 from lakemq.jobs.maintenance.rebuild import derived_rows
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.session.session import start_session
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.merger import TableMerger
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.table_files import look_at
@@ -84,7 +85,10 @@ class MergedAsItGoes:
 
     def __init__(self, session: Any, settings: Settings) -> None:
         lake = settings.lake
-        self._tables = [TableMerger(session, table, lake.dir, limits_of(lake), lambda: False) for table in WRITTEN]
+        driver = Driver(session, lake)
+        self._tables = [
+            TableMerger(session, table, lake.dir, limits_of(lake), lambda: False, driver) for table in WRITTEN
+        ]
         self._lake, self._jvm_pid = lake.dir, int(session._jvm.java.lang.ProcessHandle.current().pid())
         self.most_files = dict.fromkeys((table.name for table in WRITTEN), 0)
         self.python_s = self.jvm_s = self.longest_s = 0.0
@@ -142,7 +146,7 @@ def main() -> None:
             most_files=merging.most_files,
             peak_rss_mib=peak_rss_bytes(os.getpid()) // 2**20,
         )
-        _measure_nightly(Runner(session, settings, lambda: ""), shown)
+        _measure_nightly(Runner(session, settings, lambda: "", driver=Driver(session, settings.lake)), shown)
         session.stop()
 
 

@@ -89,14 +89,16 @@ class Lake(Section):
     `work_dir` is then the local folder of locks, checkpoints and scratch: an absolute path.
     `cache_bytes`: so much of them the gateway keeps in memory to serve what has left the log. `verify`: before
     anything leaves the log, the gateway looks into `dir` itself; false: it believes what it is told over HTTP,
-    for a lake that it can't see, such as one in Databricks. `merge_files`: so many files of a table become one as they
-    come, and so many of these again, up to `file_bytes_max`.
+    for a lake that it can't see, such as one in Databricks. `shared`: jobs on other machines may write `dir` too, so
+    whichever begin to say so in the tables (docs/fleet.md, "One driver writes"); a bucket always is. `merge_files`: so
+    many files of a table become one as they come, and so many of these again, up to `file_bytes_max`.
     """
 
     dir: Annotated[Path, PlainValidator(_folder), PlainSerializer(str)] = Path("lake")
     storage: Annotated[LakeStorage, BeforeValidator(_of_json)] = Field(default_factory=LakeStorage)
     work_dir: Annotated[Path | None, BeforeValidator(_empty_is_none)] = None
     verify: bool = True
+    shared: bool = False
     cache_bytes: int = Field(default=128 * MIB, ge=MIB)
     trigger_ms: int = Field(default=4_000, ge=0)
     messages_per_trigger_max: int = Field(default=1_000_000, ge=1)

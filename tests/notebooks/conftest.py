@@ -16,6 +16,7 @@ from lakemq.jobs.notebook.to_jupyter import read_notebook
 from lakemq.jobs.session.connect import server_of
 from lakemq.jobs.session.discovery import announce, withdraw
 from lakemq.jobs.sql.live import LiveViews
+from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import Lake, Settings
 from lakemq.testing import start_gateway
 from tests.gateway.http_client import connect, put_topic
@@ -53,7 +54,7 @@ def site(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     settings = Settings(lake=Lake(dir=lake, trigger_ms=2_000))
     with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
         views = LiveViews(spark, lake, lambda: gateway.url)
-        run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url, views))
+        run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url, views, driver=Driver(spark, settings.lake)))
         with connect(gateway) as http:
             put_topic(http, "of-nobody")
             http.delete("/v1/topics/of-nobody").raise_for_status()

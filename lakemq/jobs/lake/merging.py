@@ -31,7 +31,7 @@ class Merging:
     """One thread that merges what batches have written, from `start` to `stop`: within the life of one run of the lake
     query, as tables may be put back between two. What fails is logged, and tried again after a pause."""
 
-    def __init__(self, session: SparkSession, lake: Lake, driver: Driver | None = None) -> None:
+    def __init__(self, session: SparkSession, lake: Lake, driver: Driver) -> None:
         self._session = session
         limits = limits_of(lake)
         self._tables = [

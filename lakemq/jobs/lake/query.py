@@ -41,7 +41,7 @@ from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LogReplaced
 from lakemq.objects.path import beside
 from lakemq.settings import Settings
-from lakemq.storage.lake.delta_log import APPLICATION, is_table
+from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.heal import heal
 from lakemq.storage.lake.prove import prove
 from lakemq.storage.log.dropped import covers
@@ -64,10 +64,11 @@ class LakeQuery:
         settings: Settings,
         address: str,
         views: LiveViews | None = None,
-        driver: Driver | None = None,
+        *,
+        driver: Driver,
     ) -> None:
         """`views` are made when it starts, and follow its commits. `driver`: the same for all runs of a process."""
-        self._driver = driver or Driver()
+        self._driver = driver
         self._session = session
         self._settings = settings
         self._options = SourceOptions(brokers=tuple(address.split(",")))
@@ -97,13 +98,12 @@ class LakeQuery:
         lake = self._settings.lake.dir
         self._clients = self._connect()
         forget_cached_logs(self._session)
-        paths = [table.path(lake) for table in TABLES]
-        self._driver.check_now(self._session, [path for path in paths if is_table(path)])
+        self._driver.check_now()
         heal(lake, {APPLICATION + broker: client.end().begin_position for broker, client in self._clients.items()})
         forget_cached_logs(self._session)
         for table in TABLES:
             table.create(self._session, lake)
-        self._driver.take(self._session, paths)
+        self._driver.take()
         self._logs = {broker: client.end().log_id for broker, client in self._clients.items()}
         self._writers = {table.name: _writer(self._session, table, lake, self._logs, self._driver) for table in TABLES}
         self._held = {table.name: self._begin_of_table(table) for table in TABLES}
@@ -277,7 +277,7 @@ def _writer(
     session: SparkSession, table: LakeTable, lake: Path, logs: Mapping[str, str], driver: Driver
 ) -> DeltaWriter:
     kind = ScheduledWriter if table is SCHEDULED else DeltaWriter
-    return kind(session, table.path(lake), logs, driver)
+    return kind(session, table.path(lake), driver, logs)
 
 
 def _new_checkpoint(lake: Path, driver: int) -> Path:

@@ -76,7 +76,7 @@ def _run_here(settings: Settings, broker_url: str, name: str, parameters: Mappin
     try:
         if not lock.acquire():
             raise LakemqError("another process began to write the lake meanwhile; give the command again")
-        driver = Driver()  # takes the lake with the job; its lake queries are this driver's too
+        driver = Driver(session, settings.lake)  # takes the lake with the job; its lake queries are this driver's too
         lake_query = partial(temporary_lake_query, session, settings, lambda: broker_url, driver)
         runner = Runner(session, settings, lambda: broker_url, lake_query=lake_query, driver=driver)
         return runner.run(name, "command", parameters)

@@ -39,7 +39,7 @@ class Runner:
 
     `refresh` has the live views look at the tables again; within `lake_query` the tables come up
     to the logs, for where no lake query of this process runs beside. `driver`: in whose name all is done, the same as
-    the lake query's, which takes the lake with the first job if it hasn't yet; None: in nobody's.
+    the lake query's, which takes the lake with the first job if it hasn't yet.
     """
 
     def __init__(
@@ -49,7 +49,8 @@ class Runner:
         brokers: Callable[[], str],
         refresh: Callable[[], None] = _nothing,
         lake_query: Callable[[], AbstractContextManager[object]] = nullcontext,
-        driver: Driver | None = None,
+        *,
+        driver: Driver,
     ) -> None:
         self._driver = driver
         self._session = session
@@ -89,7 +90,7 @@ class Runner:
             self._stop,
             self._refresh,
             self._lake_query,
-            self._driver,
+            driver=self._driver,
         )
         before = _size(work)
         attempts, outcome, error = self._attempt(job, work)

@@ -50,7 +50,7 @@ class Work:
     """One run of a job, by the process that holds the lake's lock.
 
     `refresh`: has the live views look at the tables as they are now. `lake_query`: the tables come
-    up to the logs within it, for where no lake query runs beside. `driver`: in whose name it is; None: in nobody's.
+    up to the logs within it, for where no lake query runs beside. `driver`: in whose name it is.
     """
 
     session: SparkSession
@@ -60,7 +60,7 @@ class Work:
     stop: Event = field(default_factory=Event)
     refresh: Callable[[], None] = _nothing
     lake_query: Callable[[], AbstractContextManager[object]] = nullcontext
-    driver: Driver | None = None
+    driver: Driver = field(kw_only=True)
 
     @property
     def lake(self) -> Path:
@@ -119,13 +119,10 @@ class Work:
     def check_driver(self) -> None:
         """To be called before something is written. Takes the lake where this driver has taken nothing yet; raises
         `LakeTaken` when another driver writes it now. A statement that is under way as that begins fails in Delta."""
-        if self.driver is None:
-            return
-        tables = [table.path(self.lake) for table in self.tables()]
-        if self.driver.number:
-            self.driver.check_now(self.session, tables)
+        if self.driver.has_taken:
+            self.driver.check_now()
         else:
-            self.driver.take(self.session, tables)
+            self.driver.take()
 
     def check(self) -> None:
         """To be called between steps; raises `Stopped`."""

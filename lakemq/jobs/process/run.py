@@ -35,12 +35,10 @@ from lakemq.jobs.session.java import check_java
 from lakemq.jobs.session.session import start_session
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.driver import Driver
-from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.objects.path import ObjectPath, is_object
 from lakemq.objects.probe import check_store
 from lakemq.settings import Settings
-from lakemq.storage.lake.delta_log import is_table
 from lakemq.storage.lake.heal import heal
 from lakemq.storage.lake.proof_mark import FOLDER
 from lakemq.wire.name_servers import NameServers
@@ -80,10 +78,10 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
         watch.start()
         jobs = _routing_jobs(session, settings, watch, chosen, stop, turn)
         if chosen & {LAKE, MAINTENANCE}:
-            driver = Driver()
+            driver = Driver(session, settings.lake)
             work = partial(_write_lake, session, settings, watch, chosen, stop, turn, driver)
             jobs.append(_Job(LAKE, work, stop))
-            jobs.append(_Job("driver", partial(end_when_replaced, session, settings.lake.dir, driver, stop), stop))
+            jobs.append(_Job("driver", partial(end_when_replaced, driver, stop), stop))
         _run_to_end(jobs, stop, ending)
     finally:
         stop.set()
@@ -172,14 +170,15 @@ def _write_lake(
     triggers = schedules(settings.maintenance) if MAINTENANCE in chosen else {}
     triggers = {name: each for name, each in triggers.items() if can_do(JOBS_OF_MAINTENANCE[name], settings.lake.dir)}
     alone = partial(temporary_lake_query, session, settings, watch.addresses, driver)
-    runner = Runner(session, settings, watch.addresses, views.renew, nullcontext if LAKE in chosen else alone, driver)
+    lake_query = nullcontext if LAKE in chosen else alone
+    runner = Runner(session, settings, watch.addresses, views.renew, lake_query, driver=driver)
     maintenance = MaintenanceScheduler(runner, settings, triggers)
     try:
         if not _locked(lock, settings.lake.dir, stop):
             return
         if LAKE not in chosen:
             heal(settings.lake.dir)
-            driver.take(session, [path for table in TABLES if is_table(path := table.path(settings.lake.dir))])
+            driver.take()
         maintenance.start()  # who holds the lock also does what other processes ask for
         with watch.telling((MAINTENANCE,)) if MAINTENANCE in chosen else nullcontext():
             if LAKE in chosen:

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.tables.driver import Driver
+from lakemq.jobs.tables.table_log import TableLog
 
 LOOK_EVERY = 50
 """Every so many transactions the folder is listed all the same: what Delta has to remember of it is bounded so."""
@@ -21,36 +22,24 @@ LOOK_EVERY = 50
 class DeltaTransactions:
     """Of the table at `path`, which must exist. For one thread at a time."""
 
-    def __init__(self, session: SparkSession, path: Path, driver: Driver | None = None) -> None:
-        """`driver`: whose transactions they are; None: of somebody who has the lake for himself."""
-        self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-        self._java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-        self._table, self._path = path, str(path)
-        self._driver = driver or Driver()
+    def __init__(self, session: SparkSession, path: Path, driver: Driver) -> None:
+        """`driver`: whose transactions they are."""
+        self.log = TableLog(session, path)
+        self._driver = driver
         self._begun = 0
-
-    @property
-    def log(self) -> Any:
-        """What the JVM knows of the table: the same for all who write it. Delta forgets it an hour after somebody has
-        asked for it last, so it is asked for each time."""
-        return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._java_session, self._path)
 
     def begin(self, version: int) -> Any:
         """One that has read the table as of `version` or later, which must be there. Raises `LakeTaken` when that
         is another driver's; when it becomes so later, the transaction fails as it commits."""
-        log = self.log
-        snapshot = log.unsafeVolatileSnapshot()
+        snapshot = self.log.known.unsafeVolatileSnapshot()
         if self._begun % LOOK_EVERY == 0 or snapshot.version() < version:
-            snapshot = self.look()
+            snapshot = self.log.look()
         self._begun += 1
-        self._driver.check(self._table, snapshot)
-        return log.startTransaction(self._jvm.scala.Option.empty(), self._jvm.scala.Some(snapshot))
+        self._driver.check(self.log.path, snapshot)
+        return self.log.begin(snapshot)
 
-    def check(self) -> None:
-        """Raises `LakeTaken` when another driver has taken the table."""
-        self._driver.check(self._table, self.look())
-
-    def look(self) -> Any:
-        """The last version, by what is in the folder."""
-        none = self._jvm.scala.Option.empty()
-        return self.log.update(False, none, none)
+    def check(self) -> Any:
+        """The last version, by what is in the folder. Raises `LakeTaken` when another driver has taken the table."""
+        snapshot = self.log.look()
+        self._driver.check(self.log.path, snapshot)
+        return snapshot

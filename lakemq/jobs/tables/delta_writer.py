@@ -35,22 +35,16 @@ class DeltaWriter:
         self,
         session: SparkSession,
         path: Path,
+        driver: Driver,
         logs: Mapping[str, str] | None = None,
-        driver: Driver | None = None,
     ) -> None:
         """`logs`: the id of each broker's log, which the commits say. `driver`: in whose name they are made."""
-        self._session = session
         self._logs = dict(logs or {})
         self._path = path
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
         self._delta = self._jvm.org.apache.spark.sql.delta
-        self._java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
         self._transactions = DeltaTransactions(session, path, driver)
         self._known = Progress(-1, {})
-
-    @property
-    def _log(self) -> Any:
-        return self._transactions.log
 
     @property
     def progress(self) -> Progress:
@@ -117,8 +111,7 @@ class DeltaWriter:
         try:
             version = transaction.commit(actions, operation)
         except Py4JJavaError:
-            self._transactions.check()
-            self._check_unchanged(self._transactions.look().version())  # it says more of what was in the way
+            self._check_unchanged(self._transactions.check().version())  # it says more of what was in the way
             raise
         self._known = Progress(version, self._known.held | dict(ends), known)
         return version
@@ -129,10 +122,10 @@ class DeltaWriter:
         return {each: LogMark(1, self._logs[each]) for each in brokers if each in self._logs and each not in known}
 
     def _no_actions(self) -> Any:
-        return getattr(self._jvm.scala.collection.immutable, "Nil$").__getattr__("MODULE$")
+        return self._transactions.log.nothing
 
     def _none(self) -> Any:
-        return self._jvm.scala.Option.empty()
+        return self._transactions.log.none
 
     def _check_unchanged(self, version: int) -> None:
         """Commits of others, such as OPTIMIZE, are fine as long as they leave the progress."""

@@ -7,11 +7,13 @@ taken: what it had begun fails in Delta, and it begins nothing more.
 
 Each table is taken by compare-and-set, and who finds one with the number that it wanted takes a later one: no two
 drivers have the same number. All take the tables in the same order, so one of two gets on.
+
+Of a lake in a folder of one machine the lock keeps all others out, and no number is set: there may be no commits of
+ours but those of messages. A lake whose tables have a number keeps to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -21,7 +23,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeTaken
+from lakemq.jobs.tables.table_log import TableLog
+from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LakeUnreadable
+from lakemq.objects.path import is_object
+from lakemq.settings import Lake
+from lakemq.storage.lake.delta_log import is_table
 
 PROPERTY = "lakemq.driver"
 
@@ -32,53 +39,67 @@ _CONFLICTS = "io.delta.exceptions."
 class Driver:
     """One that writes a lake, from its `take` on. Safe from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: SparkSession, lake: Lake) -> None:
         self.number = 0
-        """0: it has taken nothing yet."""
+        """0: it has taken nothing yet, or a lake that only this machine writes."""
+        self.has_taken = False
+        self._session, self._lake = session, lake
+        self._taken: list[TableLog] = []
         self._turn = Lock()
 
-    def take(self, session: SparkSession, tables: Sequence[Path]) -> None:
-        """Makes the tables this driver's, which must be there; those that are already are left as they are. Of no
-        table nothing is taken.
+    def take(self) -> None:
+        """Makes the tables that are there this driver's; those that are already are left as they are.
 
         Raises `LakeTaken` when this driver had taken them, and another has since.
         """
         with self._turn:
+            paths = [path for table in TABLES if is_table(path := table.path(self._lake.dir))]
+            tables = [TableLog(self._session, path) for path in paths]
             if tables:
-                self._take(session, tables)
+                self._take(tables)
+                self._taken, self.has_taken = tables, True
 
-    def _take(self, session: SparkSession, tables: Sequence[Path]) -> None:
+    def _take(self, tables: list[TableLog]) -> None:
         for _ in range(_ATTEMPTS_MAX):
-            found = [number_of(_look(session, table)) for table in tables]
-            if self.number and max(found) > self.number:
-                raise taken(tables[found.index(max(found))])
-            wanted = self.number or max(found) + 1
-            if self._take_all(session, tables, wanted):
+            found = [number_of(table.look()) for table in tables]
+            last = max(found)
+            if self.has_taken and last > self.number:
+                raise taken(tables[found.index(last)].path)
+            if not last and not self._is_shared():
+                return
+            wanted = self.number or last + 1
+            if self._take_all(tables, wanted):
                 self.number = wanted
                 return
         raise LakeTaken("other drivers take the lake again and again: none of them gets it")
 
-    def _take_all(self, session: SparkSession, tables: Sequence[Path], wanted: int) -> bool:
+    def _take_all(self, tables: list[TableLog], wanted: int) -> bool:
         """False when others came in between: nothing is known then."""
         for table in tables:
-            snapshot = _look(session, table)
+            snapshot = table.look()
             found = number_of(snapshot)
             if found > wanted or (found == wanted and not self.number):
                 return False
-            if found < wanted and not _set_number(session, table, snapshot, wanted):
+            if found < wanted and not _set_number(table, snapshot, wanted):
                 return False
         return True
 
+    def _is_shared(self) -> bool:
+        """Whether the lake may be written from other machines, whose locks this one's may not know."""
+        java_session: Any = self._session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+        return is_object(self._lake.dir) or self._lake.shared or not java_session.sparkContext().isLocal()
+
     def check(self, table: Path, snapshot: Any) -> None:
         """Raises `LakeTaken` when that version of the table is a later driver's."""
-        if self.number and number_of(snapshot) > self.number:
+        if self.has_taken and number_of(snapshot) > self.number:
             raise taken(table)
 
-    def check_now(self, session: SparkSession, tables: Sequence[Path]) -> None:
-        """The same of the last versions, by what is in the folders. A log that can't be read says nothing."""
-        for table in tables if self.number else ():
+    def check_now(self) -> None:
+        """The same of the last versions of what it has taken by a number, by what is in the folders. A log that can't
+        be read says nothing."""
+        for table in self._taken if self.number else ():
             with suppress(Py4JJavaError):
-                self.check(table, _look(session, table))
+                self.check(table.path, table.look())
 
 
 def taken(table: Path) -> LakeTaken:
@@ -91,38 +112,21 @@ def number_of(snapshot: Any) -> int:
     return int(found.get()) if found.isDefined() else 0
 
 
-def _look(session: SparkSession, table: Path) -> Any:
-    none = _jvm(session).scala.Option.empty()
-    return _log(session, table).update(False, none, none)
-
-
-def _set_number(session: SparkSession, table: Path, snapshot: Any, number: int) -> bool:
+def _set_number(table: TableLog, snapshot: Any, number: int) -> bool:
     """Whether it was set; not when somebody else changed the table's metadata since that version."""
-    jvm = _jvm(session)
-    transaction = _log(session, table).startTransaction(jvm.scala.Option.empty(), jvm.scala.Some(snapshot))
+    transaction = table.begin(snapshot)
     old = snapshot.metadata()
     configuration = old.configuration().updated(PROPERTY, str(number))
     new = old.copy(
         *(old.id(), old.name(), old.description(), old.format(), old.schemaString()),
         *(old.partitionColumns(), configuration, old.createdTime()),
     )
-    delta = jvm.org.apache.spark.sql.delta
-    operation = getattr(delta, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
-    nothing = getattr(jvm.scala.collection.immutable, "Nil$").__getattr__("MODULE$")
+    operation = getattr(table.jvm.org.apache.spark.sql.delta, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
     try:
         transaction.updateMetadata(new, False)
-        transaction.commit(nothing, operation)
+        transaction.commit(table.nothing, operation)
     except Py4JJavaError as error:
         if _CONFLICTS in str(error.java_exception.toString()):
             return False
-        raise LakeUnreadable(f"the driver's number can't be set in {table}: {error.java_exception}") from error
+        raise LakeUnreadable(f"the driver's number can't be set in {table.path}: {error.java_exception}") from error
     return True
-
-
-def _log(session: SparkSession, table: Path) -> Any:
-    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    return _jvm(session).org.apache.spark.sql.delta.DeltaLog.forTable(java_session, str(table))
-
-
-def _jvm(session: SparkSession) -> Any:
-    return session._jvm  # pyright: ignore[reportPrivateUsage]

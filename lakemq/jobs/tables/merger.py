@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -48,7 +47,7 @@ class TableMerger:
         lake: Path,
         limits: Limits,
         stop: Callable[[], bool],
-        driver: Driver | None = None,
+        driver: Driver,
     ) -> None:
         """`stop` is asked a few times a second while a merge is made; it is abandoned then. `driver`: in whose name
         it commits."""
@@ -127,10 +126,9 @@ class TableMerger:
 class _Delta:
     """Delta's own transactions on a table: on a local disk it keeps only those of one JVM apart."""
 
-    def __init__(self, session: SparkSession, path: Path, driver: Driver | None) -> None:
-        self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-        self._delta = self._jvm.org.apache.spark.sql.delta
+    def __init__(self, session: SparkSession, path: Path, driver: Driver) -> None:
         self._transactions = DeltaTransactions(session, path, driver)
+        self._delta = self._transactions.log.jvm.org.apache.spark.sql.delta
 
     def commit(self, live: LiveFiles, added: Action, removed: Sequence[Action]) -> None:
         """The one in place of the others. Raises `Overtaken` where some of them aren't in the table any more, and as
@@ -141,12 +139,11 @@ class _Delta:
         if any(each["path"] not in live.added for each in removed):
             raise Overtaken(f"another writer has replaced files of {live.table} that were being merged")
         module = getattr(self._delta.actions, "Action$").__getattr__("MODULE$")
-        nothing = getattr(self._jvm.scala.collection.immutable, "Nil$").__getattr__("MODULE$")
+        nothing = self._transactions.log.nothing
         actions = nothing.appended(module.fromJson(json.dumps({"add": added})))
         for each in removed:
             actions = actions.appended(module.fromJson(json.dumps({"remove": each})))
-        none = self._jvm.scala.Option.empty()
-        operation = self._delta.DeltaOperations.Optimize(nothing, nothing, True, none, False)
+        operation = self._delta.DeltaOperations.Optimize(nothing, nothing, True, self._transactions.log.none, False)
         transaction.commit(actions, operation)
 
 

@@ -52,10 +52,10 @@ class ScheduledWriter(DeltaWriter):
         self,
         session: SparkSession,
         path: Path,
+        driver: Driver,
         logs: Mapping[str, str] | None = None,
-        driver: Driver | None = None,
     ) -> None:
-        super().__init__(session, path, logs, driver)
+        super().__init__(session, path, driver, logs)
         self._waiting: list[DeltaFile] = []
         self._waiting_version = -1
 

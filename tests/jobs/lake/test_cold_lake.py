@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake.merging import limits_of
 from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.merger import TableMerger
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
@@ -52,7 +53,7 @@ def test_what_spark_wrote_and_optimized_is_answered_as_the_log_answered_it(spark
         _fill(http)
         expected = {topic: pull_all(http, topic) for topic in TOPICS}
         settings = Settings(lake=Lake(dir=lake, trigger_ms=0, messages_per_trigger_max=300))
-        run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url))
+        run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url, driver=Driver(spark, settings.lake)))
         try:
             wait_until_compacted(gateway.url, run.is_alive)
         finally:
@@ -70,7 +71,7 @@ def test_what_spark_wrote_and_optimized_is_answered_as_the_log_answered_it(spark
 
 
 def _merge(spark: SparkSession, lake: Path, table: LakeTable) -> None:
-    merger = TableMerger(spark, table, lake, limits_of(Lake()), lambda: False)
+    merger = TableMerger(spark, table, lake, limits_of(Lake()), lambda: False, Driver(spark, Lake(dir=lake)))
     assert merger.unfinished() > 1
     merger.finish()
     assert merger.unfinished() == 1

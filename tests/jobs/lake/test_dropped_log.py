@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.sql.live import LiveViews
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.holes import Hole, holes_of_log, read_holes
 from lakemq.model.errors import LogReplaced
 from lakemq.settings import Lake, Settings
@@ -33,7 +34,7 @@ def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
 
 def compact(spark: SparkSession, settings: Settings, gateway: GatewayProcess, views: LiveViews) -> None:
     """Let the lake query come up to the log's end."""
-    run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url, views))
+    run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url, views, driver=Driver(spark, settings.lake)))
     try:
         wait_until_compacted(gateway.url, run.is_alive)
     finally:

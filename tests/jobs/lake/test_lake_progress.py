@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.jobs.tables.delta_writer import DeltaWriter
+from lakemq.jobs.tables.driver import Driver
+from lakemq.settings import Lake
 from lakemq.storage.lake.log_marks import append_identifiers
 from lakemq.storage.lake.progress import APPLICATION, read_progress
 from tests.jobs.lake_checks import write_file
@@ -30,7 +32,7 @@ def test_progress_is_what_delta_says_before_and_after_checkpoints(spark: SparkSe
     table = tmp_path / "t"
     properties = "TBLPROPERTIES ('delta.checkpointInterval' = '3')"
     spark.sql(f"CREATE TABLE delta.`{table}` (n bigint) USING delta {properties}")
-    writer = DeltaWriter(spark, table)
+    writer = DeltaWriter(spark, table, Driver(spark, Lake(dir=tmp_path)))
     writer.held([])
     for epoch in range(1, 8):
         writer.append(
@@ -50,7 +52,7 @@ def test_progress_is_what_delta_says_before_and_after_checkpoints(spark: SparkSe
 def test_a_commit_that_no_listing_has_shown_is_noticed_by_who_commits(spark: SparkSession, tmp_path: Path) -> None:
     table = tmp_path / "t"
     spark.sql(f"CREATE TABLE delta.`{table}` (n bigint) USING delta")
-    writer = DeltaWriter(spark, table)
+    writer = DeltaWriter(spark, table, Driver(spark, Lake(dir=tmp_path)))
     writer.held([])
     writer.append(one_row(table), {"b": 10}, 0)
     write_deltalake(str(table), pa.table({"n": pa.array([7, 8], pa.int64())}), mode="append")

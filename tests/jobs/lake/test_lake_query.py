@@ -61,7 +61,11 @@ class Scene:
 
     def compact(self) -> None:
         """Runs the query until the lake holds all."""
-        run = LakeRun(lambda: LakeQuery(self._spark, self.settings, self.gateway.url))
+        run = LakeRun(
+            lambda: LakeQuery(
+                self._spark, self.settings, self.gateway.url, driver=Driver(self._spark, self.settings.lake)
+            )
+        )
         try:
             wait_until_compacted(self.gateway.url, run.is_alive)
         finally:
@@ -97,11 +101,13 @@ def test_every_message_is_once_in_each_table(scene: Scene) -> None:
 
 def test_a_query_whose_lake_another_driver_takes_commits_nothing_more(scene: Scene, spark: SparkSession) -> None:
     paths = [table.path(scene.lake) for table in TABLES]
-    run = LakeRun(lambda: LakeQuery(spark, scene.settings, scene.gateway.url))
+    run = LakeRun(
+        lambda: LakeQuery(spark, scene.settings, scene.gateway.url, driver=Driver(spark, scene.settings.lake))
+    )
     try:
         wait_until_compacted(scene.gateway.url, run.is_alive)
-        successor = Driver()
-        successor.take(spark, paths)
+        successor = Driver(spark, scene.settings.lake.model_copy(update={"shared": True}))
+        successor.take()
         held = [read_progress(path).held for path in paths]
         scene.produce(5)
         give_up = time.monotonic() + WAIT_S_MAX
@@ -169,7 +175,7 @@ def test_a_lake_of_another_log_is_refused(scene: Scene, spark: SparkSession, tmp
         end = broker_of(scene.gateway.url)["max_position"]
         while broker_of(other.url)["max_position"] <= end:
             produce_to(other.url, "a", [{"body": "of another log"}] * 100)
-        query = LakeQuery(spark, scene.settings, other.url)
+        query = LakeQuery(spark, scene.settings, other.url, driver=Driver(spark, scene.settings.lake))
         with pytest.raises(LogReplaced, match="lakemq lake adopt"):
             query.start()
         query.stop()
@@ -188,7 +194,7 @@ def test_an_adopted_lake_goes_on_with_the_new_log_and_keeps_the_old_one_apart(
     with start_gateway(tmp_path / "new", lake__dir=lake) as gateway:
         scene = Scene(spark, gateway, lake)
         scene.produce(30)
-        work = Work(spark, scene.settings, gateway.url)
+        work = Work(spark, scene.settings, gateway.url, driver=Driver(spark, scene.settings.lake))
         name = f"broker-a~{log_id[:8]}"
         assert set(adopt(work).detail["renamed"][name].values()) == {log_id}
         assert adopt(work).detail["renamed"] == {}
@@ -210,7 +216,8 @@ def test_what_is_of_another_log_is_not_committed(spark: SparkSession, tmp_path: 
     """The gateway's log was replaced, and the lake adopted it, while a batch was under way."""
     MESSAGE_INDEX.create(spark, tmp_path)
     path = MESSAGE_INDEX.path(tmp_path)
-    first, second = (DeltaWriter(spark, path, {"broker-a": log_id}) for log_id in ("one", "two"))
+    driver = Driver(spark, Lake(dir=path.parent))
+    first, second = (DeltaWriter(spark, path, driver, {"broker-a": log_id}) for log_id in ("one", "two"))
     first.held(["broker-a"])
     first.append(one_row(path), {"broker-a": 1}, 0)
     second.held(["broker-a"])
@@ -223,7 +230,7 @@ def test_what_is_of_another_log_is_not_committed(spark: SparkSession, tmp_path: 
 
 
 def test_a_batch_that_was_planned_of_another_log_reads_and_commits_nothing(scene: Scene, spark: SparkSession) -> None:
-    query = LakeQuery(spark, scene.settings, scene.gateway.url)
+    query = LakeQuery(spark, scene.settings, scene.gateway.url, driver=Driver(spark, scene.settings.lake))
     query.start()
     try:
         end = StreamOffset({"broker-a": 10**6}, 0, {}, {"broker-a": "another"})
@@ -236,7 +243,7 @@ def test_a_batch_that_was_planned_of_another_log_reads_and_commits_nothing(scene
 def test_a_second_writer_is_noticed_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     MESSAGE_INDEX.create(spark, tmp_path)
     path = MESSAGE_INDEX.path(tmp_path)
-    writers = [DeltaWriter(spark, path) for _ in range(2)]
+    writers = [DeltaWriter(spark, path, Driver(spark, Lake(dir=path.parent))) for _ in range(2)]
     assert [writer.held(["broker-a"]) for writer in writers] == [{"broker-a": None}] * 2
     writers[0].append(one_row(path), {"broker-a": 1}, 0)
     with pytest.raises(LakeOutOfStep, match="at the same time"):

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import Lake, Settings
 from lakemq.storage.state.routing_state import position_of
 from lakemq.testing import GatewayProcess, start_gateway
@@ -58,7 +59,9 @@ class Scene:
 
     def start(self) -> None:
         settings = Settings(lake=Lake(dir=self.lake, trigger_ms=0))
-        self._run = LakeRun(lambda: LakeQuery(self._spark, settings, self.url))
+        self._run = LakeRun(
+            lambda: LakeQuery(self._spark, settings, self.url, driver=Driver(self._spark, settings.lake))
+        )
 
     def produce(self, *messages: dict[str, Any]) -> list[str]:
         return [each["message_id"] for each in produce_to(self.url, "orders", messages)]

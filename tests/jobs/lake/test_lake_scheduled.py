@@ -22,6 +22,7 @@ from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.source.columns import arrow_schema_of
 from lakemq.jobs.tables import scheduled_writer
 from lakemq.jobs.tables.changes_file import ChangesFile
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.scheduled_writer import ScheduledWriter
 from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC
@@ -117,7 +118,7 @@ def write(lake: Path, writer: ScheduledWriter, rows: list[Row], end: int) -> Non
 
 def new_writer(spark: SparkSession, lake: Path) -> ScheduledWriter:
     SCHEDULED.create(spark, lake)
-    writer = ScheduledWriter(spark, SCHEDULED.path(lake))
+    writer = ScheduledWriter(spark, SCHEDULED.path(lake), Driver(spark, Lake(dir=lake)))
     writer.held([BROKER])
     return writer
 
@@ -171,7 +172,12 @@ def test_maintenance_lets_go_of_what_ended_long_ago_and_of_nothing_that_waits(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     def work(retention_ms: int) -> Work:
-        return Work(spark, Settings(lake=Lake(dir=tmp_path, scheduled_retention_ms=retention_ms)), "")
+        return Work(
+            spark,
+            Settings(lake=Lake(dir=tmp_path, scheduled_retention_ms=retention_ms)),
+            "",
+            driver=Driver(spark, Lake(dir=tmp_path)),
+        )
 
     log = Log(SEED)
     writer = new_writer(spark, tmp_path)

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake.merging import limits_of
 from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.merged_add import tier_of
 from lakemq.jobs.tables.merger import Overtaken, TableMerger
 from lakemq.jobs.tables.scheduled import SCHEDULED
@@ -59,7 +60,9 @@ def merger_of(
     files: int = MERGE_FILES,
     stop: Callable[[], bool] = lambda: False,
 ) -> TableMerger:
-    return TableMerger(spark, table, lake, limits_of(Lake(dir=lake, merge_files=files)), stop)
+    return TableMerger(
+        spark, table, lake, limits_of(Lake(dir=lake, merge_files=files)), stop, Driver(spark, Lake(dir=lake))
+    )
 
 
 def files_of(lake: Path, table: LakeTable) -> list[str]:
@@ -69,7 +72,9 @@ def files_of(lake: Path, table: LakeTable) -> list[str]:
 def put_small_files(scene: Scene, spark: SparkSession, count: int) -> None:
     """So many files of `messages`, unmerged."""
     with unmerged(scene):
-        run = LakeRun(lambda: LakeQuery(spark, scene.settings, scene.gateway.url))
+        run = LakeRun(
+            lambda: LakeQuery(spark, scene.settings, scene.gateway.url, driver=Driver(spark, scene.settings.lake))
+        )
         try:
             for _ in range(count):
                 scene.produce(5)
@@ -104,7 +109,9 @@ def delayed(http: httpx.Client, count: int) -> None:
 def test_beside_a_query_that_writes_files_stay_few_and_every_row_is_there_once(
     spark: SparkSession, scene: Scene
 ) -> None:
-    query = LakeRun(lambda: LakeQuery(spark, scene.settings, scene.gateway.url))
+    query = LakeRun(
+        lambda: LakeQuery(spark, scene.settings, scene.gateway.url, driver=Driver(spark, scene.settings.lake))
+    )
     versions: list[tuple[int, set[tuple[Any, ...]]]] = []
     try:
         with connect(scene.gateway) as http:
@@ -243,7 +250,7 @@ def test_no_file_gets_larger_than_the_setting_says(spark: SparkSession, scene: S
             produce(http, "large", b64encode(os.urandom(300_000)).decode())
             scene.compact()
     limits = limits_of(Lake(merge_files=2, file_bytes_max=MIB))
-    merger = TableMerger(spark, MESSAGES, scene.lake, limits, lambda: False)
+    merger = TableMerger(spark, MESSAGES, scene.lake, limits, lambda: False, Driver(spark, scene.settings.lake))
     while merger.step():
         pass
     merger.finish()

@@ -48,7 +48,11 @@ class Scene:
         """Produces some messages, and runs the query until the lake holds them."""
         produce_to(self.gateway.url, "a", [{"body": f"{number}", "keys": ["k"]} for number in range(count)])
         self.produced += count
-        run = LakeRun(lambda: LakeQuery(self.spark, self.settings, self.gateway.url))
+        run = LakeRun(
+            lambda: LakeQuery(
+                self.spark, self.settings, self.gateway.url, driver=Driver(self.spark, self.settings.lake)
+            )
+        )
         try:
             wait_until_compacted(self.gateway.url, run.is_alive)
         finally:
@@ -89,7 +93,7 @@ def test_what_is_there_is_certain_for_the_gateway(scene: Scene) -> None:
 
 def test_of_two_writers_of_the_progress_one_is_out_of_step(scene: Scene) -> None:
     path = MESSAGES.path(scene.lake)
-    writers = [DeltaWriter(scene.spark, path) for _ in range(2)]
+    writers = [DeltaWriter(scene.spark, path, Driver(scene.spark, scene.settings.lake)) for _ in range(2)]
     assert [writer.held(["broker-z"]) for writer in writers] == [{"broker-z": None}] * 2
     writers[0].append([], {"broker-z": 1}, 0)
     with pytest.raises(LakeOutOfStep):
@@ -100,20 +104,20 @@ def test_of_two_drivers_of_a_bucket_the_first_commits_nothing_more(
     spark: SparkSession, object_store: ObjectStore, tmp_path: Path
 ) -> None:
     """No lock keeps them apart: they may be on two machines."""
-    lake = path_in(object_store, "s3://fenced/lake", tmp_path)
-    path = MESSAGES.path(lake)
-    MESSAGES.create(spark, lake)
-    first, second = Driver(), Driver()
-    first.take(spark, [path])
-    writer, rival = (DeltaWriter(spark, path, driver=driver) for driver in (first, second))
+    lake = lake_in(object_store, "s3://fenced/lake", tmp_path)
+    path = MESSAGES.path(lake.dir)
+    MESSAGES.create(spark, lake.dir)
+    first, second = Driver(spark, lake), Driver(spark, lake)
+    first.take()
+    writer, rival = (DeltaWriter(spark, path, driver) for driver in (first, second))
     writer.held(["broker-a"])
     writer.append([], {"broker-a": 1}, 0)
-    second.take(spark, [path])
+    second.take()
     assert (first.number, second.number) == (1, 2)
     with pytest.raises(LakeTaken):
         writer.append([], {"broker-a": 2}, 1)
     with pytest.raises(LakeTaken):
-        first.take(spark, [path])
+        first.take()
     assert rival.held(["broker-a"]) == {"broker-a": 1}
     rival.append([], {"broker-a": 2}, 0)
     assert read_progress(path).held == {"broker-a": 2}
@@ -147,11 +151,25 @@ def test_of_all_who_race_for_a_version_one_makes_it(
             entry.unlink()
 
 
+def test_a_commit_whose_answer_is_lost_is_made_once_and_known_to_be(
+    spark: SparkSession, object_store: ObjectStore, tmp_path: Path
+) -> None:
+    """The request is repeated, and meets the object that it has made itself."""
+    table = path_in(object_store, "s3://lost/table", tmp_path)
+    spark.range(1).write.format("delta").save(str(table))
+    make, entry = entries_by_delta(spark, table), table / "_delta_log" / f"{100:020}.json"
+    object_store.answers_to_lose = 1
+    assert make(entry, "ours")
+    assert object_store.answers_to_lose == 0
+    assert entry.read_bytes().strip() == b"ours"
+    assert not make(entry, "another's")
+
+
 def test_maintenance_merges_and_vacuums_and_refuses_what_it_can_not_do(scene: Scene) -> None:
     eager = scene.settings.model_copy(
         update={"maintenance": scene.settings.maintenance.model_copy(update={"small_files_min": 2})}
     )
-    runner = Runner(scene.spark, eager, lambda: scene.gateway.url)
+    runner = Runner(scene.spark, eager, lambda: scene.gateway.url, driver=Driver(scene.spark, eager.lake))
     for job in ("optimize", "vacuum", "retention", "checkpoint-cleanup", "stats"):
         run = runner.run(job, "test")
         assert run.result == DONE, (job, run.error)

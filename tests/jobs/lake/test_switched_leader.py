@@ -19,6 +19,7 @@ from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.keep_running import keep_running
 from lakemq.jobs.routing.query import RoutingQuery
 from lakemq.jobs.routing.session import routing_session
+from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import Lake, Routing, Settings
 from lakemq.testing import NameServerProcess, start_nameserver
 from lakemq.wire.name_servers import NameServers
@@ -58,7 +59,7 @@ def test_jobs_follow_the_leader_and_nothing_is_in_the_lake_twice(
     settings = Settings(lake=Lake(dir=tmp_path / "lake", trigger_ms=0), routing=Routing(tick_ms=100))
     stop, turn, sent = threading.Event(), threading.Lock(), list[str]()
     watch = BrokerWatch("", stop, NameServers([nameserver.url]))
-    lake: Callable[[str], LakeQuery] = partial(LakeQuery, spark, settings)
+    lake: Callable[[str], LakeQuery] = partial(LakeQuery, spark, settings, driver=Driver(spark, settings.lake))
     delay: Callable[[str], RoutingQuery] = partial(RoutingQuery, routing_session(spark), settings, ["delay"])
 
     def come(*names: str) -> None:

@@ -20,6 +20,7 @@ from lakemq.jobs.process.keep_running import keep_running
 from lakemq.jobs.routing.query import RoutingQuery
 from lakemq.jobs.routing.session import routing_session
 from lakemq.jobs.sql.live import LiveViews
+from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import Lake, Routing, Settings
 from lakemq.testing import start_gateway
 from tests.gateway.http_client import connect, produce
@@ -92,7 +93,9 @@ def test_a_dead_broker_stops_nothing_of_the_other_and_goes_on_when_it_is_back(
     watch = BrokerWatch(pair.url, stop)
     watch.start()
     views = LiveViews(spark, settings.lake.dir, lambda: pair.url)
-    lake: Callable[[str], LakeQuery] = partial(LakeQuery, spark, settings, views=views)
+    lake: Callable[[str], LakeQuery] = partial(
+        LakeQuery, spark, settings, views=views, driver=Driver(spark, settings.lake)
+    )
     delay: Callable[[str], RoutingQuery] = partial(RoutingQuery, routing_session(spark), settings, ["delay"])
     with ThreadPoolExecutor(2) as threads:
         running: list[Future[None]] = [

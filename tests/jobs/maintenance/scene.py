@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run
+from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import Lake, Maintenance, Settings
 from lakemq.testing import GatewayProcess
 from tests.jobs.conftest import produce_to
@@ -31,7 +32,11 @@ class Scene:
 
     def start(self) -> None:
         """The query begins, or goes on."""
-        self._query = LakeRun(lambda: LakeQuery(self.spark, self.settings, self.gateway.url))
+        self._query = LakeRun(
+            lambda: LakeQuery(
+                self.spark, self.settings, self.gateway.url, driver=Driver(self.spark, self.settings.lake)
+            )
+        )
 
     def with_options(self, **options: Any) -> Settings:
         options = {"small_files_min": 2, "retry_pause_ms": 0} | options
@@ -54,7 +59,12 @@ class Scene:
         wait_until_compacted(self.gateway.url, self._query.is_alive)
 
     def run(self, name: str, parameters: dict[str, Any] | None = None, **options: Any) -> Run:
-        runner = Runner(self.spark, self.with_options(**options), lambda: self.gateway.url)
+        runner = Runner(
+            self.spark,
+            self.with_options(**options),
+            lambda: self.gateway.url,
+            driver=Driver(self.spark, self.settings.lake),
+        )
         return runner.run(name, "command", parameters)
 
     def check(self) -> None:

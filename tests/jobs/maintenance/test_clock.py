@@ -13,6 +13,7 @@ from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.maintenance.cleanup import clean_up
 from lakemq.jobs.maintenance.layout import vacuum
 from lakemq.jobs.maintenance.work import CLOCK_AHEAD_MS_MAX, ClockAhead, Work
+from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import HOUR_MS, Lake, Settings
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.testing import start_gateway
@@ -28,7 +29,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def work_of(lake: Path, brokers: str) -> Work:
     """A job's run that must not come to ask Spark for anything."""
-    return Work(cast("SparkSession", None), Settings(lake=Lake(dir=lake)), brokers)
+    session = cast("SparkSession", None)
+    return Work(session, Settings(lake=Lake(dir=lake)), brokers, driver=Driver(session, Lake(dir=lake)))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.maintenance.cleanup import clean_up
 from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.tables.delta_writer import DeltaWriter
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, TRANSACTIONS
 from lakemq.settings import Lake, Settings
 from lakemq.storage.disk.clock import SystemClock
@@ -27,7 +28,7 @@ HOUR_S = 3600
 
 def fill(spark: SparkSession, lake: Path, commits: int) -> None:
     """A row a commit, version n the nth; a checkpoint of version 3."""
-    writer = DeltaWriter(spark, CONSUME_QUEUE.path(lake))
+    writer = DeltaWriter(spark, CONSUME_QUEUE.path(lake), Driver(spark, Lake(dir=lake)))
     writer.held([])
     for at in range(1, commits + 1):
         row = {"topic": "a", "queue_id": 0, "queue_offset": at, "broker": "b", "position": at, "size": 1, "tag_hash": 0}
@@ -55,7 +56,7 @@ def test_entries_go_by_the_hour_and_every_version_of_the_last_day_stays(spark: S
         hours_ago = {0: 40, 1: 39, 2: 38, 3: 28, 4: 23}.get(version, 0)
         then_s = now_s - hours_ago * HOUR_S
         os.utime(path, (then_s, then_s))
-    done = clean_up(Work(spark, Settings(lake=Lake(dir=tmp_path)), ""))
+    done = clean_up(Work(spark, Settings(lake=Lake(dir=tmp_path)), "", driver=Driver(spark, Lake(dir=tmp_path))))
     assert done.detail["log_files"] > 0
     assert list(entries_of(CONSUME_QUEUE.path(tmp_path))) == [3, 4, 5, 6]
     for version in (4, 5, 6):

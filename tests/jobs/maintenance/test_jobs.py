@@ -14,6 +14,7 @@ from lakemq.jobs.maintenance.command import run_job
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import read_runs
 from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of
 from tests.jobs.maintenance.scene import Load, Scene
@@ -86,7 +87,7 @@ def test_another_process_asks_and_what_ended_it_before_is_begun_again(scene: Sce
         (request,) = (each for each in requests.waiting(scene.lake) if each.request_id == hopeless)
         requests.begin(scene.lake, request)
     unknown = requests.submit(scene.lake, "defragment", {})
-    runner = Runner(scene.spark, settings, lambda: scene.gateway.url)
+    runner = Runner(scene.spark, settings, lambda: scene.gateway.url, driver=Driver(scene.spark, settings.lake))
     scheduler = MaintenanceScheduler(runner, settings, schedules(settings.maintenance))
     lock = LakeLock(scene.spark, scene.lake)
     assert lock.acquire()
@@ -131,7 +132,9 @@ def test_a_job_that_is_stopped_half_way_leaves_its_tables_as_they_were(scene: Sc
     for _ in range(3):
         scene.produce(20)
         scene.compact()
-    runner = Runner(scene.spark, scene.settings, lambda: scene.gateway.url)
+    runner = Runner(
+        scene.spark, scene.settings, lambda: scene.gateway.url, driver=Driver(scene.spark, scene.settings.lake)
+    )
     thread = threading.Thread(target=runner.run, args=("optimize", "schedule"))
     thread.start()
     time.sleep(0.3)

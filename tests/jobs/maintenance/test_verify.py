@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakemq.jobs.maintenance.runner import Runner
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.holes import LOST, Hole, append_holes, read_holes
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from tests.gateway.http_client import connect
@@ -50,7 +51,9 @@ def test_each_kind_of_damage_is_found_and_named(scene: Scene) -> None:
     first = f"FROM {queue} WHERE position <= {places[3]}"
     lost = scene.spark.sql(f"SELECT * {first}").count()
     scene.spark.sql(f"DELETE {first}")
-    done = Runner(scene.spark, scene.settings, lambda: "http://127.0.0.1:9").run("verify", "command")
+    done = Runner(
+        scene.spark, scene.settings, lambda: "http://127.0.0.1:9", driver=Driver(scene.spark, scene.settings.lake)
+    ).run("verify", "command")
     assert [(found["check"], found["missing"]) for found in done.detail["findings"]] == [("consume_queue", lost)]
     scene.run("index-rebuild")
 

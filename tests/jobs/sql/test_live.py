@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.sql import live
 from lakemq.jobs.sql.live import LiveViews
+from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.settings import Lake, Settings
 from lakemq.testing import GatewayProcess, start_gateway
@@ -46,7 +47,11 @@ class Scene:
     def start(self) -> LakeRun:
         # It merges no files: tests count the tables' versions.
         settings = Settings(lake=Lake(dir=self.lake, trigger_ms=0, merge_files=64))
-        return LakeRun(lambda: LakeQuery(self.spark, settings, self.gateway.url, self.views))
+        return LakeRun(
+            lambda: LakeQuery(
+                self.spark, settings, self.gateway.url, self.views, driver=Driver(self.spark, settings.lake)
+            )
+        )
 
     def compact(self) -> None:
         """Until the lake holds all."""

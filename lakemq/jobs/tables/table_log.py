@@ -1,0 +1,41 @@
+"""A Delta table's log, as Spark's JVM has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+class TableLog:
+    """Of the table at `path`."""
+
+    def __init__(self, session: SparkSession, path: Path) -> None:
+        self.path = path
+        self.jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+        self._java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+
+    @property
+    def known(self) -> Any:
+        """What the JVM knows of it: the same for all who write the table. Delta forgets it an hour after somebody has
+        asked for it last, so it is asked for each time."""
+        return self.jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._java_session, str(self.path))
+
+    def look(self) -> Any:
+        """The last version, by what is in the folder."""
+        return self.known.update(False, self.none, self.none)
+
+    def begin(self, snapshot: Any) -> Any:
+        """A transaction that has read that version."""
+        return self.known.startTransaction(self.none, self.jvm.scala.Some(snapshot))
+
+    @property
+    def none(self) -> Any:
+        """Scala's."""
+        return self.jvm.scala.Option.empty()
+
+    @property
+    def nothing(self) -> Any:
+        """Scala's empty list."""
+        return getattr(self.jvm.scala.collection.immutable, "Nil$").__getattr__("MODULE$")
