@@ -1,5 +1,5 @@
 """kill -9 of the lake's driver while messages, scheduled messages and transactions flow, and in the midst of
-its maintenance.
+its maintenance. The last one ends as another driver takes its lake.
 
 The quick form kills once, amid merges of files. The long form, with all of the maintenance: LAKEMQ_TEST_KILLS=30.
 LAKEMQ_TEST_SEED repeats the instants of a failure as near as a machine allows.
@@ -8,6 +8,7 @@ LAKEMQ_TEST_SEED repeats the instants of a failure as near as a machine allows.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -22,9 +23,13 @@ from typing import Any
 
 import pytest
 
+from lakemq.cli.supervisor import REPLACED
 from lakemq.jobs.lake.query import CHECKPOINTS
 from lakemq.jobs.maintenance import requests
 from lakemq.jobs.maintenance.runs import read_runs
+from lakemq.jobs.tables.driver import PROPERTY
+from lakemq.jobs.tables.tables import TABLES
+from lakemq.storage.lake.delta_log import entries_of, entry_of
 from lakemq.testing import start_gateway
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake.test_lake_routing import ask
@@ -148,6 +153,20 @@ def wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError("the lake query did not become ready:\n" + log.read_text(encoding="utf-8"))
 
 
+def be_replaced(lake: Path, url: str) -> None:
+    """As if a driver that no lock keeps out took the lake; and a message that isn't to be committed any more."""
+    for table in TABLES:
+        path = table.path(lake)
+        entries = entries_of(path)
+        actions = [json.loads(line) for entry in entries.values() for line in entry.read_text("utf-8").splitlines()]
+        metadata = [action["metaData"] for action in actions if "metaData" in action][-1]
+        metadata["configuration"][PROPERTY] = "9"
+        commit = [{"commitInfo": {"operation": "Manual Update"}}, {"metaData": metadata}]
+        with entry_of(path, max(entries) + 1).open("x", encoding="utf-8") as entry:
+            entry.write("".join(f"{json.dumps(action)}\n" for action in commit))
+    produce_to(url, "a", [{"body": "late"}])
+
+
 @pytest.mark.timeout(400 * (KILLS + 2))
 def test_a_driver_killed_at_any_instant_leaves_each_row_once(tmp_path: Path) -> None:
     rng = random.Random(SEED)
@@ -179,8 +198,9 @@ def test_a_driver_killed_at_any_instant_leaves_each_row_once(tmp_path: Path) -> 
             while requests.waiting(lake):  # what the killed ones had begun, too
                 assert process.poll() is None, log.read_text(encoding="utf-8")
                 threading.Event().wait(0.1)
-            process.terminate()
-            assert process.wait(WAIT_S_MAX) == 0, log.read_text(encoding="utf-8")
+            be_replaced(lake, gateway.url)
+            assert process.wait(WAIT_S_MAX) == REPLACED, log.read_text(encoding="utf-8")
+            assert "another driver has taken" in log.read_text(encoding="utf-8")
     note = f"(LAKEMQ_TEST_SEED={SEED})"
     check_once_in_each_table(lake, flow.produced, note)
     ended = [(run.job, run.result, run.error, run.detail) for run in read_runs(lake)]
