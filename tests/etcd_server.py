@@ -13,18 +13,21 @@ from time import monotonic, sleep
 
 import httpx
 
+from lakemq.cli.fleet import etcd
+from lakemq.model.errors import LakemqError
 from tests.ports import HOST, free_port
 
-ROOT = Path(__file__).parents[1]
 STARTS_WITHIN_S = 60.0
 IN_MEMORY = Path("/dev/shm")
 """What it brings to disk needs no disk here."""
 
 
 def find_etcd() -> str | None:
-    """Debian's, as `make setup` unpacks it, or the machine's own."""
-    unpacked = ROOT / ".venv/etcd/usr/bin/etcd"
-    return str(unpacked) if unpacked.exists() else shutil.which("etcd")
+    """As a fleet finds it; None where there is none."""
+    try:
+        return etcd.find_etcd()
+    except LakemqError:
+        return None
 
 
 class EtcdServer:

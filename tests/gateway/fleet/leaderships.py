@@ -15,10 +15,11 @@ from lakemq.gateway.fleet.objects import Objects
 from lakemq.gateway.fleet.shared_folder import SharedFolder
 from lakemq.gateway.fleet.static_leadership import StaticLeadership
 from lakemq.storage.disk.files import Files
+from lakemq.testing.object_store import ObjectStore
 from tests.gateway.fleet.faulty_wire import FaultyWire
-from tests.gateway.fleet.s3_stand_in import BUCKET, S3StandIn
 
 LOG = "log"
+BUCKET = "bucket"
 CLUSTER = "default"
 PAUSE_S = 0.02
 PATIENT_S = 60.0
@@ -31,7 +32,7 @@ def unused_broker() -> str:
 
 
 def open_bucket(address: str, answer_s: float = PATIENT_S) -> Bucket:
-    """That of a stand-in for S3."""
+    """That of a store in memory."""
     keys = {"access_key_id": "a", "secret_access_key": "b", "region": "nowhere"}
     return Bucket(f"s3://{BUCKET}/prefix", {"endpoint": address, "allow_http": "true", **keys}, answer_s)
 
@@ -172,7 +173,7 @@ class InBucket(OnWire):
     CHANGES = b"PUT /"
 
     def __init__(self) -> None:
-        self.s3 = S3StandIn()
+        self.s3 = ObjectStore()
         super().__init__(self.s3.address)
 
     def open(self, answer_s: float = PATIENT_S) -> Leadership:

@@ -20,11 +20,11 @@ from lakemq.model.in_sync import Member, Record
 from lakemq.settings import Broker, Fleet, Settings
 from lakemq.storage.disk.files import Files
 from lakemq.testing import LossyFiles, start_gateway
+from lakemq.testing.object_store import ObjectStore
 from tests.etcd_server import EtcdServer
 from tests.gateway.fleet.faulty_wire import FaultyWire
 from tests.gateway.fleet.following import SMALL, start_follower
-from tests.gateway.fleet.leaderships import CLUSTER, LOG, PATIENT_S, PAUSE_S, open_bucket, opened, unused_broker
-from tests.gateway.fleet.s3_stand_in import BUCKET, S3StandIn
+from tests.gateway.fleet.leaderships import BUCKET, CLUSTER, LOG, PATIENT_S, PAUSE_S, open_bucket, opened, unused_broker
 from tests.gateway.http_client import WAIT_S, connect
 from tests.gateway.routing.asking import wait_until
 from tests.ports import free_port
@@ -45,14 +45,14 @@ def record(version: int) -> Record:
 
 
 @pytest.fixture
-def s3() -> Iterator[S3StandIn]:
-    made = S3StandIn()
+def s3() -> Iterator[ObjectStore]:
+    made = ObjectStore()
     yield made
     made.close()
 
 
 @pytest.fixture
-def wire(s3: S3StandIn) -> Iterator[FaultyWire]:
+def wire(s3: ObjectStore) -> Iterator[FaultyWire]:
     made = FaultyWire(s3.address)
     yield made
     made.close()
@@ -94,7 +94,8 @@ def test_what_etcd_holds_outlives_its_end_and_while_it_is_away_that_is_said(etcd
     asyncio.run(scene())
 
 
-def test_what_is_no_answer_of_etcd_or_too_large_is_refused(etcd: EtcdServer, s3: S3StandIn) -> None:
+def test_what_is_no_answer_of_etcd_or_too_large_is_refused(etcd: EtcdServer, s3: ObjectStore) -> None:
+    s3.status_of_all = 200, "Fine"
     other = Etcd([s3.address], PATIENT_S)
     with pytest.raises(OSError, match="this is no answer of etcd"):
         other.transact([], [get("key")])
@@ -209,7 +210,7 @@ def test_an_object_that_is_too_large_is_not_read(objects: Objects) -> None:
     asyncio.run(scene())
 
 
-def test_a_change_of_a_bucket_is_done_though_the_first_answer_was_lost(wire: FaultyWire, s3: S3StandIn) -> None:
+def test_a_change_of_a_bucket_is_done_though_the_first_answer_was_lost(wire: FaultyWire, s3: ObjectStore) -> None:
     async def scene() -> None:
         leadership = opened(open_bucket(wire.address), unused_broker())
         assert await leadership.compare_and_set(record(0))
@@ -248,19 +249,19 @@ def open_and_close(settings: Settings, files: Files | None = None) -> None:
     asyncio.run(scene())
 
 
-def test_stores_that_settings_name_are_opened(tmp_path: Path, s3: S3StandIn, etcd: EtcdServer) -> None:
+def test_stores_that_settings_name_are_opened(tmp_path: Path, s3: ObjectStore, etcd: EtcdServer) -> None:
     (tmp_path / "with blank").mkdir()
     open_and_close(settings_of(f"file://{tmp_path}/with%20blank"))
     assert (tmp_path / "with blank" / CLUSTER).is_dir()
     open_and_close(bucket_settings(s3.address))
-    assert all(name.startswith("prefix/default/broker-") for name in s3.objects)
+    assert all(name.startswith(f"{BUCKET}/prefix/default/broker-") for name in s3.objects)
     assert not [name for name in s3.objects if "/probe/" in name]
     fleet = Fleet(leader="etcd", store=f"{etcd.address},{etcd.address}/")
     open_and_close(Settings(fleet=fleet, broker=Broker(name=unused_broker())))
 
 
 def test_a_bucket_that_lets_two_make_the_same_object_is_refused() -> None:
-    lax = S3StandIn(is_strict=False)
+    lax = ObjectStore(is_strict=False)
     try:
         with pytest.raises(SettingsError, match="lets two make the same object: two brokers could lead"):
             open_and_close(bucket_settings(lax.address))
