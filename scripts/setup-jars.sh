@@ -2,10 +2,9 @@
 # Gets the jars of Delta, of the bare local file system and of S3A once, into the virtual environment, so
 # that a session starts without a resolver and without a network. Spark's own package resolution
 # chooses the versions that match the installed pyspark and delta-spark. Does nothing when they
-# are there.
+# are there; those of S3A, which only a lake in a bucket needs, may be lacking.
 set -eu
 
 here=$(dirname "$0")
 venv="${1:-$here/../.venv}"
-"$venv/bin/python" -m lakemq.jobs.session.jars
-"$venv/bin/python" -m lakemq.jobs.session.object_storage_jars
+exec "$venv/bin/python" -m lakemq.jobs.session.setup_jars

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from lakemq.settings import Settings, Spark, Sql
+from lakemq.settings import Lake, Settings, Spark, Sql
 from lakemq.testing import gateway_process
 from lakemq.testing.object_store import ObjectStore
 from tests.etcd_server import EtcdServer, find_etcd
@@ -159,6 +159,22 @@ def object_store() -> Iterator[ObjectStore]:
     store.close()
 
 
+def has_s3a() -> bool:
+    """Whether Spark can write a bucket here."""
+    from lakemq.jobs.session.object_storage_jars import S3A
+
+    found = bool(S3A.installed())
+    assert found or "CI" not in os.environ, "make setup could not get the jars of S3A"
+    return found
+
+
+@pytest.fixture(scope="session")
+def s3a() -> None:
+    """Of tests that can't do without its jars."""
+    if not has_s3a():
+        pytest.skip("the jars of S3A are not here: make setup gets them")
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -> Iterator[SparkSession]:
     """A real session, and a Spark Connect server; a process has one, so whatever a test registers in it
@@ -168,7 +184,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -
     warehouse = tmp_path_factory.mktemp("warehouse")
     # Two processes share two cores: a collector with threads of its own costs more than it saves.
     conf = {"spark.sql.warehouse.dir": str(warehouse), "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC"}
-    lake = lake_in(object_store, "s3://any/lake", warehouse)  # one on a disk goes by its own path all the same
+    # One on a disk goes by its own path all the same.
+    lake = lake_in(object_store, "s3://any/lake", warehouse) if has_s3a() else Lake(dir=warehouse / "lake")
     settings = Settings(spark=Spark(conf=conf, driver_memory="1g"), sql=Sql(port=0), lake=lake)
     session = start_session(settings, "lakemq tests", short_lived=True, server=True)
     yield session

@@ -27,7 +27,13 @@ def folder() -> Path:
 
 def path_for(java: Path) -> Path:
     """Where the one for that Java, these versions and this place is, or would be."""
-    parts = (release_of(java), str(java.resolve()), pyspark.__version__, sys.prefix, *sorted(jars.pins().values()))
+    parts = (
+        release_of(java),
+        str(java.resolve()),
+        pyspark.__version__,
+        sys.prefix,
+        *sorted(jars.DELTA.pins().values()),
+    )
     return folder() / f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}.jsa"
 
 

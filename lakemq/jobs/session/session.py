@@ -130,7 +130,7 @@ def start_session(
     if server:
         conf |= connect.server_conf(settings.sql)
     conf = cluster.conf_for(settings.spark, conf | settings.spark.conf, _sent_jars(settings))
-    conf["spark.driver.extraClassPath"] = f"{jars.folder()}/*"
+    conf["spark.driver.extraClassPath"] = f"{jars.DELTA.folder()}/*"
     if short_lived:
         conf[_JAVA_OPTIONS] += f" {QUICK}"
     conf[_JAVA_OPTIONS] += class_archive.java_options(java)
@@ -183,8 +183,8 @@ def register_source(session: SparkSession) -> None:
 
 def _sent_jars(settings: Settings) -> list[Path]:
     """Those that Spark brings to its executors; they are got where there are none yet."""
-    found = list(jars.installed() or jars.install(attempts_max=1))
+    found = list(jars.DELTA.installed() or jars.install(attempts_max=1))
     sent = found if cluster.is_cluster(settings.spark.master) else []
     if is_object(settings.lake.dir):  # not on the class path, which the archive of classes is bound to
-        sent += object_storage_jars.installed() or object_storage_jars.install(attempts_max=1)
+        sent += object_storage_jars.S3A.installed() or object_storage_jars.install(attempts_max=1)
     return sent

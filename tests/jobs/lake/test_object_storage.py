@@ -35,6 +35,8 @@ from tests.objects.stores import lake_in, path_in
 
 RACES = 20
 
+pytestmark = pytest.mark.usefixtures("s3a")
+
 
 class Scene:
     """A gateway of its own, and a lake in a bucket."""
@@ -60,7 +62,9 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(spark: SparkSession, object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(
+    spark: SparkSession, s3a: None, object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("in_objects")
     settings = Settings(lake=lake_in(object_store, "s3://written/some/lake", folder / "work", trigger_ms=0))
     with start_gateway(folder / "log", routing__grace_ms=-1) as gateway:

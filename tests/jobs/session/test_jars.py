@@ -13,46 +13,49 @@ from pathlib import Path
 import pytest
 
 from lakemq.jobs.errors import JarsUnavailable
-from lakemq.jobs.session import jars
+from lakemq.jobs.session import jar_set, jars, object_storage_jars, setup_jars
+from lakemq.jobs.session.jar_set import cause_of
+from lakemq.jobs.session.jars import DELTA
+from lakemq.jobs.session.object_storage_jars import S3A
 
 
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The environment's jars at another place."""
-    shutil.copytree(jars.folder(), tmp_path / "jars", copy_function=shutil.copyfile)
-    monkeypatch.setattr(jars, "folder", lambda: tmp_path / "jars")
+    shutil.copytree(DELTA.folder(), tmp_path / "jars", copy_function=shutil.copyfile)
+    monkeypatch.setattr(jar_set, "root", lambda: tmp_path)
     return tmp_path / "jars"
 
 
 def test_the_jars_are_those_that_are_pinned(copied: Path) -> None:
-    assert {jar.name for jar in jars.installed()} == jars.pins().keys()
-    assert jars.install() == jars.installed(), "there is nothing to get"
+    assert {jar.name for jar in DELTA.installed()} == DELTA.pins().keys()
+    assert DELTA.install() == DELTA.installed(), "there is nothing to get"
 
 
 def test_a_jar_that_was_changed_is_refused_though_it_has_its_old_size(copied: Path) -> None:
-    jar = copied / sorted(jars.pins())[0]
+    jar = copied / sorted(DELTA.pins())[0]
     content = bytearray(jar.read_bytes())
     content[len(content) // 2] ^= 1
     jar.write_bytes(content)
     with pytest.raises(JarsUnavailable, match=f"{jar.name} has the SHA-256 .* and the pinned one has"):
-        jars.installed()
+        DELTA.installed()
 
 
 def test_a_jar_that_is_none_of_them_or_is_missing_is_refused(copied: Path) -> None:
     other = copied / "other.jar"
     other.write_bytes(b"")
     with pytest.raises(JarsUnavailable, match="none that is pinned"):
-        jars.installed()
+        DELTA.installed()
     other.unlink()
-    name = sorted(jars.pins())[-1]
+    name = sorted(DELTA.pins())[-1]
     (copied / name).unlink()
     with pytest.raises(JarsUnavailable, match=f"lacks {name}"):
-        jars.installed()
+        DELTA.installed()
 
 
 def test_jars_of_other_versions_are_none(copied: Path) -> None:
     (copied / "versions.txt").write_text("delta-spark 0\n")
-    assert jars.installed() == []
+    assert DELTA.installed() == []
 
 
 GATEWAY = "pyspark.errors.exceptions.base.PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java gateway process exited"
@@ -73,15 +76,15 @@ UNRESOLVED = "Exception in thread 'main' java.lang.RuntimeException: [unresolved
     ],
 )
 def test_the_cause_is_said_and_not_what_follows_from_it(said: str, cause: str) -> None:
-    told = jars.cause_of(f":: problems summary ::\n{said}\n{UNRESOLVED}\nTraceback:\n{GATEWAY}\n")
+    told = cause_of(f":: problems summary ::\n{said}\n{UNRESOLVED}\nTraceback:\n{GATEWAY}\n")
     assert cause in told
     assert "\n" not in told
     assert "gateway process" not in told
 
 
 def test_what_is_not_understood_is_the_last_line() -> None:
-    assert jars.cause_of(f"one\n{GATEWAY}\n\n") == GATEWAY
-    assert jars.cause_of("") == "Spark said nothing"
+    assert cause_of(f"one\n{GATEWAY}\n\n") == GATEWAY
+    assert cause_of("") == "Spark said nothing"
 
 
 @pytest.fixture
@@ -118,7 +121,21 @@ def test_a_certificate_that_java_does_not_trust_is_the_cause_that_is_said(
 ) -> None:
     options = f"-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort={untrusted} -Duser.home={tmp_path}"
     monkeypatch.setenv("JDK_JAVA_OPTIONS", f"{options} -XX:TieredStopAtLevel=1")
-    monkeypatch.setattr(jars, "folder", lambda: tmp_path / "jars")
+    monkeypatch.setattr(jar_set, "root", lambda: tmp_path)
     with pytest.raises(JarsUnavailable, match="can't get the Delta jars: Java does not trust the server's certificate"):
         jars.install(attempts_max=1)
     assert not (tmp_path / "jars.new").exists()
+
+
+def test_only_a_lake_in_a_bucket_lacks_jars_of_s3a_that_can_not_be_had(
+    copied: Path, untrusted: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Setup says so and goes on; a session for such a lake is refused, and it is said how they are got."""
+    options = f"-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort={untrusted} -Duser.home={copied.parent}"
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", f"{options} -XX:TieredStopAtLevel=1")
+    monkeypatch.setattr(setup_jars, "ATTEMPTS_MAX", 1)
+    setup_jars.main()
+    assert "can't get the jars of S3A: Java does not trust" in capsys.readouterr().err
+    assert S3A.installed() == []
+    with pytest.raises(JarsUnavailable, match=r"A lake in a bucket needs them, .*; make setup gets them"):
+        object_storage_jars.install(1)

@@ -1,0 +1,157 @@
+"""Jars that Spark's own package resolution gets once, kept inside the virtual environment: a session then starts
+without a resolver and without a network. Each must be the one that is pinned."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from lakemq.jobs.errors import JarsUnavailable
+
+ATTEMPTS_MAX = 4
+_MANIFEST = "versions.txt"
+_IVY = "ivy"
+
+logger = logging.getLogger(__name__)
+
+
+def root() -> Path:
+    """Where they are kept: inside the environment that this Python runs in."""
+    return Path(sys.prefix) / "share" / "lakemq"
+
+
+@dataclass(frozen=True)
+class JarSet:
+    """`module`, run with a folder, resolves them into its folder `ivy`, in a process of its own: the resolver talks a
+    lot. `made`: what it makes itself, beside that, and is not pinned."""
+
+    name: str
+    what: str
+    module: str
+    pinned: str
+    """The file, beside this one, with the SHA-256 of each."""
+    versions: Callable[[], str]
+    made: frozenset[str] = frozenset()
+
+    def folder(self) -> Path:
+        return root() / self.name
+
+    def pins(self) -> dict[str, str]:
+        """The SHA-256 of each jar, by its name."""
+        lines = Path(__file__).with_name(self.pinned).read_text(encoding="utf-8").splitlines()
+        return {name: digest for digest, name in (line.split() for line in lines)}
+
+    def installed(self) -> list[Path]:
+        """The jars, sorted; empty when they were never got, or for other versions than these.
+
+        All are read, which takes some hundredths of a second: raises `JarsUnavailable` unless they are the
+        pinned ones.
+        """
+        manifest = self.folder() / _MANIFEST
+        if not manifest.exists() or manifest.read_text(encoding="utf-8") != self.versions():
+            return []
+        found = sorted(self.folder().glob("*.jar"))
+        self._check(found)
+        return found
+
+    def install(self, attempts_max: int = ATTEMPTS_MAX) -> list[Path]:
+        """Gets the jars unless they are there. Raises `JarsUnavailable` when they can't be had, and why, or
+        are not the pinned ones."""
+        try:
+            if not self.installed():
+                self._install(attempts_max)
+        except OSError as error:
+            raise JarsUnavailable(f"can't keep {self.what} in {self.folder()}: {error}") from None
+        return self.installed()
+
+    def _install(self, attempts_max: int) -> None:
+        work = self.folder().with_name(f"{self.name}.new")
+        for attempt in range(1, attempts_max + 1):
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir(parents=True)
+            logger.info("getting %s (attempt %d of %d)", self.what, attempt, attempts_max)
+            command = [sys.executable, "-m", self.module, str(work)]
+            found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (ours)
+            if found.returncode == 0:
+                break
+            if attempt == attempts_max:
+                shutil.rmtree(work, ignore_errors=True)
+                raise JarsUnavailable(f"can't get {self.what}: {cause_of(found.stdout + found.stderr)}")
+            time.sleep(5 * attempt)
+        for jar in not_in_spark(work / _IVY / "jars"):
+            shutil.copy(jar, work / jar.name)
+        shutil.rmtree(work / _IVY)
+        self._check(sorted(work.glob("*.jar")))
+        (work / _MANIFEST).write_text(self.versions(), encoding="utf-8")
+        shutil.rmtree(self.folder(), ignore_errors=True)
+        work.rename(self.folder())
+
+    def _check(self, found: list[Path]) -> None:
+        pins = self.pins()
+        for jar in found:
+            if jar.name not in self.made:
+                check_pin(jar, pins.get(jar.name))
+        missing = (pins.keys() | self.made) - {jar.name for jar in found}
+        if missing:
+            raise JarsUnavailable(f"{self.folder()} lacks {sorted(missing)[0]}: delete the folder, and run make setup")
+
+
+def ivy_in(work: Path) -> str:
+    """Where within that folder a resolver is to put what it gets."""
+    return str(work / _IVY)
+
+
+def check_pin(jar: Path, pinned: str | None) -> None:
+    """Raises `JarsUnavailable` unless the jar has that SHA-256."""
+    with jar.open("rb") as content:
+        found = hashlib.file_digest(content, "sha256").hexdigest()
+    if found != pinned:
+        wanted = "it is none that is pinned" if pinned is None else f"the pinned one has {pinned}"
+        raise JarsUnavailable(f"{jar} has the SHA-256 {found}, and {wanted}: it is not what lakemq was made with")
+
+
+def not_in_spark(resolved: Path) -> list[Path]:
+    """Those of the resolved jars that Spark does not bring itself, in whatever version."""
+    spark_jars = Path(pyspark.__file__).parent / "jars"
+    theirs = {_artifact(jar.name) for jar in spark_jars.glob("*.jar")}
+    found = sorted(resolved.glob("*.jar"))
+    return [jar for jar in found if _artifact(_without_group(jar.name)) not in theirs]
+
+
+def _without_group(name: str) -> str:
+    return name.partition("_")[2]
+
+
+def _artifact(name: str) -> str:
+    """`delta-storage-4.4.0.jar` → `delta-storage`."""
+    return re.sub(r"-\d.*", "", name)
+
+
+_CAUSES = (
+    (r"PKIX|SSLHandshake|SSLPeerUnverified|certificat", "Java does not trust the server's certificate"),
+    (r"UnknownHost|Name or service not known|unreachable|NoRouteToHost", "there is no network, or no such host"),
+    (r"refused|timed out|ConnectException|SocketException", "the server does not answer"),
+    (r"Permission denied|No space left", "they can't be kept"),
+    (r"not found|unresolved dependency", "the server does not have them"),
+)
+"""What the resolver says, and what that means: the first that is found is the cause, others follow from it."""
+
+
+def cause_of(said: str) -> str:
+    """Why the jars couldn't be had, in one line, of all that Spark and its resolver said."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    for pattern, meaning in _CAUSES:
+        found = next((line for line in lines if re.search(pattern, line, re.IGNORECASE)), None)
+        if found is not None:
+            return f"{meaning} ({found[:300]})"
+    return lines[-1] if lines else "Spark said nothing"
