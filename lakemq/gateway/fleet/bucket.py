@@ -105,6 +105,6 @@ async def _told() -> AsyncGenerator[None]:
         raise OSError(_short(error)) from None
 
 
-def _short(error: BaseError) -> str:
+def _short(error: Exception) -> str:
     """The first of what may be many lines."""
     return str(error).strip().partition("\n")[0][:500]
