@@ -29,6 +29,8 @@ OF_OTHERS = {
     "--kinds": ("tests.chaos", "--kinds", "kill"),
     "--seed": ("tests.chaos", "--seed", "1"),
     "--to-goals": ("tests.reliability.crash", "--to-goals"),
+    "--switches": ("tests.reliability.switch", "--switches", "1"),
+    "--consumers": ("tests.reliability.switch", "--consumers"),
     "--deaths": ("tests.reliability.switch", "--deaths", "1"),
     "--pauses": ("tests.reliability.switch", "--pauses", "1"),
     "--follower-deaths": ("tests.reliability.switch", "--follower-deaths", "1"),

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from tests.gateway.fleet.electing import role_of
+from tests.gateway.fleet.electing import described, role_of
 from tests.reliability.ledger import Ledger
 from tests.reliability.network import CLIENT, STORE
 from tests.reliability.replica_fleet import Fleet, until
+from tests.reliability.verdict import epoch_of
 
 SET_CHANGE = b'"MOD"'
 """Stands in each compare-and-set of etcd's, and in nothing else that is asked of it."""
@@ -36,10 +38,17 @@ class Faults:
         self._chance = chance
         self.seconds: list[float] = []
         """From each death or standstill of a leader to the next write that was taken."""
+        self.ordered: list[float] = []
+        """From each order to switch to the next write that its successor took."""
+        self.marks: list[tuple[str, float, int]] = []
+        """Of each death and each order: which, when it was, and the epoch before."""
+        self.wrong: list[str] = []
+        """What a fault itself has shown to be wrong."""
 
     def kinds(self) -> dict[str, Callable[[], str]]:
         """Each by the name of its option."""
         return {
+            "switches": self.switch,
             "deaths": self.kill_leader,
             "pauses": self.pause,
             "follower-deaths": self.kill_follower,
@@ -49,11 +58,39 @@ class Faults:
             "partitions": self.partition,
         }
 
+    # By order --------------------------------------------------------------------------------
+
+    def switch(self) -> str:
+        """A follower is told to lead; no request of a writer fails meanwhile, but for where it is told who leads."""
+        fleet, leader = self._fleet, self._fleet.leader()
+        to, epoch = self._chance.choice(fleet.followers()), described(fleet.http(leader))["epoch"]
+        before, at_s = Counter(self._ledger.refusals), time.monotonic()
+        self.marks.append(("switch", at_s, epoch))
+        answer = fleet.http(leader).post("/v1/broker/switch", json={"replica": to})
+        assert answer.is_success, answer.text
+        answered_s = time.monotonic() - at_s
+        found = self._ledger.taken
+
+        def later() -> list[float]:
+            return [each.at_s for each in list(found.values()) if epoch_of(each.message_id) > epoch]
+
+        until(lambda: len(later()) > 0, f"replica {to} takes a write")
+        self.ordered.append(min(later()) - at_s)
+        until_more(self._ledger)
+        self._until_follows(leader)
+        failed = Counter(self._ledger.refusals) - before
+        failed.pop("not_leader", None)
+        if failed:
+            self.wrong.append(f"requests failed in a planned switch: {dict(failed)}")
+        said = f"answered after {answered_s * 1000:.0f} ms, the next write after {self.ordered[-1] * 1000:.0f} ms"
+        return f"{leader} handed over to {to}: {said}"
+
     # Deaths and standstills ------------------------------------------------------------------
 
     def kill_leader(self) -> str:
         """kill -9; it comes back as a follower."""
         fleet, leader = self._fleet, self._fleet.leader()
+        self.marks.append(("death", time.monotonic(), described(fleet.http(leader))["epoch"]))
         with self._timed():
             fleet.kill(leader)
             self._until_another(leader)

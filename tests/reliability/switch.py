@@ -22,11 +22,14 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from lakemq.testing import start_nameserver
 from tests.etcd_server import EtcdServer, find_etcd
 from tests.gateway.fleet.electing import ELECTED, described
 from tests.gateway.fleet.faulty_wire import FaultyWire
 from tests.gateway.fleet.following import broker_of, wait_for
 from tests.gateway.http_client import pull_all, put_topic
+from tests.reliability.clients import KINDS as CLIENTS
+from tests.reliability.clients import Clients
 from tests.reliability.faults import Faults, until_more
 from tests.reliability.ledger import QUEUES, TOPIC, Ledger, Reader, Writer
 from tests.reliability.network import STORE, Network
@@ -35,14 +38,15 @@ from tests.reliability.results import append, commit
 from tests.reliability.verdict import epoch_of, find, lost
 
 WRITERS = 4
-KINDS = ("deaths", "pauses", "follower-deaths", "store-deaths", "lost-replies", "damages", "partitions")
+KINDS = ("switches", "deaths", "pauses", "follower-deaths", "store-deaths", "lost-replies", "damages", "partitions")
 OF_ETCD = ("store-deaths", "lost-replies")
 
 
 class Outcome(NamedTuple):
     """`epochs`: so many acknowledged something; `seconds`: from each fault of a leader to the next
     write that was taken; `findings`: promises that were broken; `lost`: so many that were acknowledged are cut, under
-    async; `counted`: so many messages replicas say they cut."""
+    async; `counted`: so many messages replicas say they cut; `ordered`: from each order to switch to the next write;
+    `went_on`: by the fault and the kind of consumer, from the next write to the first that it heard of that leader."""
 
     done: Counter[str]
     messages: int
@@ -53,6 +57,8 @@ class Outcome(NamedTuple):
     epochs: int
     lost: int = 0
     counted: int = 0
+    ordered: Sequence[float] = ()
+    went_on: Mapping[str, Sequence[float]] = {}
 
 
 @contextmanager
@@ -81,16 +87,20 @@ def fleet_of(directory: Path, count: int, store: str, faults: Mapping[str, int],
 
 
 @contextmanager
-def under_load(fleet: Fleet, ledger: Ledger) -> Generator[None]:
-    """Writers write and a reader reads meanwhile."""
+def under_load(fleet: Fleet, ledger: Ledger, clients: Clients | None = None) -> Generator[None]:
+    """Writers write and a reader reads meanwhile, and so do the clients."""
     ends, addresses = threading.Event(), [fleet.running[each].url for each in range(fleet.count)]
     users: list[Writer | Reader] = [Writer(each, addresses, ledger, ends, fleet.origin) for each in range(WRITERS)]
     users.append(Reader(addresses, ledger, ends))
     for each in users:
         each.start()
     try:
+        if clients is not None:
+            clients.start()
         yield
     finally:
+        if clients is not None:
+            clients.stop()
         ends.set()
         for each in users:
             each.join()
@@ -103,10 +113,30 @@ def run(
     count: int = 3,
     store: str = "folder",
     tell: Callable[[str], object] = lambda line: None,
+    consumers: bool = False,
     **options: Any,
 ) -> Outcome:
-    """So many faults of each kind under load, in an order by the seed, in folders there; then all is looked at."""
+    """So many faults of each kind under load, in an order by the seed, in folders there; then all is looked at.
+    `consumers`: clients of the package send and consume meanwhile."""
+    with ExitStack() as stack:
+        if not consumers:
+            return _run(directory, faults, seed, count, store, tell, "", **options)
+        nameserver = stack.enter_context(start_nameserver()).url
+        return _run(directory, faults, seed, count, store, tell, nameserver, fleet__nameservers=nameserver, **options)
+
+
+def _run(
+    directory: Path,
+    faults: Mapping[str, int],
+    seed: int,
+    count: int,
+    store: str,
+    tell: Callable[[str], object],
+    nameserver: str,
+    **options: Any,
+) -> Outcome:
     chance, ledger = Random(seed), Ledger()
+    clients = Clients(nameserver, ledger) if nameserver else None
     order = [kind for kind in KINDS for _ in range(faults.get(kind, 0))]
     chance.shuffle(order)
     done, story, findings = Counter[str](), list[str](), list[str]()
@@ -118,7 +148,7 @@ def run(
         doing = Faults(fleet, ledger, chance)
         counted = Counter[tuple[Any, ...]]()
         try:
-            with under_load(fleet, ledger):
+            with under_load(fleet, ledger, clients):
                 for number, kind in enumerate(order):
                     until_more(ledger)
                     story.append(f"{number} {kind}: {doing.kinds()[kind]()}")
@@ -127,8 +157,10 @@ def run(
                     done[kind] += 1
                     _count_cuts(fleet, counted)
                 until_more(ledger)
+                if clients is not None:
+                    until(lambda: not clients.lacking() or not fleet.is_sync, "consumers have heard all")
             found, gone = _look(fleet, ledger, sum(counted.values()))
-            findings += found
+            findings += [*found, *doing.wrong, *([] if clients is None else clients.failures)]
         except (AssertionError, RuntimeError, httpx.HTTPError) as error:
             gone = 0
             findings.append(f"in fault {len(story)}, after {story[-1:]}: {error!r}")
@@ -137,7 +169,21 @@ def run(
             fleet.write_logs(directory / "log")
         epochs = len({epoch_of(each.message_id) for each in ledger.taken.values()})
         told = len(ledger.taken), doing.seconds, ledger.refusals, findings, story, epochs
-        return Outcome(done, *told, gone, sum(counted.values()))
+        went_on = {} if clients is None else _went_on(doing.marks, ledger, clients)
+        return Outcome(done, *told, gone, sum(counted.values()), doing.ordered, went_on)
+
+
+def _went_on(marks: Sequence[tuple[str, float, int]], ledger: Ledger, clients: Clients) -> dict[str, list[float]]:
+    """By fault and consumer, the seconds from the first write that was taken after each to the first message of that
+    leader, or of a later one, that it heard."""
+    found: dict[str, list[float]] = {}
+    for name, _, epoch in marks:
+        written_s = min(each.at_s for each in ledger.taken.values() if epoch_of(each.message_id) > epoch)
+        for kind in CLIENTS:
+            heard = [at_s for (who, its), at_s in clients.began.items() if who == kind and its > epoch]
+            if heard:
+                found.setdefault(f"{kind}_after_{name}", []).append(max(min(heard) - written_s, 0.0))
+    return found
 
 
 def _let_end(fleet: Fleet) -> None:
@@ -189,6 +235,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--lease-ms", type=int, default=3_000)
     parser.add_argument("--store", choices=("folder", "etcd"), default="folder")
     parser.add_argument("--ack", choices=("sync", "async"), default="sync")
+    parser.add_argument(
+        "--consumers", action="store_true", help="clients that know a name server send and consume meanwhile"
+    )
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()), help="where logs of failed runs go")
     chosen = parser.parse_args(arguments)
     faults = {kind: getattr(chosen, kind.replace("-", "_")) for kind in KINDS}
@@ -200,6 +249,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser.error("lost replies and partitions are runs of their own")
     if chosen.ack == "async" and faults["damages"]:
         parser.error("under async what was on a disk alone is lost with it, and counted by nobody")
+    if chosen.consumers and faults["partitions"]:
+        parser.error("the name server is in no network of the replicas: partitions are runs without --consumers")
     chosen.faults = faults
     return chosen
 
@@ -217,7 +268,9 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
 
     with tempfile.TemporaryDirectory(prefix="lakemq-switch-") as folder:
-        done = run(Path(folder), chosen.faults, chosen.seed, chosen.replicas, chosen.store, tell, **options)
+        done = run(
+            Path(folder), chosen.faults, chosen.seed, chosen.replicas, chosen.store, tell, chosen.consumers, **options
+        )
         if done.findings:
             kept = chosen.keep / f"switch-{chosen.seed}.log"
             kept.write_text((Path(folder) / "log").read_text())
@@ -226,8 +279,10 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{finding}\n")
     counts = {kind.replace("-", "_"): count for kind, count in done.done.items()}
     counts |= {"epochs": done.epochs, "messages": done.messages}
-    if done.seconds:
-        counts |= {f"{part}_ms": round(percentile(done.seconds, share) * 1000) for part, share in PARTS.items()}
+    for name, seconds in {"": done.seconds, "switch_": done.ordered, **done.went_on}.items():
+        prefix = name if name.endswith("_") or not name else f"{name}_"
+        if seconds:
+            counts |= {f"{prefix}{part}_ms": round(percentile(seconds, share) * 1000) for part, share in PARTS.items()}
     if chosen.ack == "async":
         counts |= {"lost": done.lost, "cut": done.counted}
     sys.stdout.write(f"seed {chosen.seed}: {counts}, {len(done.findings)} findings; {dict(done.refusals)}\n")

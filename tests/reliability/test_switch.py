@@ -17,18 +17,20 @@ from tests.reliability.switch import parse, percentile, run
 from tests.reliability.verdict import find, lost
 
 
-def test_a_death_a_lost_answer_and_a_damaged_disk_lose_nothing_that_was_acknowledged(
+def test_a_switch_a_death_a_lost_answer_and_a_damaged_disk_lose_nothing_that_was_acknowledged(
     tmp_path: Path, etcd: EtcdServer
 ) -> None:
     """The run has an etcd of its own; that of the tests says that there is one."""
     assert etcd.address
-    faults = {"deaths": 1, "lost-replies": 1, "damages": 1}
-    done = run(tmp_path, faults, seed=3, count=2, store="etcd")
+    faults = {"switches": 1, "deaths": 1, "lost-replies": 1, "damages": 1}
+    done = run(tmp_path, faults, seed=3, count=2, store="etcd", consumers=True)
     assert done.findings == []
     assert dict(done.done) == faults
     assert done.messages > 90
     assert done.epochs > 1
-    assert len(done.seconds) == 1
+    assert len(done.seconds) == len(done.ordered) == 1
+    consumers = {f"{kind}_after_{fault}" for kind in ("push", "pull") for fault in ("switch", "death")}
+    assert {name: len(seconds) for name, seconds in done.went_on.items()} == dict.fromkeys(consumers, 1)
 
 
 @pytest.mark.skipif(not is_possible(), reason="network namespaces need root and `ip`")
@@ -136,7 +138,7 @@ def test_what_a_reader_was_told_to_go_on_beyond_and_is_there_is_found() -> None:
 def test_faults_that_a_run_can_not_do_are_refused() -> None:
     assert parse([]).faults["deaths"] == 20
     assert parse(["--store", "etcd", "--store-deaths", "2"]).faults["deaths"] == 0
-    for words in (["--lost-replies", "1"], ["--ack", "async", "--damages", "1"]):
+    for words in (["--lost-replies", "1"], ["--ack", "async", "--damages", "1"], ["--consumers", "--partitions", "1"]):
         with pytest.raises(SystemExit):
             parse(words)
 

@@ -9,8 +9,9 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from lakemq.gateway.fleet.followed import Following
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.leadership import Leadership, Superseded
 from lakemq.gateway.fleet.tenure import Elected, Tenure
@@ -42,34 +43,12 @@ FORCED_LEASES = 2
 """Nobody leads by order while a leader was heard of so many leases ago: a member would have taken its place by then."""
 LOOKS = 5
 """So often within a lease the others look."""
+SOON_MS = 50
+"""So often do they look while it isn't known where a new leader is asked, for a lease at most: it can't be asked until
+they follow it."""
 
 
 T = TypeVar("T")
-
-
-class Following(Protocol):
-    """The follower of the moment."""
-
-    @property
-    def unwritable(self) -> str | None:
-        """Why its log takes nothing now: then it doesn't want to lead."""
-        ...
-
-    async def pause(self) -> None:
-        """Follow no more: nothing is said of this disk from now on, and what has come is written."""
-        ...
-
-    async def forget(self) -> None:
-        """It is to lead though it may lack what is confirmed: what rests on its having all of that holds no more."""
-        ...
-
-    def start(self) -> None:
-        """Follow again."""
-        ...
-
-    async def turn(self) -> None:
-        """Another leads now."""
-        ...
 
 
 class Election:
@@ -100,6 +79,8 @@ class Election:
         self._awake = asyncio.Event()
         self._replaced: asyncio.Future[None] | None = None
         self._beating: asyncio.Task[None] | None = None
+        self._turned_ms = -self._lease_ms
+        """When another leader was seen last."""
         self._is_to_begin_anew = False
         self._order: asyncio.Future[Record] | None = None
         self.record: Record | None = None
@@ -112,6 +93,10 @@ class Election:
     def where(self) -> str:
         """The leader's address; empty: it isn't known."""
         return self._beat.address if self._beat is not None and self._beat.is_of(self.record) else ""
+
+    def leads_no_more(self) -> bool:
+        """Whether another replica leads by the record."""
+        return self.record is not None and self.record.leader != self._replica
 
     def look(self) -> None:
         """Look at once who leads: it may be another."""
@@ -194,7 +179,7 @@ class Election:
         task = self._loop.create_task(work)
         try:
             while not task.done():
-                await asyncio.wait([task], timeout=self._lease_ms / LOOKS / 1000)
+                await asyncio.wait([task], timeout=self._look_ms() / 1000)
                 await self._look()
             return await task
         finally:
@@ -229,6 +214,12 @@ class Election:
                 self._is_to_begin_anew = False
                 return self._tenure(None, follows=True)
             await self._rest()
+
+    def _look_ms(self) -> int:
+        """How long after one look the next one is."""
+        usual_ms = self._lease_ms // LOOKS
+        is_soon = not self.where() and self._now_ms() - self._turned_ms < self._lease_ms
+        return min(SOON_MS, usual_ms) if is_soon else usual_ms
 
     def _is_sound(self) -> bool:
         """Whether there is a record to go by; else it says why not."""
@@ -377,6 +368,7 @@ class Election:
         """Returns when another leads, by the record."""
         assert self._replaced is not None
         await asyncio.shield(self._replaced)
+        self._turned_ms = self._now_ms()
         await self._see()
         self._pulse = Pulse(self._lease_ms)
         return self._tenure(None, follows=True)
@@ -418,7 +410,7 @@ class Election:
             except Exception as error:  # noqa: BLE001  whatever it is, the next one is tried
                 self._note(f"the store can't be told that this leader lives: {error or repr(error)}")
             if not replaced.done():
-                await self._rest(BEATS, sent_ms)
+                await self._rest(sent_ms + self._lease_ms // BEATS)
 
     async def _look_at_record(self, own: Record, replaced: asyncio.Future[None]) -> None:
         try:
@@ -452,13 +444,15 @@ class Election:
         except (OSError, LogDamaged) as error:
             self._note(f"who leads can't be seen: {error}")
             return False
+        if _leads(record) != _leads(self.record):
+            self._turned_ms = begun_ms
         self.record, self._beat = record, beat
         self._pulse.see(record, beat, begun_ms, self._now_ms())
         return True
 
-    async def _rest(self, times: int = LOOKS, begun_ms: int | None = None) -> None:
-        """Until it is time for the next look, or somebody wants one."""
-        end_ms = (self._now_ms() if begun_ms is None else begun_ms) + self._lease_ms // times
+    async def _rest(self, until_ms: int | None = None) -> None:
+        """Until it is time for the next look, or for what is to be done then, or somebody wants one."""
+        end_ms = self._now_ms() + self._look_ms() if until_ms is None else until_ms
         if (rest_ms := end_ms - self._now_ms()) > 0:
             try:
                 await asyncio.wait_for(self._awake.wait(), rest_ms / 1000)

@@ -18,7 +18,7 @@ from lakemq.gateway.fleet.primary import Answered, Greeting, Own, Primary, Said,
 from lakemq.gateway.fleet.shown import show_only_known
 from lakemq.gateway.fleet.tenure import Elected
 from lakemq.model.agreement import History
-from lakemq.model.errors import Fenced, LakemqError, StoreUnwritable
+from lakemq.model.errors import Fenced, LakemqError, NotLeader, StoreUnwritable
 from lakemq.model.given import may_show_all
 from lakemq.settings import Settings
 from lakemq.storage.log.cutting import Cut
@@ -228,7 +228,7 @@ class Follower:
                     return
             except (NoAnswer, LakemqError) as error:
                 self._note(str(error))
-                if isinstance(error, Fenced) and self._elected is not None:
+                if isinstance(error, Fenced | NotLeader) and self._elected is not None:
                     self._elected.look()
             except _NotApplied as error:
                 logger.exception("a frame could not be applied")

@@ -37,6 +37,9 @@ HOLD_S = 5.0
 END_S = 2.0
 """So long requests that have begun may take to end."""
 _ASSUMING = frozenset({LOG_FRAMES.path, BROKER.path, METRICS.path, HEALTH.path})
+_SEEN = b"seen_epoch="
+"""What only a replica says as it follows: it is told at once that another leads, which may be that one itself, and who
+waits for the next leader waits for that."""
 _PARTS = LOG_PART.path.partition("{")[0]
 """What a leader serves before all is confirmed that was before it: its followers need it for that."""
 
@@ -220,6 +223,9 @@ class Exchange:
                 task.cancel()
             await asyncio.wait(late, timeout=END_S)
 
+    def _leads_no_more(self) -> bool:
+        return self._election is not None and self._election.leads_no_more()
+
     def _not_leader(self) -> NotLeader:
         leader = "" if self._election is None else self._election.where()
         return NotLeader(f"this broker leads no more: {leader or 'who does is not known yet'}", leader)
@@ -248,6 +254,9 @@ class Exchange:
         path = scope["path"]
         if self._assuming is not None and _is_assuming(path):
             return self._assuming
+        if path == LOG_FRAMES.path and _SEEN in scope["query_string"] and self._leads_no_more():
+            await send_answer(send, answer_to(self._not_leader(), self.work.counters.problem))
+            return None
         if path == HEALTH.path:
             await send_answer(send, json_answer(b'{"status":"up"}'))
             return None
