@@ -74,6 +74,10 @@ class EtcdServer:
             self._process.wait()
             self._process = None
 
+    def forget(self) -> None:
+        """What it had is lost; it is not running."""
+        shutil.rmtree(self._folder / "data")
+
     def stop(self) -> None:
         """End it for good."""
         self.kill()

@@ -18,23 +18,30 @@ def backup(
     data_dir: DataDir = None,
     lake: LakeDir = None,
     broker_name: BrokerName = None,
+    lake_in: Annotated[
+        Path | None,
+        typer.Option("--lake-in", metavar="DIR", help="The backup, made before, that has the lake of this broker too."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Copy a broker's log, what sinks have committed, and the lake, so that they belong together.
 
-    The broker and the jobs may go on meanwhile. What was acknowledged with ack=sync before is in it.
+    The broker and the jobs may go on meanwhile. What was acknowledged with ack=sync before is in it. Of several
+    brokers with one lake one is copied with it, and the others then with --lake-in.
 
     \b
     lakemq backup /backups/monday
     lakemq backup /backups/monday --data-dir /var/lib/lakemq --lake /srv/lake --broker-name broker-a
+    lakemq backup /backups/monday-b --data-dir /var/lib/lakemq --broker-name broker-b --lake-in /backups/monday
     """
     settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake, broker__name=broker_name)
-    _check_on_disk(settings.lake.dir, "backup")
+    if lake_in is None:
+        _check_on_disk(settings.lake.dir, "backup")
     from lakemq.storage.backup import back_up
     from lakemq.storage.disk.privacy import be_private
 
     be_private()
-    made = back_up(settings.storage.data_dir, settings.lake.dir, folder, settings.broker.name)
+    made = back_up(settings.storage.data_dir, settings.lake.dir, folder, settings.broker.name, lake_in=lake_in)
     manifest = made.manifest
     if as_json:
         content = {"log_id": manifest.log_id, "files": len(manifest.files), "bytes": made.bytes}

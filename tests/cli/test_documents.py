@@ -34,6 +34,8 @@ pytestmark = pytest.mark.timeout(500)
 
 README = "README.md"
 """Its commands are run by test_examples.py, as they go on with what the ones before have answered."""
+OPERATING = "docs/operate_fleet.md"
+"""Its commands are run by test_operating.py, which starts and loses what they are about."""
 AS_PROGRAMS = {place for place, _, _ in PROGRAMS}
 """Places of programs that tests/client/test_docs.py runs."""
 NEEDS_A_WORKSPACE = ("databricks bundle validate ", "databricks bundle deploy ")
@@ -47,7 +49,11 @@ EXAMPLES = all_examples()
 
 
 def is_run_here(block: Block) -> bool:
-    return block.language in TYPED - {"toml"} and block.document != README and block.place not in AS_PROGRAMS
+    return (
+        block.language in TYPED - {"toml"}
+        and block.document not in (README, OPERATING)
+        and block.place not in AS_PROGRAMS
+    )
 
 
 SHOWN = {document: [block for block in blocks(document) if is_run_here(block)] for document in DOCUMENTS}

@@ -1,7 +1,7 @@
 """Restoring a backup as a new log that has all the old one's messages at their positions.
 
 Whoever was told of a position after the backup was made must never find another message under it: so the
-restored log has an id of its own, which stands in each of its frames.
+restored log has an id of its own, which stands in each of its frames, and goes on far beyond its end.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from lakemq.storage.disk.files import Files
 from lakemq.storage.lake.delta_log import tables_of
 from lakemq.storage.lake.log_marks import append_identifiers, replaced
 from lakemq.storage.lake.progress import read_progress
-from lakemq.storage.log.dropped import DROPPED
-from lakemq.storage.log.positions import write_reserved
+from lakemq.storage.log.dropped import DROPPED, covers, read_dropped
+from lakemq.storage.log.positions import UNKNOWN_BLOCK, write_reserved
 from lakemq.storage.segment.frame import KIND_HOLE, KIND_STATE, LogEpoch, encode, encode_queue
 from lakemq.storage.segment.scan import Broken, Scanned, scan
 from lakemq.storage.segment.segment import Segment
@@ -46,6 +46,8 @@ def restore(folder: Path, data_dir: Path, lake: Path, files: Files | None = None
     for target in [data_dir, *([lake] if has_lake else [])]:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise BadBackup(f"{target} is not empty: a backup is restored to new folders")
+    if not has_lake:
+        _check_lake(lake, manifest, files, folder)
     for each in manifest.files:
         check_copy(files, folder, each)
     log_id = new_log_id()
@@ -65,8 +67,8 @@ def restore(folder: Path, data_dir: Path, lake: Path, files: Files | None = None
         position, epoch, messages = reader.position, reader.epoch, messages + reader.messages
     if position != manifest.next_position:
         raise BadBackup(f"the backup's log ends with position {position}, not {manifest.next_position}")
-    # Nobody was told of a position of this log yet: it goes on where it ends.
-    write_reserved(files, log.root, LogEpoch(log_id, epoch), position)
+    # Whoever keeps a bare position or offset of what came after the backup must not find another message there.
+    write_reserved(files, log.root, LogEpoch(log_id, epoch), position + UNKNOWN_BLOCK)
     files.sync_dir(log.root)
     files.rename(log.root, data_dir.resolve() / LOG)
     files.sync_dir(data_dir.resolve())
@@ -80,6 +82,26 @@ def _copy_folder(files: Files, folder: Path, wanted: Iterable[Copied], prefix: s
             copier.copy(folder / each.path, each.path.removeprefix(prefix + "/"))
     if copier.copied:
         copier.sync_folders()
+
+
+def _check_lake(lake: Path, manifest: Manifest, files: Files, folder: Path) -> None:
+    """Raise `BadBackup` where the lake that is there, which came from another backup, and this log don't belong
+    together: they lack a message between them, or the lake has what the log will give to others."""
+    dropped = read_dropped(files, folder / LOG)
+    for table in tables_of(lake):
+        progress = read_progress(table)
+        for broker, mark in progress.logs.items():
+            held = progress.held.get(broker, 0)
+            if mark.log_id != manifest.log_id:
+                continue
+            if held > manifest.next_position:
+                raise BadBackup(
+                    f"{table} holds the log up to {held}, and the backup ends with {manifest.next_position}"
+                )
+            if not covers(dropped, held, manifest.first_position):
+                raise BadBackup(
+                    f"{table} holds the log up to {held}, and the backup begins with {manifest.first_position}"
+                )
 
 
 def _rename_log(lake: Path, before: str, now: str, files: Files) -> None:
