@@ -38,6 +38,9 @@ OF_OTHERS = {
     "--store-deaths": ("tests.reliability.switch", "--store-deaths", "1"),
     "--lost-replies": ("tests.reliability.switch", "--lost-replies", "1"),
     "--damages": ("tests.reliability.switch", "--damages", "1"),
+    "--wipes": ("tests.reliability.switch", "--wipes", "1"),
+    "--start-deaths": ("tests.reliability.switch", "--start-deaths", "1"),
+    "--one-way": ("tests.reliability.switch", "--one-way", "1"),
     "--partitions": ("tests.reliability.switch", "--partitions", "1"),
 }
 """Flags that are no command's of `lakemq`: whose, and how they are given."""

@@ -42,6 +42,7 @@ class Faults:
         """From each order to switch to the next write that its successor took."""
         self.marks: list[tuple[str, float, int]] = []
         """Of each death and each order: which, when it was, and the epoch before."""
+        self._cuts = 0
         self.wrong: list[str] = []
         """What a fault itself has shown to be wrong."""
 
@@ -56,6 +57,9 @@ class Faults:
             "lost-replies": self.lose_reply,
             "damages": self.damage,
             "partitions": self.partition,
+            "wipes": self.lose_disk,
+            "start-deaths": self.kill_starting,
+            "one-way": self.cut_one_way,
         }
 
     # By order --------------------------------------------------------------------------------
@@ -131,6 +135,21 @@ class Faults:
         fleet.start(follower)
         return f"follower {follower} was killed"
 
+    def kill_starting(self) -> str:
+        """kill -9 of the leader, and again as it starts, when it cuts what its successor lacks, or opens its log."""
+        fleet, leader = self._fleet, self._fleet.leader()
+        fleet.kill(leader)
+        self._until_another(leader)
+        after_s = [self._chance.uniform(0.0, 1.0) for _ in range(2)]
+        for each in after_s:
+            fleet.start(leader)
+            time.sleep(each)
+            fleet.kill(leader)
+        fleet.start(leader)
+        return (
+            f"leader {leader} was killed, and {', '.join(f'{each:.2f} s' for each in after_s)} after it listened again"
+        )
+
     def kill_store(self) -> str:
         """kill -9 of etcd; it goes on with its data after up to two leases, in which a follower may die too."""
         fleet = self._fleet
@@ -189,7 +208,8 @@ class Faults:
         another one."""
         fleet, chance = self._fleet, self._chance
         replica = chance.choice(list(fleet.running))
-        led = replica == fleet.leader()
+        leader, version = fleet.leader(), self._version()
+        led = replica == leader
         ends = fleet.kill if chance.random() < 0.5 else fleet.stop
         ends(replica)
         if chance.random() < 0.5:
@@ -199,8 +219,31 @@ class Faults:
         before = fleet.refused
         fleet.start_or_begin_anew(replica)
         until(lambda: role_of(fleet.http(replica)) is not None, f"replica {replica} is somebody")
+        if how == self._wipe or fleet.refused > before:
+            self._until_anew(replica, leader, version)
         anew = ", and its start was refused" if fleet.refused > before else ""
         return f"replica {replica} ({ends.__name__}, led: {led}): {how.__name__}{anew}"
+
+    def lose_disk(self) -> str:
+        """kill -9 of a replica, which comes back at once, with its name and its number and nothing else."""
+        fleet, leader = self._fleet, self._fleet.leader()
+        replica, version = self._chance.choice([leader, *fleet.followers()]), self._version()
+        fleet.kill(replica)
+        fleet.wipe(replica)
+        fleet.start(replica)
+        self._until_follows(replica)
+        self._until_anew(replica, leader, version)
+        return f"replica {replica} lost its disk, where {leader} led"
+
+    def _version(self) -> int:
+        """That of the record of who leads."""
+        return int(described(self._fleet.http(self._fleet.leader()))["replication"]["record_version"])
+
+    def _until_anew(self, replica: int, leader: int, version: int) -> None:
+        """Wait until a follower that has nothing of what it had is let go and a member again, since that version: until
+        it was let go it seems to be in sync, and may not lead. A leader is let go as it is replaced."""
+        if replica != leader:
+            until(lambda: self._version() >= version + 2, f"replica {replica} is a member anew")
 
     def _newest(self, replica: int) -> tuple[Path, int]:
         """The segment that is written, and up to where it is anything but zeros."""
@@ -241,3 +284,20 @@ class Faults:
         finally:
             network.heal()
         return f"cut: {', '.join(' to '.join(way) for way in ways)}, where {leader} led"
+
+    def cut_one_way(self) -> str:
+        """Nothing gets from the leader to a follower, from clients to the leader, or from the leader to the store, in
+        turn; all that goes the other way does. Healed after more than a lease."""
+        fleet, network = self._fleet, self._fleet.network
+        assert network is not None
+        leader = str(fleet.leader())
+        ways = [(leader, str(self._chance.choice(fleet.followers()))), (CLIENT, leader)]
+        ways += [(leader, STORE)] if fleet.etcd is not None else []
+        way = ways[self._cuts % len(ways)]
+        self._cuts += 1
+        try:
+            network.cut(*way)
+            time.sleep(fleet.lease_s * self._chance.uniform(1.2, 3.0))
+        finally:
+            network.heal()
+        return f"cut: {' to '.join(way)}, where {leader} led"

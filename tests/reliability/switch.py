@@ -38,7 +38,21 @@ from tests.reliability.results import append, commit
 from tests.reliability.verdict import epoch_of, find, lost
 
 WRITERS = 4
-KINDS = ("switches", "deaths", "pauses", "follower-deaths", "store-deaths", "lost-replies", "damages", "partitions")
+KINDS = (
+    "switches",
+    "deaths",
+    "pauses",
+    "follower-deaths",
+    "start-deaths",
+    "store-deaths",
+    "lost-replies",
+    "damages",
+    "wipes",
+    "partitions",
+    "one-way",
+)
+OF_NETWORK = ("partitions", "one-way")
+OF_DISKS = ("damages", "wipes")
 OF_ETCD = ("store-deaths", "lost-replies")
 
 
@@ -66,7 +80,7 @@ def fleet_of(directory: Path, count: int, store: str, faults: Mapping[str, int],
     """So many replicas, none started, with what those faults need. Raises `ValueError` where that can't be had."""
     with ExitStack() as stack:
         network = etcd = wire = None
-        if faults.get("partitions"):
+        if any(faults.get(kind) for kind in OF_NETWORK):
             network = stack.enter_context(Network([*map(str, range(count)), STORE]))
         if store == "etcd":
             program = find_etcd()
@@ -245,11 +259,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         faults["deaths"] = 20
     if chosen.store != "etcd" and any(faults[kind] for kind in OF_ETCD):
         parser.error("what the store does needs --store etcd")
-    if faults["lost-replies"] and faults["partitions"]:
+    is_networked = any(faults[kind] for kind in OF_NETWORK)
+    if faults["lost-replies"] and is_networked:
         parser.error("lost replies and partitions are runs of their own")
-    if chosen.ack == "async" and faults["damages"]:
+    if chosen.ack == "async" and any(faults[kind] for kind in OF_DISKS):
         parser.error("under async what was on a disk alone is lost with it, and counted by nobody")
-    if chosen.consumers and faults["partitions"]:
+    if chosen.consumers and is_networked:
         parser.error("the name server is in no network of the replicas: partitions are runs without --consumers")
     chosen.faults = faults
     return chosen

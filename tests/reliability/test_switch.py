@@ -22,7 +22,7 @@ def test_a_switch_a_death_a_lost_answer_and_a_damaged_disk_lose_nothing_that_was
 ) -> None:
     """The run has an etcd of its own; that of the tests says that there is one."""
     assert etcd.address
-    faults = {"switches": 1, "deaths": 1, "lost-replies": 1, "damages": 1}
+    faults = {"switches": 1, "deaths": 1, "start-deaths": 1, "lost-replies": 1, "damages": 1, "wipes": 1}
     done = run(tmp_path, faults, seed=3, count=2, store="etcd", consumers=True)
     assert done.findings == []
     assert dict(done.done) == faults
@@ -31,6 +31,14 @@ def test_a_switch_a_death_a_lost_answer_and_a_damaged_disk_lose_nothing_that_was
     assert len(done.seconds) == len(done.ordered) == 1
     consumers = {f"{kind}_after_{fault}" for kind in ("push", "pull") for fault in ("switch", "death")}
     assert {name: len(seconds) for name, seconds in done.went_on.items()} == dict.fromkeys(consumers, 1)
+
+
+@pytest.mark.skipif(not is_possible(), reason="network namespaces need root and `ip`")
+def test_one_way_that_is_cut_loses_nothing_that_was_acknowledged(tmp_path: Path, etcd: EtcdServer) -> None:
+    assert etcd.address
+    done = run(tmp_path, {"one-way": 3}, seed=4, count=2, store="etcd")
+    assert done.findings == []
+    assert dict(done.done) == {"one-way": 3}
 
 
 @pytest.mark.skipif(not is_possible(), reason="network namespaces need root and `ip`")
@@ -138,7 +146,13 @@ def test_what_a_reader_was_told_to_go_on_beyond_and_is_there_is_found() -> None:
 def test_faults_that_a_run_can_not_do_are_refused() -> None:
     assert parse([]).faults["deaths"] == 20
     assert parse(["--store", "etcd", "--store-deaths", "2"]).faults["deaths"] == 0
-    for words in (["--lost-replies", "1"], ["--ack", "async", "--damages", "1"], ["--consumers", "--partitions", "1"]):
+    for words in (
+        ["--lost-replies", "1"],
+        ["--ack", "async", "--damages", "1"],
+        ["--ack", "async", "--wipes", "1"],
+        ["--store", "etcd", "--one-way", "1", "--lost-replies", "1"],
+        ["--consumers", "--partitions", "1"],
+    ):
         with pytest.raises(SystemExit):
             parse(words)
 
