@@ -4,7 +4,7 @@ their lake."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ Place = tuple[int, int, int]
 
 
 @contextmanager
-def fleet_of(folder: Path, nameserver: str) -> Iterator[dict[str, Replicas]]:
+def fleet_of(folder: Path, nameserver: str) -> Generator[dict[str, Replicas]]:
     """Both brokers with both replicas, in the folders that are there, or new ones. The lake is the leaders' one."""
     with ExitStack() as stack:
         fleet: dict[str, Replicas] = {}
