@@ -264,6 +264,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser.error("lost replies and partitions are runs of their own")
     if chosen.ack == "async" and any(faults[kind] for kind in OF_DISKS):
         parser.error("under async what was on a disk alone is lost with it, and counted by nobody")
+    if chosen.ack == "async" and faults["start-deaths"]:
+        parser.error("a start that is killed has said what it cut in its log and in a file, and is asked by nobody")
     if chosen.consumers and is_networked:
         parser.error("the name server is in no network of the replicas: partitions are runs without --consumers")
     chosen.faults = faults

@@ -150,6 +150,7 @@ def test_faults_that_a_run_can_not_do_are_refused() -> None:
         ["--lost-replies", "1"],
         ["--ack", "async", "--damages", "1"],
         ["--ack", "async", "--wipes", "1"],
+        ["--ack", "async", "--start-deaths", "1"],
         ["--store", "etcd", "--one-way", "1", "--lost-replies", "1"],
         ["--consumers", "--partitions", "1"],
     ):
