@@ -45,6 +45,9 @@ class FaultyFiles(Files):
             raise OSError(self.fail_read, os.strerror(self.fail_read))
         return super().read(descriptor, size, offset)
 
+    def read_at_once(self, descriptor: int, size: int, offset: int) -> bytearray | bytes | None:
+        return None if self.fail_read is not None else super().read_at_once(descriptor, size, offset)
+
     def sync(self, descriptor: int) -> None:
         self.syncs += 1
         if self.fail_sync:

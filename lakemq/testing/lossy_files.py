@@ -216,6 +216,10 @@ class LossyFiles(Files):
         self._read_step()
         return super().read(descriptor, size, offset)
 
+    def read_at_once(self, descriptor: int, size: int, offset: int) -> bytearray | bytes | None:
+        """Whatever is read is read by `read`, where power may be lost."""
+        return None
+
     def size(self, descriptor: int) -> int:
         self._read_step()
         return super().size(descriptor)

@@ -87,6 +87,9 @@ class MemoryFiles(Files):
         with self._turn:
             return bytes(self._content(descriptor)[offset : offset + size])
 
+    def read_at_once(self, descriptor: int, size: int, offset: int) -> bytearray | bytes | None:
+        return self.read(descriptor, size, offset)
+
     def size(self, descriptor: int) -> int:
         with self._turn:
             return len(self._content(descriptor))

@@ -63,6 +63,16 @@ class Files:
             at += len(data)
         return b"".join(pieces)
 
+    def read_at_once(self, descriptor: int, size: int, offset: int) -> bytearray | bytes | None:
+        """`read` where the system has all of it in memory; None where a disk may have to be asked, or that can't be
+        known."""
+        data = bytearray(size)
+        try:
+            found = os.preadv(descriptor, [data], offset, os.RWF_NOWAIT)
+        except OSError:
+            return None
+        return data if found == size else None
+
     def size(self, descriptor: int) -> int:
         """The file's length in bytes."""
         return os.fstat(descriptor).st_size

@@ -51,6 +51,21 @@ def read_raw(reader: Reader, plan: PositionPlan) -> list[memoryview]:
     return pieces
 
 
+def read_at_once(reader: Reader, plan: PositionPlan) -> list[memoryview] | None:
+    """As `read_raw`, on the event loop, where all of it is in memory; None: a disk may have to be asked."""
+    pieces: list[memoryview] = []
+    for segment, frames in plan.extents:
+        begin, (last, last_bytes) = frames[0][0], frames[-1]
+        size = last + last_bytes - begin
+        if segment is not reader.segments()[-1] or size != sum([each for _, each in frames]):
+            return None
+        data = segment.read_at_once(begin, size)
+        if data is None or len(data) < size:
+            return None
+        pieces.append(memoryview(data))
+    return pieces
+
+
 def _read(reader: Reader, segment: Segment, begin: int, size: int) -> memoryview:
     try:
         data = read_bytes(segment, begin, size)

@@ -100,6 +100,10 @@ class Segment:
         finally:
             self._files.close(descriptor)
 
+    def read_at_once(self, offset: int, size: int) -> bytearray | bytes | None:
+        """`read` of the segment that is written, where nothing has to be waited for; else None. On the log's loop."""
+        return None if self.descriptor is None else self._files.read_at_once(self.descriptor, size, offset)
+
     def damaged(self, offset: int, why: object) -> LogDamaged:
         """The error that says where the log is damaged."""
         return LogDamaged(f"segment {self.path.name} is damaged at offset {offset}: {why}")
