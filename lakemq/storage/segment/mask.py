@@ -20,7 +20,8 @@ MAGIC = b"LMQF\xfe\xff\xf6\x9d"
 """What a frame begins with, at a multiple of 8. 0xfe and 0xff are in no UTF-8, the last byte is in no
 number below 2^63, and no UUID holds it."""
 
-_WORD = pa.scalar(int.from_bytes(MAGIC, "little"), pa.uint64())
+# Made of its bytes: a Python number would have pyarrow import pandas, a third of the start of Spark's Python workers.
+_WORD = pa.Array.from_buffers(pa.uint64(), 1, [None, pa.py_buffer(MAGIC)])[0]
 _equal = pc.get_function("equal")
 _SMALL_BYTES = 16384
 """Up to here Python's own search is the quicker one."""
