@@ -60,11 +60,9 @@ def replay(
 
         with quiet_stderr():
             from lakemq.jobs.replay.plan import ReplayRequest
-            from lakemq.jobs.replay.replay import check_place, lake_session, look
+            from lakemq.jobs.replay.replay import lake_session, look
             from lakemq.jobs.replay.replay import replay as send
 
-            if not dry_run:
-                check_place(settings.lake.dir)
             with lake_session(settings, said.append) as session:
                 if dry_run:
                     found, done = look(session, settings.lake.dir, where), None

@@ -72,8 +72,8 @@ def offset(_: Path) -> None:
 def _after_open(spoil: Callable[[CommitLog], object]) -> None:
     open_log: Any = CommitLog.open
 
-    def open_and_spoil(self: CommitLog, *others: Any) -> Any:
-        opened = open_log(self, *others)
+    def open_and_spoil(self: CommitLog, *others: Any, **options: Any) -> Any:
+        opened = open_log(self, *others, **options)
         spoil(self)
         return opened
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakemq.jobs.replay.plan import ReplayRequest
-from lakemq.jobs.replay.replay import replay
 from lakemq.model.errors import NotInObjectStorage, SettingsError, StoreUnsafe
 from lakemq.objects.path import ObjectPath, beside, opened
 from lakemq.objects.probe import check_store
@@ -21,9 +18,6 @@ from lakemq.storage.lake.delta_log import tables_of
 from lakemq.storage.lake.table_file import TableFile
 from lakemq.testing.object_store import ObjectStore, Stored
 from tests.objects.stores import path_in
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture
@@ -133,12 +127,6 @@ def test_a_lost_answer_is_no_unsafe_store(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="none was told so"):
         check_store(path_in(store, "s3://bucket/lake", tmp_path))
     store.close()
-
-
-def test_a_replay_is_refused_before_anything_is_begun(folder: ObjectPath) -> None:
-    with pytest.raises(NotInObjectStorage, match="lakemq replay"):
-        replay(cast("SparkSession", None), folder, "http://127.0.0.1:1", ReplayRequest("true", "topic", None))
-    assert not folder.exists()
 
 
 def test_a_store_that_is_away_is_an_os_error(tmp_path: Path) -> None:

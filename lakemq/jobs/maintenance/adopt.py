@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.table import LakeTable
@@ -40,9 +41,14 @@ def adopt(work: Work) -> Outcome:
 def _rename(work: Work, table: LakeTable, broker: str, name: str, mark: LogMark, log_id: str) -> None:
     path = table.path(work.lake)
     work.forget_cached()
+    work.check_driver()
     statement = f"UPDATE delta.`{path}` SET broker = '{name}' WHERE broker = '{broker}'"  # noqa: S608 (names match)
     with turn_of(path):
         work.session.sql(statement).collect()
-    held = read_progress(path).held.get(broker, 0)
+    found = read_progress(path)
+    if found.logs.get(broker) != mark:
+        raise LakeOutOfStep(f"{path}: somebody else adopts too")
+    held = found.held.get(broker, 0)
     identifiers = {APPLICATION + broker: -1, APPLICATION + name: held, log_identifier(name, mark.log_id): 1}
-    append_identifiers(path, identifiers | replaced(broker, mark, log_id))
+    # Not after any other version: with a lake in a bucket another driver may have adopted the log, and gone on.
+    append_identifiers(path, identifiers | replaced(broker, mark, log_id), read=found.version)

@@ -21,16 +21,10 @@ _ALL = (
     Job("vacuum", "delete files that no recent version needs", vacuum, "vacuum"),
     Job("retention", "let go of what topics no longer keep", retention, "retention"),
     Job("checkpoint-cleanup", "remove what past runs left beside the tables", clean_up, "checkpoint_cleanup"),
-    Job(
-        "index-rebuild",
-        "make consume_queue and message_index anew of messages",
-        rebuild_index,
-        "index_rebuild",
-        on_objects=False,
-    ),
-    Job("verify", "compare the log and the tables of messages", verify, "verify", on_objects=False),
-    Job("erase", "erase messages: lakemq erase", erase, on_objects=False),
-    Job("adopt", "go on with a broker's new log: lakemq lake adopt", adopt, on_objects=False),
+    Job("index-rebuild", "make consume_queue and message_index anew of messages", rebuild_index, "index_rebuild"),
+    Job("verify", "compare the log and the tables of messages", verify, "verify"),
+    Job("erase", "erase messages: lakemq erase", erase),
+    Job("adopt", "go on with a broker's new log: lakemq lake adopt", adopt),
     Job("stats", "note what each table and topic amounts to", stats, "stats"),
 )
 JOBS: dict[str, Job] = {job.name: job for job in _ALL}

@@ -16,7 +16,6 @@ from lakemq.jobs.maintenance.catalogue import JOBS
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run
 from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
-from lakemq.jobs.maintenance.work import check_place
 from lakemq.jobs.session.session import start_session
 from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import LakemqError
@@ -38,7 +37,6 @@ def run_job(settings: Settings, broker_url: str, name: str, parameters: Mapping[
     if name not in JOBS:
         raise LakemqError(f"no job {name!r}; there are {', '.join(JOBS)}")
     lake = settings.lake.dir
-    check_place(JOBS[name], lake)
     if not tables_of(lake):
         raise LakeNotFound(f"there is no lake in {lake}: run `lakemq up` or `lakemq jobs` first")
     if requests.is_held(lake):

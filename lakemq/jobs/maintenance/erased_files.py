@@ -18,7 +18,9 @@ from pyspark.sql import DataFrame
 
 from lakemq.jobs.maintenance.requests import FOLDER
 from lakemq.jobs.maintenance.work import Work
+from lakemq.objects.path import delta_options, opened
 from lakemq.storage.disk.clock import SystemClock
+from lakemq.storage.lake.object_files import files_of
 
 _BEGUN = "erasing"
 _UNNAMED_MS = 3_600_000
@@ -32,19 +34,22 @@ def has_begun(lake: Path) -> bool:
 
 
 def set_begun(lake: Path, *, begun: bool) -> None:
+    """On disk on return: with the rows gone nothing else says that their files are to go."""
     file = lake / FOLDER / _BEGUN
+    files = files_of(file)
     if begun:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
+        files.make_dirs(file.parent)
+        files.replace(file, [b""])
+        files.sync_above(file)
     else:
-        file.unlink(missing_ok=True)
+        files.remove(file)
 
 
 def remove_files(work: Work, path: Path) -> dict[str, int]:
     """Removes the files that the table's present version does not need; how many, and their bytes."""
     there = _data_files(path)  # before the version is read: what is committed after that has a name in it
     named_before = _tombstones(work, path)
-    needed = {Path(unquote(name)).name for name in DeltaTable(str(path)).file_uris()}
+    needed = _needed(path)
     hour_ago_ms = SystemClock().now_ms() - _UNNAMED_MS
     files = size = 0
     for file in there:
@@ -80,16 +85,22 @@ def _tombstones(work: Work, path: Path) -> set[str]:
     return {Path(unquote(name)).name for name in removed.toArrow()["path"].to_pylist()}
 
 
+def _needed(path: Path) -> set[str]:
+    """Names of the files of the table's present version."""
+    table = DeltaTable(str(path), storage_options=delta_options(path))
+    return {Path(unquote(name)).name for name in table.file_uris()}
+
+
 def _count_unneeded(path: Path) -> int:
     there = {file.name: file for file in _data_files(path)}
-    needed = {Path(unquote(name)).name for name in DeltaTable(str(path)).file_uris()}
+    needed = _needed(path)
     return sum(_holds_rows(file) for name, file in there.items() if name not in needed)
 
 
 def _holds_rows(file: Path) -> bool:
     """False of the empty files that Spark leaves where a task had no rows, and of one that is gone."""
     try:
-        return pq.read_metadata(file).num_rows > 0
+        return pq.read_metadata(opened(file)).num_rows > 0
     except FileNotFoundError:
         return False
     except pa.ArrowException:

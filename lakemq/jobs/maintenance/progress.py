@@ -36,10 +36,12 @@ def held_by_all(work: Work) -> dict[str, int]:
 def catch_up(work: Work) -> dict[str, int]:
     """Returns the ends that the logs had at the call, once all tables hold everything below them."""
     ends = ends_of(work.broker_url)
-    with work.lake_query():
+    with work.lake_query() as check_query:
         give_up = time.monotonic() + _WAIT_S_MAX
         while any(held_by_all(work).get(broker, 0) < end for broker, end in ends.items()):
             work.check()
+            if check_query is not None:
+                check_query()
             if time.monotonic() > give_up:
                 raise LakemqError(f"the tables don't come up to the logs' ends {ends}: does the lake query run?")
             work.stop.wait(_LOOK_S)

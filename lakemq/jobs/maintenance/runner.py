@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from threading import Event, Lock
 from typing import Any
 
@@ -17,14 +17,14 @@ from lakemq.jobs.maintenance.catalogue import JOBS
 from lakemq.jobs.maintenance.layout import files_of
 from lakemq.jobs.maintenance.metrics import Metrics
 from lakemq.jobs.maintenance.runs import DIFFERS, DONE, FAILED, STOPPED, Run, append_run
-from lakemq.jobs.maintenance.work import Job, Outcome, Stopped, Work, check_place
+from lakemq.jobs.maintenance.work import Job, LakeQueryMeanwhile, Outcome, Stopped, Work
 from lakemq.jobs.tables.driver import Driver
-from lakemq.model.errors import LakemqError, NotInObjectStorage, SettingsError
+from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import SystemClock
 
 POOL = "maintenance"
-_FINAL = (InvalidStatement, LakeNotFound, LakeTaken, NotInObjectStorage, SettingsError, Stopped)
+_FINAL = (InvalidStatement, LakeNotFound, LakeTaken, SettingsError, Stopped)
 """What another attempt can't mend."""
 _STOP_S_MAX = 10.0
 
@@ -48,7 +48,7 @@ class Runner:
         settings: Settings,
         brokers: Callable[[], str],
         refresh: Callable[[], None] = _nothing,
-        lake_query: Callable[[], AbstractContextManager[object]] = nullcontext,
+        lake_query: LakeQueryMeanwhile = nullcontext,
         *,
         driver: Driver,
     ) -> None:
@@ -125,7 +125,6 @@ class Runner:
         while True:
             attempt += 1
             try:
-                check_place(job, work.lake)
                 work.check_driver()
                 outcome = job.run(work)
                 work.bring_to_disk()

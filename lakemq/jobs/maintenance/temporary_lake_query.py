@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.tables.driver import Driver
@@ -15,12 +16,19 @@ from lakemq.settings import Settings
 @contextmanager
 def temporary_lake_query(
     session: SparkSession, settings: Settings, brokers: Callable[[], str], driver: Driver
-) -> Generator[None]:
+) -> Generator[Callable[[], None]]:
     """Runs the lake query meanwhile: only for who holds the lake's lock. `brokers` says the addresses of gateways,
-    `driver` in whose name it writes."""
+    `driver` in whose name it writes. What is given is to be called while its batches are waited for: it raises
+    `StreamingQueryException` when the query has ended, which waits for nobody."""
     query = LakeQuery(session, settings, brokers(), driver=driver)
     try:
-        query.start()
-        yield
+        stream = query.start()
+        yield lambda: _check(stream)
     finally:
         query.stop()
+
+
+def _check(stream: StreamingQuery) -> None:
+    error = None if stream.isActive else stream.exception()
+    if error is not None:
+        raise error

@@ -18,8 +18,7 @@ from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import TABLES
-from lakemq.model.errors import LakemqError, NotInObjectStorage
-from lakemq.objects.path import is_object
+from lakemq.model.errors import LakemqError
 from lakemq.settings import Maintenance, Settings
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.lake.progress import read_progress
@@ -42,6 +41,10 @@ CLOCK_AHEAD_MS_MAX = 60_000
 """What keeps by the hour may do so with a clock that is off by so much."""
 
 
+LakeQueryMeanwhile = Callable[[], AbstractContextManager[Callable[[], None] | None]]
+"""Within it the lake query runs; what it gives, if anything, raises when that has ended."""
+
+
 def _nothing() -> None: ...
 
 
@@ -59,7 +62,7 @@ class Work:
     parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
     stop: Event = field(default_factory=Event)
     refresh: Callable[[], None] = _nothing
-    lake_query: Callable[[], AbstractContextManager[object]] = nullcontext
+    lake_query: LakeQueryMeanwhile = nullcontext
     driver: Driver = field(kw_only=True)
 
     @property
@@ -147,16 +150,3 @@ class Job:
     run: Callable[[Work], Outcome]
     setting: str | None = None
     """The setting in `maintenance` with its schedule; None: only when asked for."""
-    on_objects: bool = True
-    """Whether it can be done with a lake in object storage."""
-
-
-def can_do(job: Job, lake: Path) -> bool:
-    """Whether that job is one for a lake that is there."""
-    return job.on_objects or not is_object(lake)
-
-
-def check_place(job: Job, lake: Path) -> None:
-    """Raises `NotInObjectStorage`, before anything is begun."""
-    if not can_do(job, lake):
-        raise NotInObjectStorage(f"{job.name} can't be done with a lake in object storage ({lake}); nothing was begun")

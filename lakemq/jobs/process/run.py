@@ -15,12 +15,10 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake.lock import LakeLock
 from lakemq.jobs.lake.query import LakeQuery
-from lakemq.jobs.maintenance.catalogue import JOBS as JOBS_OF_MAINTENANCE
 from lakemq.jobs.maintenance.catalogue import schedules
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
 from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
-from lakemq.jobs.maintenance.work import can_do
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.ending import Ending, java_of
 from lakemq.jobs.process.interrupt import interrupted_by_signals
@@ -168,7 +166,6 @@ def _write_lake(
     lock = LakeLock(session, settings.lake.dir)
     views = LiveViews(session, settings.lake.dir, watch.addresses, server_of(session, settings))
     triggers = schedules(settings.maintenance) if MAINTENANCE in chosen else {}
-    triggers = {name: each for name, each in triggers.items() if can_do(JOBS_OF_MAINTENANCE[name], settings.lake.dir)}
     alone = partial(temporary_lake_query, session, settings, watch.addresses, driver)
     lake_query = nullcontext if LAKE in chosen else alone
     runner = Runner(session, settings, watch.addresses, views.renew, lake_query, driver=driver)

@@ -1,7 +1,8 @@
 """What a replay sends: the positions of its messages, in batches, written down before the first goes.
 
 So a replay that is killed goes on with the same messages, whatever its condition would find by then:
-`{lake}/_replays/{id}/plan.json`, and the positions beside it as Parquet. What is asked of Spark is text, as
+`{lake}/_replays/{id}/plan.json`, and the positions beside it as Parquet. A power cut leaves both or no plan, else
+what was sent before it would be sent again under another name. What is asked of Spark is text, as
 that means the same in a session of its own and in one over Spark Connect.
 """
 
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 import shutil
 from dataclasses import asdict, dataclass, field
@@ -24,6 +24,8 @@ from lakemq.jobs.sql.connect_client import complaint
 from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.model.message_columns import GIVEN
 from lakemq.model.names import SCHEDULE_TOPIC
+from lakemq.objects.path import is_object
+from lakemq.storage.lake.object_files import files_of
 
 FOLDER = "_replays"
 BATCH_MESSAGES_MAX = 20_000
@@ -81,39 +83,54 @@ def read_plan(lake: Path, wanted: ReplayRequest) -> Plan | None:
 
 
 def write_plan(lake: Path, plan: Plan, *, new: bool = False) -> bool:
-    """Keep the plan, whole. `new`: only if there is none; whether it was kept."""
+    """Keep the plan, whole, also over a power cut. `new`: only if there is none; whether it was kept."""
     path = lake / FOLDER / plan.wanted.id / _PLAN
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f"{plan.sink}-{secrets.token_hex(4)}.tmp")
+    files = files_of(path)
+    files.make_dirs(path.parent)
     content: dict[str, Any] = {"sink": plan.sink, "finished": plan.finished, "sent": plan.sent, "found": plan.found}
     content["batches"] = [asdict(batch) for batch in plan.batches]
-    with scratch.open("w", encoding="utf-8") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())  # a plan that a power cut leaves empty would be in the way of the next
-    if not new:
-        scratch.replace(path)
-        return True
-    try:
-        path.hardlink_to(scratch)
-    except FileExistsError:
-        return False
-    finally:
-        scratch.unlink()
-    return True
+    data = json.dumps(content).encode()
+    if new:
+        kept = files.create(path, data)
+    else:
+        files.replace(path, [data])
+        kept = True
+    files.sync_above(path)
+    return kept
 
 
 def finish_plan(lake: Path, plan: Plan, sent: int) -> None:
     """Keep that it was done, and let go of what it was to send."""
     plan.finished, plan.sent, plan.batches = True, sent, []
     write_plan(lake, plan)
-    shutil.rmtree(_positions(lake, plan), ignore_errors=True)
+    _remove_all(_positions(lake, plan))
 
 
 def forget_plan(lake: Path, wanted: ReplayRequest) -> None:
     """Let the same be asked for anew."""
-    (lake / FOLDER / wanted.id / _PLAN).unlink(missing_ok=True)
-    shutil.rmtree(lake / FOLDER / wanted.id, ignore_errors=True)
+    folder = lake / FOLDER / wanted.id
+    (folder / _PLAN).unlink(missing_ok=True)
+    _remove_all(folder)
+
+
+def _remove_all(folder: Path) -> None:
+    if is_object(folder):
+        for each in folder.rglob("*"):
+            each.unlink()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sync_all(folder: Path) -> None:
+    """Return when all that Spark wrote there is on disk."""
+    files = files_of(folder)
+    for file in folder.rglob("*"):
+        descriptor = files.open_read(file)
+        try:
+            files.sync(descriptor)
+        finally:
+            files.close(descriptor)
+    files.sync_dir(folder)
 
 
 def messages_of(session: SparkSession, lake: Path) -> DataFrame:
@@ -138,11 +155,13 @@ def make_plan(session: SparkSession, lake: Path, wanted: ReplayRequest, batch_me
     """Find the messages, and write down which they are, in the order of their brokers' logs. Who asks for the
     same at the same time gets the plan that was there first."""
     plan = Plan(wanted, f"replay-{wanted.id}-{secrets.token_hex(4)}")
-    path = _positions(lake, plan)
+    folder = _positions(lake, plan)
+    path = str(folder)
     number = "row_number() OVER (PARTITION BY broker ORDER BY position) - 1"
     part = f"CAST(({number}) DIV {batch_messages} AS BIGINT) AS part"
     found = find(session, lake, wanted.where).selectExpr("broker", "position", part)
     found.write.mode("overwrite").parquet(path)
+    _sync_all(folder)
     ranges = (
         session.read.parquet(path)
         .selectExpr("broker", "part", "position AS low", "position AS high", "1 AS one")
@@ -165,14 +184,14 @@ _COPIED = tuple(column.lake_name for column in GIVEN if column.name not in ("que
 """What a message is sent again with: to the queue that its key chooses then, and at once."""
 
 
-def _positions(lake: Path, plan: Plan) -> str:
-    return str((lake / FOLDER / plan.wanted.id / plan.sink).absolute())
+def _positions(lake: Path, plan: Plan) -> Path:
+    return (lake / FOLDER / plan.wanted.id / plan.sink).absolute()
 
 
 def rows_of(session: SparkSession, lake: Path, plan: Plan, batch: Batch) -> DataFrame:
     """A batch's messages as they are sent, in the order of their positions. Those that have been erased, or
     were let go of since, are lacking."""
-    path = _positions(lake, plan)
+    path = str(_positions(lake, plan))
     of_broker = f"broker = '{batch.broker}'"  # a broker's name has letters, digits, _ and - only
     positions = session.read.parquet(path).where(f"{of_broker} AND part = {batch.part}").select("position")
     in_range = f"{of_broker} AND position BETWEEN {batch.low} AND {batch.high}"

@@ -34,8 +34,7 @@ from lakemq.jobs.replay.plan import (
 from lakemq.jobs.session.discovery import find_server
 from lakemq.jobs.sql.connect_client import complaint
 from lakemq.jobs.sql.connect_session import connect_session
-from lakemq.model.errors import LakemqError, NotInObjectStorage, SinkNotFound
-from lakemq.objects.path import is_object
+from lakemq.model.errors import LakemqError, SinkNotFound
 from lakemq.settings import Settings
 
 Report = Callable[[int, int], None]
@@ -66,13 +65,6 @@ def look(session: SparkSession, lake: Path, where: str) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def check_place(lake: Path) -> None:
-    """Raises `NotInObjectStorage`, before anything is begun: a plan is kept by a name that one process gets, and by
-    positions that Spark writes, on a disk."""
-    if is_object(lake):
-        raise NotInObjectStorage(f"lakemq replay needs a lake on a disk, and this is {lake}; --dry-run works on both")
-
-
 def replay(
     session: SparkSession,
     lake: Path,
@@ -85,9 +77,8 @@ def replay(
     """Send the messages, at most about `rate_per_s` of them a second, and go on where an earlier run of the
     same was ended. `again`: anew, if that had finished; else it sends nothing then.
 
-    Raises `InvalidStatement`, `BrokerUnavailable`, `NotInObjectStorage` and what keeps a producer from the topic.
+    Raises `InvalidStatement`, `BrokerUnavailable` and what keeps a producer from the topic.
     """
-    check_place(lake)
     plan = read_plan(lake, wanted)
     if plan is not None and plan.finished and again:
         forget_plan(lake, wanted)

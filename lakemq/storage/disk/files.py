@@ -219,6 +219,20 @@ class Files:
         if durable:
             self.sync_dir(path.parent)
 
+    def create(self, path: Path, content: bytes) -> bool:
+        """Make the file hold `content` where there is none of that name, whole or not at all, also over a crash;
+        on disk on return. Whether there was none: of any number of callers one is told so."""
+        scratch = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+        try:
+            self.replace(scratch, [content])
+            self.link_new(scratch, path)
+        except FileExistsError:
+            return False
+        finally:
+            self.remove(scratch)
+        self.sync_dir(path.parent)
+        return True
+
     def make_dirs(self, path: Path) -> None:
         """Make the directory, and those above it that are missing. `sync_above` brings them to disk."""
         missing: list[Path] = []

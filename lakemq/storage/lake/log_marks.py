@@ -8,14 +8,13 @@ followed by another has a negative version. A log that took another's place is n
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from lakemq.storage.disk.files import Files
 from lakemq.storage.lake.delta_log import FOLDER, OF_LOG, entries_of
+from lakemq.storage.lake.object_files import files_of
 
 
 class LogMark(NamedTuple):
@@ -46,18 +45,17 @@ def replaced(broker: str, before: LogMark, log_id: str) -> dict[str, int]:
     return {log_identifier(broker, before.log_id): -1, log_identifier(broker, log_id): before.number + 1}
 
 
-def append_identifiers(table: Path, identifiers: Mapping[str, int], files: Files | None = None) -> None:
-    """Add an entry to the table's log that sets identifiers and nothing else; on disk on return. For the process
-    that holds the lake's lock. Raises `OSError`, `FileExistsError` when somebody else came first."""
-    files = files or Files()
-    version = max(entries_of(table)) + 1
+def append_identifiers(
+    table: Path, identifiers: Mapping[str, int], files: Files | None = None, read: int | None = None
+) -> None:
+    """Add an entry to the table's log that sets identifiers and nothing else; on disk on return. `read`: the version
+    that the caller has looked at, whose follower it has to be. Raises `OSError`, `FileExistsError` when somebody else
+    came first."""
+    files = files or files_of(table)
+    version = (max(entries_of(table)) if read is None else read) + 1
     info = {"commitInfo": {"operation": "SET IDENTIFIERS", "operationParameters": {}, "engineInfo": "lakemq"}}
     actions = [info, *({"txn": {"appId": name, "version": number}} for name, number in identifiers.items())]
     content = b"".join(json.dumps(action).encode() + b"\n" for action in actions)
-    scratch = table / FOLDER / f".{uuid.uuid4().hex}.tmp"
-    files.replace(scratch, [content])
-    try:
-        os.link(scratch, table / FOLDER / f"{version:020}.json")
-    finally:
-        files.remove(scratch)
-    files.sync_dir(table / FOLDER)
+    entry = table / FOLDER / f"{version:020}.json"
+    if not files.create(entry, content):
+        raise FileExistsError(f"{entry} is there")

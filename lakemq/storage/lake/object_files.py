@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from lakemq.objects.path import is_object
+from lakemq.objects.path import ObjectPath, is_object
 from lakemq.storage.disk.files import Files
 
 
@@ -30,9 +30,28 @@ class ObjectFiles(Files):
         """The old content, or all of the new."""
         path.write_bytes(b"".join(content))
 
+    def create(self, path: Path, content: bytes) -> bool:
+        """Where there is nothing; whether there was nothing."""
+        return _object(path).create(content)
+
+    def remove(self, path: Path) -> None:
+        """What is lacking is no error."""
+        path.unlink(missing_ok=True)
+
+    def make_dirs(self, path: Path) -> None:
+        """A folder is there when something is in it."""
+
+    def sync_above(self, path: Path) -> None:
+        """It is lasting."""
+
     def size_of(self, path: Path) -> int:
         """In bytes."""
         return path.stat().st_size
+
+
+def _object(path: Path) -> ObjectPath:
+    assert is_object(path)
+    return path
 
 
 def files_of(path: Path) -> Files:
