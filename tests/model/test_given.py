@@ -192,7 +192,7 @@ def test_each_rule_is_needed(without: dict[str, Any]) -> None:
             return True
         return False
 
-    assert any(breaks(seed) for seed in range(400))
+    assert any(breaks(seed) for seed in (182, *range(400)))  # by order it shows in few lives: one of them first
 
 
 def test_all_is_shown_of_who_waits_for_nobody_once_its_first_frame_is_confirmed() -> None:
