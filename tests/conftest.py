@@ -175,6 +175,17 @@ def s3a() -> None:
         pytest.skip("the jars of S3A are not here: make setup gets them")
 
 
+FEW_ROWS = {
+    # Two processes share two cores: a collector with threads of its own costs more than it saves.
+    "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC",
+    # Tests have few rows in many plans: to write Java for each plan and compile it is a sixth of their processor time.
+    # What starts processes of its own (jobs, kills, demos, notebooks) runs as all users' does.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -> Iterator[SparkSession]:
     """A real session, and a Spark Connect server; a process has one, so whatever a test registers in it
@@ -182,8 +193,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -
     from lakemq.jobs.session.session import start_session
 
     warehouse = tmp_path_factory.mktemp("warehouse")
-    # Two processes share two cores: a collector with threads of its own costs more than it saves.
-    conf = {"spark.sql.warehouse.dir": str(warehouse), "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC"}
+    conf = {"spark.sql.warehouse.dir": str(warehouse), **FEW_ROWS}
     # One on a disk goes by its own path all the same.
     lake = lake_in(object_store, "s3://any/lake", warehouse) if has_s3a() else Lake(dir=warehouse / "lake")
     settings = Settings(spark=Spark(conf=conf, driver_memory="1g"), sql=Sql(port=0), lake=lake)
