@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
 import shutil
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from lakemq.storage.lake.object_files import files_of
 
 FOLDER = "_replays"
 BATCH_MESSAGES_MAX = 20_000
+PAST_MAX = 1_000
 _PLAN = "plan.json"
 
 
@@ -62,7 +65,7 @@ class Batch:
 class Plan:
     """A replay. `sink`: under which it is committed. `found`: how many messages there are to send, and `sent` how
     many were, once it is `finished`; what it was to send is forgotten then. The condition isn't kept: it may
-    name whom it is about."""
+    name whom it is about. `past`: the sinks of the runs before that ended."""
 
     wanted: ReplayRequest
     sink: str
@@ -70,16 +73,32 @@ class Plan:
     finished: bool = False
     sent: int = 0
     found: int = 0
+    past: list[str] = field(default_factory=list[str])
 
 
 def read_plan(lake: Path, wanted: ReplayRequest) -> Plan | None:
     """The plan that was made for this, or None."""
-    try:
-        content: dict[str, Any] = json.loads((lake / FOLDER / wanted.id / _PLAN).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    content = _read(lake, wanted.id)
+    if content is None:
         return None
     batches = [Batch(**batch) for batch in content["batches"]]
-    return Plan(wanted, content["sink"], batches, content["finished"], content["sent"], content["found"])
+    finished, past = content["finished"], content.get("past", [])
+    return Plan(wanted, content["sink"], batches, finished, content["sent"], content["found"], past)
+
+
+def ended_sinks(lake: Path, request_id: str) -> list[str]:
+    """Those under which all was sent, and nothing will be, of a request of that `ReplayRequest.id`."""
+    content = _read(lake, request_id)
+    if content is None:
+        return []
+    return [*content.get("past", []), *([content["sink"]] if content["finished"] else [])]
+
+
+def _read(lake: Path, request_id: str) -> dict[str, Any] | None:
+    try:
+        return json.loads((lake / FOLDER / request_id / _PLAN).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
 
 
 def write_plan(lake: Path, plan: Plan, *, new: bool = False) -> bool:
@@ -88,12 +107,12 @@ def write_plan(lake: Path, plan: Plan, *, new: bool = False) -> bool:
     files = files_of(path)
     files.make_dirs(path.parent)
     content: dict[str, Any] = {"sink": plan.sink, "finished": plan.finished, "sent": plan.sent, "found": plan.found}
-    content["batches"] = [asdict(batch) for batch in plan.batches]
+    content |= {"batches": [asdict(batch) for batch in plan.batches], "past": plan.past}
     data = json.dumps(content).encode()
     if new:
         kept = files.create(path, data)
     else:
-        files.replace(path, [data])
+        files.replace_beside_others(path, data)
         kept = True
     files.sync_above(path)
     return kept
@@ -102,7 +121,9 @@ def write_plan(lake: Path, plan: Plan, *, new: bool = False) -> bool:
 def finish_plan(lake: Path, plan: Plan, sent: int) -> None:
     """Keep that it was done, and let go of what it was to send."""
     plan.finished, plan.sent, plan.batches = True, sent, []
-    write_plan(lake, plan)
+    now = read_plan(lake, plan.wanted)
+    if now is not None and now.sink == plan.sink:  # else it was done before, and the same is begun anew
+        write_plan(lake, plan)
     _remove_all(_positions(lake, plan))
 
 
@@ -113,8 +134,29 @@ def forget_plan(lake: Path, wanted: ReplayRequest) -> None:
     _remove_all(folder)
 
 
+def sweep_plans(lake: Path, before_s: float) -> None:
+    """Remove what killed processes left beside plans, and nobody has written since then (seconds since 1970): halves
+    of plans, and positions that no plan has. What can't be looked at now, a later call does."""
+    folder = lake / FOLDER
+    for request in folder.iterdir() if folder.is_dir() else ():
+        with suppress(OSError, ValueError, KeyError):
+            plan = _read(lake, request.name)
+            kept = {_PLAN} if plan is None else {_PLAN, plan["sink"]}
+            for each in request.iterdir():
+                if each.name not in kept and _newest_s(each) < before_s:
+                    _remove_all(each)
+
+
+def _newest_s(path: Path) -> float:
+    """When it, or what is in it, was written last."""
+    parts = path.rglob("*") if is_object(path) else (path, *path.rglob("*"))
+    return max((part.stat().st_mtime for part in parts), default=math.inf)
+
+
 def _remove_all(folder: Path) -> None:
-    if is_object(folder):
+    if folder.is_file():
+        folder.unlink(missing_ok=True)
+    elif is_object(folder):
         for each in folder.rglob("*"):
             each.unlink()
     else:
@@ -151,10 +193,14 @@ def find(session: SparkSession, lake: Path, where: str) -> DataFrame:
     return found
 
 
-def make_plan(session: SparkSession, lake: Path, wanted: ReplayRequest, batch_messages: int) -> Plan:
+def make_plan(
+    session: SparkSession, lake: Path, wanted: ReplayRequest, batch_messages: int, ended: Plan | None = None
+) -> Plan:
     """Find the messages, and write down which they are, in the order of their brokers' logs. Who asks for the
-    same at the same time gets the plan that was there first."""
+    same at the same time gets the plan that was there first. `ended`: the plan of the run before."""
     plan = Plan(wanted, f"replay-{wanted.id}-{secrets.token_hex(4)}")
+    if ended is not None:
+        plan.past = [*ended.past, ended.sink][-PAST_MAX:]
     folder = _positions(lake, plan)
     path = str(folder)
     number = "row_number() OVER (PARTITION BY broker ORDER BY position) - 1"
@@ -176,6 +222,7 @@ def make_plan(session: SparkSession, lake: Path, wanted: ReplayRequest, batch_me
     while not write_plan(lake, plan, new=True):
         first = read_plan(lake, wanted)
         if first is not None:
+            _remove_all(folder)
             return first
     return plan
 

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.contract import routes
 from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.replay.ended_sinks import forget_ended_sinks
 from lakemq.jobs.replay.plan import (
     BATCH_MESSAGES_MAX,
     Batch,
@@ -30,12 +31,17 @@ from lakemq.jobs.replay.plan import (
     make_plan,
     read_plan,
     rows_of,
+    sweep_plans,
 )
 from lakemq.jobs.session.discovery import find_server
 from lakemq.jobs.sql.connect_client import complaint
 from lakemq.jobs.sql.connect_session import connect_session
 from lakemq.model.errors import LakemqError, SinkNotFound
 from lakemq.settings import Settings
+from lakemq.storage.disk.clock import SystemClock
+
+_LEFT_S = 24 * 3600.0
+"""What nobody has written for so long, a killed process has left."""
 
 Report = Callable[[int, int], None]
 """Is told how many messages of how many are sent."""
@@ -79,25 +85,38 @@ def replay(
 
     Raises `InvalidStatement`, `BrokerUnavailable` and what keeps a producer from the topic.
     """
-    plan = read_plan(lake, wanted)
+    plan, ended = read_plan(lake, wanted), None
     if plan is not None and plan.finished and again:
         forget_plan(lake, wanted)
-        plan = None
+        plan, ended = None, plan
     client = LogClient(broker)
     try:
-        if plan is not None and plan.finished:
-            _forget_sink(client, plan)
-            return Replayed(plan.sink, plan.found, plan.sent, 0, 0, resumed=False, finished_before=True)
+        forget_ended_sinks(client, lake)
+        sweep_plans(lake, SystemClock().now_ms() / 1000 - _LEFT_S)
         resumed = plan is not None
         if plan is None:
-            plan = make_plan(session, lake, wanted, min(rate_per_s or BATCH_MESSAGES_MAX, BATCH_MESSAGES_MAX))
-        done = _send_all(session, lake, client, plan, rate_per_s, report)
+            batch_messages = min(rate_per_s or BATCH_MESSAGES_MAX, BATCH_MESSAGES_MAX)
+            plan = make_plan(session, lake, wanted, batch_messages, ended)
+        if plan.finished:
+            return _finished_before(plan)
+        try:
+            done = _send_all(session, lake, client, plan, rate_per_s, report)
+        except LakemqError:
+            now = read_plan(lake, wanted)  # another process may have sent the rest, and let go of the positions
+            if now is None or now.sink != plan.sink or not now.finished:
+                raise
+            return _finished_before(now)
+        # The sink stays: whoever does the same beside this one, or a task of Spark's that a killed client has left,
+        # may commit the last batch yet, and only the sink knows that it has it.
         finish_plan(lake, plan, done["messages"])
-        _forget_sink(client, plan)
         gone = plan.found - done["messages"] - done["dropped"]
         return Replayed(plan.sink, plan.found, done["messages"], gone, done["dropped"], resumed)
     finally:
         client.close()
+
+
+def _finished_before(plan: Plan) -> Replayed:
+    return Replayed(plan.sink, plan.found, plan.sent, 0, 0, resumed=False, finished_before=True)
 
 
 def _send_all(
@@ -123,8 +142,8 @@ def _send(session: SparkSession, lake: Path, broker: str, plan: Plan, number: in
     options["progress"] = json.dumps({"broker": batch.broker, "position": batch.high})
     if wanted.group is not None:
         options["group"] = wanted.group
-    rows = rows_of(session, lake, plan, batch)
     try:
+        rows = rows_of(session, lake, plan, batch)
         rows.write.format("lakemq").mode("append").options(**options).save()
     except PySparkException as error:
         raise LakemqError(f"batch {number} can't be sent: {_cause_of(str(error))}") from None
@@ -143,14 +162,6 @@ def _state(client: LogClient, plan: Plan) -> dict[str, int]:
         if error.code != SinkNotFound.code:
             raise
         return {"batch": -1, "messages": 0, "dropped": 0}
-
-
-def _forget_sink(client: LogClient, plan: Plan) -> None:
-    try:
-        client.ask(routes.FORGET_SINK.at(plan.sink))
-    except LakemqError as error:
-        if error.code != SinkNotFound.code:
-            raise
 
 
 @contextmanager

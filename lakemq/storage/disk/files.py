@@ -196,13 +196,23 @@ class Files:
     def replace(self, path: Path, content: Iterable[bytes | memoryview], durable: bool = True) -> None:
         """Make the file hold `content`, in pieces, whole or not at all, also over a crash of the process; on disk on
         return. Not `durable`: a power cut may leave anything, so only for what has a checksum and can be
-        made again.
+        made again. Of one process at a time.
 
-        What a crash leaves behind is a `*.tmp` file that nobody reads.
+        What a crash leaves behind is a `*.tmp` file that nobody reads, and the next call writes anew.
         """
         scratch = path.with_name(path.name + ".tmp")
+        self.remove(scratch)
+        self._replace_by(scratch, path, content, durable)
+
+    def replace_beside_others(self, path: Path, content: bytes) -> None:
+        """`replace`, durable, where other processes may do the same: of them one's is there, whole.
+
+        What a crash leaves behind is a file `.{name}.*.tmp`, which somebody has to remove some time.
+        """
+        self._replace_by(path.with_name(f".{path.name}.{uuid4().hex}.tmp"), path, [content], True)
+
+    def _replace_by(self, scratch: Path, path: Path, content: Iterable[bytes | memoryview], durable: bool) -> None:
         try:
-            self.remove(scratch)
             descriptor = self.open_append(scratch)
             try:
                 for part in content:

@@ -30,6 +30,10 @@ class ObjectFiles(Files):
         """The old content, or all of the new."""
         path.write_bytes(b"".join(content))
 
+    def replace_beside_others(self, path: Path, content: bytes) -> None:
+        """The same: an object has no scratch."""
+        path.write_bytes(content)
+
     def create(self, path: Path, content: bytes) -> bool:
         """Where there is nothing; whether there was nothing."""
         return _object(path).create(content)

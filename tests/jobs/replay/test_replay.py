@@ -9,11 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakemq.jobs.errors import InvalidStatement
-from lakemq.jobs.replay.plan import Plan, ReplayRequest, read_plan, write_plan
-from lakemq.jobs.replay.replay import look, replay
+from lakemq.jobs.replay.plan import Plan, ReplayRequest, read_plan, rows_of, write_plan
+from lakemq.jobs.replay.replay import Replayed, look, replay
 from lakemq.jobs.session.connect import server_of
 from lakemq.jobs.sql.connect_session import connect_session
 from lakemq.jobs.tables.tables import MESSAGES
@@ -132,6 +132,40 @@ def test_what_was_erased_after_it_was_found_is_not_sent(
     done = replay(spark, lake, gateway.url, wanted)
     assert (done.gone, done.sent) == (1, plan.found - 1)
     assert len(pull_all(http, topic)) == done.sent
+
+
+def test_of_two_at_once_each_message_is_sent_by_one(
+    spark: SparkSession, gateway: GatewayProcess, http: httpx.Client, lake: Path, topic: str
+) -> None:
+    wanted = ReplayRequest(where(1), topic, None)
+    first: list[Replayed] = []
+
+    def meanwhile(sent: int, matched: int) -> None:
+        if not first:
+            first.append(replay(spark, lake, gateway.url, wanted))
+
+    done = replay(spark, lake, gateway.url, wanted, report=meanwhile)
+    assert (first[0].sent, done.sent, done.finished_before) == (10, 10, True)
+    assert len(pull_all(http, topic)) == 10
+
+
+def test_a_last_batch_that_comes_again_when_all_is_done_is_not_taken(
+    spark: SparkSession, gateway: GatewayProcess, http: httpx.Client, lake: Path, topic: str
+) -> None:
+    """As a killed client's does, which goes on at the Spark server."""
+    wanted = ReplayRequest(where(1), topic, None)
+    late: list[DataFrame] = []
+
+    def meanwhile(sent: int, matched: int) -> None:
+        plan = read_plan(lake, wanted)
+        assert plan is not None
+        if not late:
+            late.append(spark.createDataFrame(rows_of(spark, lake, plan, plan.batches[0]).toArrow()))
+
+    done = replay(spark, lake, gateway.url, wanted, report=meanwhile)
+    options = {"broker": gateway.url, "topic": topic, "sink": done.sink, "batch": "0"}
+    late[0].write.format("lakemq").mode("append").options(**options).save()
+    assert len(pull_all(http, topic)) == done.sent == 10
 
 
 def test_it_works_over_spark_connect_too(

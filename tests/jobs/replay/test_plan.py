@@ -1,0 +1,77 @@
+"""The plans of replays: kept whole by any number of processes, and what killed ones leave goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from lakemq.jobs.replay.plan import FOLDER, Batch, Plan, ReplayRequest, read_plan, sweep_plans, write_plan
+from lakemq.storage.disk.files import Files
+from lakemq.testing.object_store import ObjectStore
+from tests.objects.stores import path_in
+
+WANTED = ReplayRequest("true", "t", None)
+SINK = f"replay-{WANTED.id}-00000000"
+LONG_AGO_S, NOW_S = 1_000.0, 2_000.0
+
+
+def test_of_two_that_end_together_one_plan_is_kept_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have opened their scratch before either writes, and have written before either renames it."""
+    plans = [Plan(WANTED, SINK, [Batch("b", 0, 0, 9, 10)] * count, found=count) for count in (1, 500)]
+    together, append, rename = Barrier(2), Files.append_all, Files.rename
+
+    def append_together(self: Files, descriptor: int, data: bytes | memoryview) -> None:
+        together.wait(60)
+        append(self, descriptor, data)
+        together.wait(60)
+
+    def rename_together(self: Files, path: Path, other: Path) -> None:
+        together.wait(60)
+        rename(self, path, other)
+
+    assert write_plan(tmp_path, plans[0], new=True)
+    monkeypatch.setattr(Files, "append_all", append_together)
+    monkeypatch.setattr(Files, "rename", rename_together)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda plan: write_plan(tmp_path, plan), plans)) == [True, True]
+    assert read_plan(tmp_path, WANTED) in plans
+    assert [each.name for each in (tmp_path / FOLDER / WANTED.id).iterdir()] == ["plan.json"]
+
+
+def test_what_killed_processes_left_goes_and_what_is_needed_stays(tmp_path: Path) -> None:
+    assert write_plan(tmp_path, Plan(WANTED, SINK), new=True)
+    folder = tmp_path / FOLDER / WANTED.id
+    kept = [folder / "plan.json", folder / SINK / "part-0", folder / "new" / "part-0", folder / ".plan.json.new.tmp"]
+    left = [folder / "old" / "part-0", folder / ".plan.json.old.tmp"]
+    lone = tmp_path / FOLDER / "damaged" / "plan.json"
+    for path in [*kept[1:], *left, lone]:
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text("?")
+    old = [*kept[:2], *left, *(each.parent for each in (kept[1], left[0])), lone]
+    age(old, LONG_AGO_S)
+    sweep_plans(tmp_path, NOW_S)
+    assert {each for each in (tmp_path / FOLDER).rglob("*") if each.is_file()} == {*kept, lone}
+    sweep_plans(tmp_path / "none", NOW_S)
+
+
+def test_what_is_left_in_a_bucket_goes_too(object_store: ObjectStore, tmp_path: Path) -> None:
+    lake = path_in(object_store, f"s3://plans/{tmp_path.name}", tmp_path)
+    assert write_plan(lake, Plan(WANTED, SINK), new=True)
+    folder = lake / FOLDER / WANTED.id
+    for name in (SINK, "left"):
+        (folder / name / "part-0").write_bytes(b"?")
+    before_all = (folder / "plan.json").stat().st_mtime - 1
+    sweep_plans(lake, before_all)
+    assert len(list(folder.rglob("*"))) == 3
+    sweep_plans(lake, before_all + 1e6)
+    assert {str(each) for each in folder.rglob("*")} == {f"{folder}/plan.json", f"{folder}/{SINK}/part-0"}
+
+
+def age(paths: Iterable[Path], time_s: float) -> None:
+    for path in paths:
+        os.utime(path, (time_s, time_s))
