@@ -1,12 +1,11 @@
 """The job `retention`: topics keep so long, or so much, as `maintenance.keep` says.
 
-What goes from a topic is its beginning, in all three tables of messages. How far is written down in
-`cuts.json` before the first row goes: `verify` must not look for what is gone on purpose.
+What goes from a topic is its beginning, in all three tables of messages. How far is written down (`cuts`) before
+the first row goes.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,16 +14,14 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-from lakemq.jobs.maintenance.requests import FOLDER, write_atomically
+from lakemq.jobs.maintenance.cuts import remember_cuts
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.tables.turns import turn_of
 from lakemq.model.keep import Keep, keep_of
-from lakemq.objects.path import beside
 
-_CUTS = "cuts.json"
 _MINUTE_MS = 60_000
 
 
@@ -44,7 +41,7 @@ def retention(work: Work) -> Outcome:
     if work.options.keep and is_table(CONSUME_QUEUE.path(work.lake)):
         cuts = _cuts(work)
         if cuts:
-            _remember(work.lake, cuts)
+            remember_cuts(work.lake, cuts)
             for table in (CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES):
                 work.check()
                 if is_table(table.path(work.lake)):
@@ -52,12 +49,6 @@ def retention(work: Work) -> Outcome:
         removed["before"] = {name: _moment(cut) for name, cut in cuts.items()}
     removed["scheduled"] = drop_ended(work)
     return Outcome({"removed": removed})
-
-
-def read_cuts(lake: Path) -> dict[str, int]:
-    """By topic, the store time (ms since 1970) below which rows may have been deleted."""
-    file = beside(lake) / FOLDER / _CUTS
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def drop_ended(work: Work) -> int:
@@ -129,12 +120,6 @@ def sql_text(text: str) -> str:
     """A literal of Spark SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
-
-
-def _remember(lake: Path, cuts: dict[str, int]) -> None:
-    known = read_cuts(lake)
-    merged = known | {name: max(cut, known.get(name, 0)) for name, cut in cuts.items()}
-    write_atomically(beside(lake) / FOLDER / _CUTS, json.dumps(merged))
 
 
 def _moment(ms: int) -> str:

@@ -16,9 +16,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
 from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.maintenance.cuts import read_cuts
 from lakemq.jobs.maintenance.offset_gaps import gaps_of
 from lakemq.jobs.maintenance.rebuild import derived_rows
-from lakemq.jobs.maintenance.retention import read_cuts
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.source.log_range import read_range
 from lakemq.jobs.source.options import SourceOptions
