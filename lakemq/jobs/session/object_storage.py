@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.session.upload_buffers import buffer_folder
 from lakemq.objects.path import ObjectPath
 
 LOG_STORE = "io.lakemq.ConditionalLogStore"
@@ -26,6 +27,7 @@ def object_conf(lake: ObjectPath) -> dict[str, str]:
         "spark.delta.logStore.s3.impl": LOG_STORE,
         "spark.delta.logStore.s3a.impl": LOG_STORE,
         "spark.hadoop.fs.s3a.create.conditional.enabled": "true",
+        "spark.hadoop.fs.s3a.buffer.dir": str(buffer_folder(lake)),
     }
     if access.endpoint:
         conf["spark.hadoop.fs.s3a.endpoint"] = access.endpoint

@@ -22,6 +22,7 @@ from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
 from lakemq.jobs.process.run import run_jobs
 from lakemq.jobs.replay.plan import ReplayRequest, forget_plan, read_plan, write_plan
 from lakemq.jobs.replay.replay import replay
+from lakemq.jobs.session.upload_buffers import BUFFERS
 from lakemq.jobs.tables.delta_writer import DeltaWriter
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGES
@@ -213,6 +214,17 @@ def test_what_is_erased_is_in_no_object(scene: Scene) -> None:
     read = scene.spark.read.format("delta").load(str(MESSAGES.path(scene.lake))).where("topic = 'users'")
     assert [bytes(row.body) for row in read.collect()] == [b"kept"]
     assert scene.runner().run("verify", "test").detail["findings"] == []
+
+
+def test_what_spark_sends_is_below_the_work_dir_until_it_is_sent(scene: Scene) -> None:
+    context: Any = scene.spark.sparkContext
+    folder = Path(context._jsc.hadoopConfiguration().get("fs.s3a.buffer.dir"))
+    assert folder.parent.name == BUFFERS
+    file, before_ns = "s3a://written/sent", folder.stat().st_mtime_ns
+    scene.spark.range(10).write.mode("overwrite").parquet(file)
+    assert folder.stat().st_mtime_ns > before_ns  # something was made there
+    assert [each.name for each in folder.iterdir() if each.is_file()] == [".held"]
+    assert scene.spark.read.parquet(file).count() == 10
 
 
 def test_what_is_replayed_from_a_bucket_is_sent_once(scene: Scene) -> None:
