@@ -6,8 +6,9 @@ that folder, and only then the mark. So whatever the mark names is there after a
 
 from __future__ import annotations
 
+import errno
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -31,7 +32,8 @@ def prove(lake: Path, files: Files | None = None) -> dict[str, Proved]:
 
     For the process that holds the lake's lock, at a time when none of its tables is being put back. What was
     proved before is not looked at again. Raises `OSError` when something can't be brought to disk: that version
-    and those after it are distrusted from then on, whatever the page cache shows of them.
+    and those after it are distrusted from then on, whatever the page cache shows of them, and so is every later call
+    until `heal` has looked.
     """
     with _TURN:
         return _prove(lake.absolute(), files or files_of(lake))
@@ -41,7 +43,9 @@ def _prove(lake: Path, files: Files) -> dict[str, Proved]:
     before = read_marks(lake)
     marks = dict(before)
     there: set[str] = set()
-    for table in _tables(lake, before):
+    tables = _tables(lake, before)
+    _check_trusted(tables, before)
+    for table in tables:
         try:
             mark = _prove_table(lake, table, marks.get(table.name), files)
         except OSError:
@@ -54,6 +58,14 @@ def _prove(lake: Path, files: Files) -> dict[str, Proved]:
     if marks != before:
         write_marks(lake, marks, files)
     return marks
+
+
+def _check_trusted(tables: Collection[Path], marks: Mapping[str, Proved]) -> None:
+    """A sync that is called again after one that failed may say that all is well: the pages are gone by then."""
+    for table in tables:
+        mark = marks.get(table.name)
+        if mark is not None and mark.distrusted is not None and not is_object(table) and is_table(table):
+            raise OSError(errno.EIO, "a sync has failed, and nobody has looked since what came to disk", str(table))
 
 
 def _tables(lake: Path, known: Collection[str]) -> list[Path]:

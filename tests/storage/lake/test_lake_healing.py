@@ -195,10 +195,16 @@ class BadDisk(Files):
 def test_a_commit_whose_sync_failed_is_not_believed_however_it_looks(lake: Path, suffix: str) -> None:
     with pytest.raises(OSError, match="Input/output"):
         prove(lake, BadDisk(suffix))
+    marks = read_marks(lake)
+    with pytest.raises(OSError, match="nobody has looked"):  # the disk takes it now, but of what the page cache shows
+        prove(lake)
+    assert read_marks(lake) == marks
     assert len(heal(lake)) == 1
     held = [read_progress(lake / name).held["broker-a"] for name in OF_MESSAGES]
     assert sorted(held) == [20, 30, 30]
     assert heal(lake) == []
+    prove(lake)
+    assert CertainLake(lake, "broker-a").look() == (20, None)
 
 
 class Order(Files):
