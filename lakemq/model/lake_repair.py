@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+WHOEVER = "whichever brokers what is torn was of"
+
 
 class Found(NamedTuple):
     """An entry of a table's log that is there, and what is wrong with it or with the files that it adds."""
@@ -37,12 +39,16 @@ def what_to_undo(expected: int, found: Sequence[Found], distrusted: int | None =
     return None
 
 
-def lost_by_undoing(left: Mapping[str, int], undone: Iterable[str], log_begins: Mapping[str, int]) -> list[str]:
+def lost_by_undoing(left: Mapping[str, int], undone: Iterable[str | None], log_begins: Mapping[str, int]) -> list[str]:
     """Whose messages neither the table nor a log would hold, by application (a transaction identifier).
 
-    `left` is how far the table would hold them (below 0: nothing of them), `undone` whose progress goes back,
-    `log_begins` where the logs begin that can be asked. Whose log can't be asked counts as lost.
+    `left` is how far the table would hold them (below 0: nothing of them), `undone` whose progress goes back (None:
+    nobody can read whose), `log_begins` where the logs begin that can be asked. Whose log can't be asked counts as
+    lost, and what nobody can read where no log can.
     """
-    lost = {application for application in undone if application not in log_begins}
+    names = set(undone)
+    lost = {application for application in names if application is not None and application not in log_begins}
+    if None in names and not log_begins:
+        lost.add(WHOEVER)
     lost |= {application for application, begin in log_begins.items() if max(left.get(application, 0), 0) < begin}
     return sorted(lost)

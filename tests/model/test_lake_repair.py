@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakemq.model.lake_repair import Found, Undo, lost_by_undoing, what_to_undo
+from lakemq.model.lake_repair import WHOEVER, Found, Undo, lost_by_undoing, what_to_undo
 
 SOUND = [Found(4), Found(5), Found(6)]
 
@@ -34,5 +34,7 @@ def test_what_neither_holds_or_nobody_can_be_asked_about_is_lost() -> None:
     assert lost_by_undoing({"a": 9}, ["a"], {"a": 10}) == ["a"]
     assert lost_by_undoing({"a": 9}, [], {"a": 10}) == ["a"]  # the entry is torn: nobody knows how far it went
     assert lost_by_undoing({"a": 9}, ["b"], {}) == ["b"]
+    assert lost_by_undoing({"a": 9}, [None], {}) == [WHOEVER]  # torn, and no log can be asked
+    assert lost_by_undoing({"a": 9}, [None], {"a": 9}) == []
     assert lost_by_undoing({}, ["a"], {"a": 1}) == ["a"]
     assert lost_by_undoing({"a": 0}, ["a"], {"a": 1}) == ["a"]

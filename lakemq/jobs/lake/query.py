@@ -25,6 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.errors import BrokerUnavailable, LakeNotOnDisk, LakeOutOfStep
 from lakemq.jobs.lake.batch_gate import BatchGate
+from lakemq.jobs.lake.healing import heal_lake
 from lakemq.jobs.lake.merging import Merging
 from lakemq.jobs.lake.one_read import WriteRange
 from lakemq.jobs.log_client import LogClient, check_same_log
@@ -41,8 +42,6 @@ from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LogReplaced
 from lakemq.objects.path import beside
 from lakemq.settings import Settings
-from lakemq.storage.lake.delta_log import APPLICATION
-from lakemq.storage.lake.heal import heal
 from lakemq.storage.lake.prove import prove
 from lakemq.storage.log.dropped import covers
 
@@ -99,7 +98,7 @@ class LakeQuery:
         self._clients = self._connect()
         forget_cached_logs(self._session)
         self._driver.check_now()
-        heal(lake, {APPLICATION + broker: client.end().begin_position for broker, client in self._clients.items()})
+        heal_lake(lake, lambda: ",".join(self._options.brokers))
         forget_cached_logs(self._session)
         for table in TABLES:
             table.create(self._session, lake)

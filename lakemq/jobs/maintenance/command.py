@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeNotFound
+from lakemq.jobs.lake.healing import heal_again, heal_lake
 from lakemq.jobs.lake.lock import LakeLock
 from lakemq.jobs.maintenance import requests
 from lakemq.jobs.maintenance.catalogue import JOBS
@@ -74,9 +75,11 @@ def _run_here(settings: Settings, broker_url: str, name: str, parameters: Mappin
     try:
         if not lock.acquire():
             raise LakemqError("another process began to write the lake meanwhile; give the command again")
+        heal_lake(settings.lake.dir, lambda: broker_url)
         driver = Driver(session, settings.lake)  # takes the lake with the job; its lake queries are this driver's too
         lake_query = partial(temporary_lake_query, session, settings, lambda: broker_url, driver)
-        runner = Runner(session, settings, lambda: broker_url, lake_query=lake_query, driver=driver)
+        healed = partial(heal_again, session, settings.lake.dir, lambda: broker_url)
+        runner = Runner(session, settings, lambda: broker_url, lake_query=lake_query, driver=driver, heal=healed)
         return runner.run(name, "command", parameters)
     finally:
         lock.release()

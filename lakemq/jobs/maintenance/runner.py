@@ -39,7 +39,8 @@ class Runner:
 
     `refresh` has the live views look at the tables again; within `lake_query` the tables come up
     to the logs, for where no lake query of this process runs beside. `driver`: in whose name all is done, the same as
-    the lake query's, which takes the lake with the first job if it hasn't yet.
+    the lake query's, which takes the lake with the first job if it hasn't yet. `heal` puts the lake back before each
+    attempt, where no lake query runs beside that does so with each run.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class Runner:
         lake_query: LakeQueryMeanwhile = nullcontext,
         *,
         driver: Driver,
+        heal: Callable[[], None] | None = None,
     ) -> None:
         self._driver = driver
+        self._heal = heal
         self._session = session
         self._settings = settings
         self._brokers = brokers
@@ -125,6 +128,9 @@ class Runner:
         while True:
             attempt += 1
             try:
+                if self._heal is not None:
+                    self._driver.check_now()
+                    self._heal()
                 work.check_driver()
                 outcome = job.run(work)
                 work.bring_to_disk()

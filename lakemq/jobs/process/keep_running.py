@@ -65,7 +65,7 @@ def keep_running(
     away is waited for, about ten minutes: meanwhile the process does whatever else it does. Raises `LakemqError` when
     the query keeps failing, and what a new run can't mend: also where the store refuses.
     """
-    failures = _Failures(name)
+    failures = Failures(name)
     while addresses := watch.wait():
         query = new_run(",".join(addresses))
         try:
@@ -82,7 +82,7 @@ def keep_running(
         stop.wait(failures.pause_s(error, query.batches > batches_until_ready))
 
 
-class _Failures:
+class Failures:
     """Those of a query that came one after the other, without a batch between them."""
 
     def __init__(self, name: str) -> None:

@@ -13,6 +13,8 @@ from threading import Event, Lock, Thread
 
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.errors import BrokerUnavailable
+from lakemq.jobs.lake.healing import heal_again, heal_lake
 from lakemq.jobs.lake.lock import LakeLock
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.maintenance.catalogue import schedules
@@ -22,7 +24,7 @@ from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.ending import Ending, java_of
 from lakemq.jobs.process.interrupt import interrupted_by_signals
-from lakemq.jobs.process.keep_running import keep_running, say
+from lakemq.jobs.process.keep_running import Failures, keep_running, say
 from lakemq.jobs.process.replaced import end_when_replaced
 from lakemq.jobs.routing.query import JOBS as ROUTING
 from lakemq.jobs.routing.query import RoutingQuery, name_of
@@ -37,7 +39,6 @@ from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.objects.path import ObjectPath, is_object
 from lakemq.objects.probe import check_store
 from lakemq.settings import Settings
-from lakemq.storage.lake.heal import heal
 from lakemq.storage.lake.proof_mark import FOLDER
 from lakemq.wire.name_servers import NameServers
 
@@ -168,13 +169,15 @@ def _write_lake(
     triggers = schedules(settings.maintenance) if MAINTENANCE in chosen else {}
     alone = partial(temporary_lake_query, session, settings, watch.addresses, driver)
     lake_query = nullcontext if LAKE in chosen else alone
-    runner = Runner(session, settings, watch.addresses, views.renew, lake_query, driver=driver)
+    healed = None if LAKE in chosen else partial(heal_again, session, settings.lake.dir, watch.addresses)
+    runner = Runner(session, settings, watch.addresses, views.renew, lake_query, driver=driver, heal=healed)
     maintenance = MaintenanceScheduler(runner, settings, triggers)
     try:
         if not _locked(lock, settings.lake.dir, stop):
             return
+        if not _healed(settings.lake.dir, watch, stop):
+            return
         if LAKE not in chosen:
-            heal(settings.lake.dir)
             driver.take()
         maintenance.start()  # who holds the lock also does what other processes ask for
         with watch.telling((MAINTENANCE,)) if MAINTENANCE in chosen else nullcontext():
@@ -199,6 +202,25 @@ def _locked(lock: LakeLock, lake: Path, stop: Event) -> bool:
         if stop.wait(1.0):
             return False
     return True
+
+
+def _healed(lake: Path, watch: BrokerWatch, stop: Event) -> bool:
+    """Puts the lake back, before maintenance or the query writes or proves anything. Brokers whose logs may be needed
+    for it are waited for, and so is a disk that can't be written; False when asked to stop before."""
+    failures, said = Failures(LAKE), False
+    while not stop.is_set():
+        try:
+            heal_lake(lake, lambda: watch.addresses() if watch.wait() else "")
+        except BrokerUnavailable as error:
+            if not said:
+                logger.warning("%s; waiting for it", error.detail)
+                said = True
+            stop.wait(1.0)
+        except OSError as error:
+            stop.wait(failures.pause_s(error, did_batches=False))
+        else:
+            return True
+    return False
 
 
 def _start(settings: Settings, chosen: set[str], stop: Event) -> SparkSession | None:

@@ -57,12 +57,13 @@ def heal(lake: Path, log_begins: Mapping[str, int] | None = None, files: Files |
     said: list[str] = []
     for table in tables_of(lake):
         mark = marks.get(table.name)
-        said += _Patient(table, mark, aside / table.name, files).heal(log_begins or {})
+        done = _Patient(table, mark, aside / table.name, files).heal(log_begins or {})
+        for line in done:  # at once: another table may raise
+            logger.warning("%s", line)
+        said += done
         if mark is not None and mark.distrusted is not None:
             marks[table.name] = replace(mark, distrusted=None)
             write_marks(lake, marks, files)
-    for line in said:
-        logger.warning("%s", line)
     return said
 
 
@@ -167,13 +168,16 @@ class _Patient:
     def _check_nothing_is_lost(self, undo: Undo, log_begins: Mapping[str, int]) -> None:
         left = read_identifiers(self._table, undo.version - 1)[1]
         later = [self._read(version, path) for version, path in self._entries.items() if version >= undo.version]
-        undone = {name for entry in later if isinstance(entry, Entry) for name in entry.held}
-        lost = lost_by_undoing(left, filter(is_progress, undone), log_begins)
+        held = {name for entry in later if isinstance(entry, Entry) for name in entry.held}
+        undone: set[str | None] = {name for name in held if is_progress(name)}
+        if undo.version not in self._entries or any(isinstance(entry, str) for entry in later):
+            undone.add(None)
+        lost = lost_by_undoing(left, undone, log_begins)
         if lost:
             raise LakeDamaged(
                 f"table {self._table.name} is damaged from version {undo.version} on: {undo.why}. The logs of "
-                f"{', '.join(lost)} no longer hold what would have to be written again. Put the table back from a "
-                "copy, or move its folder away to begin a new one"
+                f"{', '.join(lost)} no longer hold what would have to be written again, or can't be asked. Put the "
+                "table back from a copy, or move its folder away to begin a new one"
             )
 
     def _set_aside(self, paths: list[Path]) -> None:
