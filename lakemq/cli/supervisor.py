@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from lakemq.jobs.errors import LakeTaken
 from lakemq.model.errors import LakemqError
 from lakemq.model.stop_signals import stop_signals
 
@@ -24,7 +25,7 @@ STEADY_S = 120.0
 LOOK_S = 0.25
 REFUSED = 78
 """The exit code of a child that would end the same way again: a setting or damage keeps it from starting."""
-REPLACED = 79
+REPLACED = LakeTaken.exit_code
 """The exit code of jobs whose lake another driver has taken: started again they would take it back, and so on."""
 
 

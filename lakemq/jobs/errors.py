@@ -27,6 +27,8 @@ class LakeTaken(LakemqError):
     """Another driver writes the lake in this one's place. What was not committed is not; a new run can't mend it."""
 
     code = "lake_taken"
+    exit_code = 79
+    """Of the jobs' process: who starts it again takes the lake back."""
 
 
 class LakeNotOnDisk(LakemqError):

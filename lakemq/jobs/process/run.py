@@ -13,7 +13,7 @@ from threading import Event, Lock, Thread
 
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.errors import BrokerUnavailable
+from lakemq.jobs.errors import BrokerUnavailable, LakeTaken
 from lakemq.jobs.lake.healing import heal_again, heal_lake
 from lakemq.jobs.lake.lock import LakeLock
 from lakemq.jobs.lake.query import LakeQuery
@@ -93,8 +93,6 @@ def _stop_session(session: SparkSession, ending: Ending) -> None:
     except Exception:
         if ending.forced_at_s is None:
             raise
-    finally:
-        ending.over()
 
 
 def _check_store(lake: ObjectPath) -> None:
@@ -133,6 +131,8 @@ def _run_to_end(jobs: list[_Job], stop: Event, ending: Ending) -> None:
     for job in jobs:
         job.thread.start()
     stop.wait()
+    if any(isinstance(job.failure, LakeTaken) for job in jobs):
+        ending.exit_code = LakeTaken.exit_code
     for job in jobs:
         job.thread.join()
     for job in sorted(jobs, key=lambda each: each.ended_at_s):
