@@ -95,9 +95,9 @@ class Driver:
             raise taken(table)
 
     def check_now(self) -> None:
-        """The same of the last versions of what it has taken by a number, by what is in the folders. A log that can't
-        be read says nothing."""
-        for table in self._taken if self.number else ():
+        """The same of the last versions of what it has taken, with a number or without, by what is in the folders. A
+        log that can't be read says nothing."""
+        for table in self._taken:
             with suppress(Py4JJavaError):
                 self.check(table.path, table.look())
 
