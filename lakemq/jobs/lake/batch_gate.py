@@ -32,8 +32,10 @@ class BatchGate:
                 raise QueryStopping("the query stops")
             batch()
 
-    def close(self, grace_s: float) -> None:
-        """Return when no batch is under way, or after `grace_s` seconds."""
+    def close(self, grace_s: float) -> bool:
+        """Return when no batch is under way, or after `grace_s` seconds; whether none is."""
         self._closed = True
-        if self._lock.acquire(timeout=grace_s):
+        is_free = self._lock.acquire(timeout=grace_s)
+        if is_free:
             self._lock.release()
+        return is_free

@@ -19,6 +19,8 @@ from lakemq.storage.disk.privacy import DIRECTORY_MODE, FILE_MODE
 from lakemq.storage.lake.table_file import sweep_uploads
 
 _FILE = "_lock"
+_KEPT: list[LakeLock] = []
+"""Java would close a file that nobody holds any more."""
 
 
 class LakeLock:
@@ -41,5 +43,10 @@ class LakeLock:
             sweep_uploads(self._lake)
         return is_ours
 
-    def release(self) -> None:
-        self._file.close()
+    def release(self, *, still_writes: bool = False) -> None:
+        """Let others have it. `still_writes`: something of this process may commit yet, so they wait for its JVM's
+        end."""
+        if still_writes:
+            _KEPT.append(self)
+        else:
+            self._file.close()

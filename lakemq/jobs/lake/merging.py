@@ -51,12 +51,14 @@ class Merging:
         """To be called after each batch; returns at once."""
         self._wake.set()
 
-    def stop(self) -> None:
-        """Abandons the merge that is under way; what is being committed is, within some seconds."""
+    def stop(self) -> bool:
+        """Abandons the merge that is under way; what is being committed is, within some seconds. Whether it has
+        ended."""
         self._stopped = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(_STOP_S_MAX)
+        return not self._thread.is_alive()
 
     def _is_stopped(self) -> bool:
         return self._stopped

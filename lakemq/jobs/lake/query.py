@@ -15,8 +15,9 @@ import logging
 import re
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -123,17 +124,30 @@ class LakeQuery:
         return self._failure
 
     def stop(self, grace_s: float = 20.0) -> None:
-        """Lets the batch that is under way finish, within `grace_s`, and stops."""
-        self._gate.close(grace_s)
-        if self._query is not None:
-            self._query.stop()
-        if self._views is not None:
-            self._views.stop_following()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        if self._merging is not None:
-            self._merging.stop()
-        for client in self._clients.values():
-            client.close()
+        """Lets the batch that is under way finish, within `grace_s`, and stops: all of it, whatever of it fails, which
+        is raised then. `driver.left_writing` says where something of it goes on."""
+        with ExitStack() as stops:  # the last first
+            for client in self._clients.values():
+                stops.callback(client.close)
+            if self._merging is not None:
+                stops.callback(self._end, self._merging.stop)
+            stops.callback(self._threads.shutdown, wait=False, cancel_futures=True)
+            if self._views is not None:
+                stops.callback(self._views.stop_following)
+            stops.callback(self._end, lambda: self._gate.close(0.0))
+            if self._query is not None:
+                stops.callback(self._end, self._query.stop)
+            self._gate.close(grace_s)
+
+    def _end(self, stop: Callable[[], bool | None]) -> None:
+        """Of what commits. False: it has not ended."""
+        try:
+            if stop() is False:
+                logger.warning("something of the lake query goes on: the lake's lock is kept until its Java ends")
+                self._driver.left_writing = True
+        except BaseException:
+            self._driver.left_writing = True
+            raise
 
     def _connect(self) -> dict[str, LogClient]:
         clients = [LogClient(each, self._options.retry_s) for each in self._options.brokers]

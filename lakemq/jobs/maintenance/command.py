@@ -72,16 +72,19 @@ def _run_here(settings: Settings, broker_url: str, name: str, parameters: Mappin
     found = SparkSession.getActiveSession()
     session = start_session(settings, f"lakemq {name}", short_lived=True)
     lock = LakeLock(session, settings.lake.dir)
+    driver = Driver(session, settings.lake)  # takes the lake with the job; its lake queries are this driver's too
     try:
         if not lock.acquire():
             raise LakemqError("another process began to write the lake meanwhile; give the command again")
         heal_lake(settings.lake.dir, lambda: broker_url)
-        driver = Driver(session, settings.lake)  # takes the lake with the job; its lake queries are this driver's too
         lake_query = partial(temporary_lake_query, session, settings, lambda: broker_url, driver)
         healed = partial(heal_again, session, settings.lake.dir, lambda: broker_url)
         runner = Runner(session, settings, lambda: broker_url, lake_query=lake_query, driver=driver, heal=healed)
         return runner.run(name, "command", parameters)
+    except KeyboardInterrupt:
+        driver.left_writing = True  # Java goes on with the statement
+        raise
     finally:
-        lock.release()
+        lock.release(still_writes=driver.left_writing)
         if found is None:
             session.stop()

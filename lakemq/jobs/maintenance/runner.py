@@ -74,13 +74,19 @@ class Runner:
             return self._run(JOBS[name], started_by, parameters or {})
 
     def stop(self) -> None:
-        """Ends the job that is under way, if any, and waits for it for some seconds."""
+        """Ends the job that is under way, if any, and waits for it for some seconds: `driver.left_writing` says where
+        that was not enough."""
         self._stop.set()
-        if not self._turn.acquire(blocking=False):
-            self._session.sparkContext.cancelJobGroup(POOL)
-            if not self._turn.acquire(timeout=_STOP_S_MAX):
-                return
-        self._turn.release()
+        is_free = self._turn.acquire(blocking=False)
+        try:
+            if not is_free:
+                self._session.sparkContext.cancelJobGroup(POOL)
+                is_free = self._turn.acquire(timeout=_STOP_S_MAX)
+        finally:
+            if is_free:
+                self._turn.release()
+            else:
+                self._driver.left_writing = True
 
     def _run(self, job: Job, started_by: str, parameters: Mapping[str, Any]) -> Run:
         clock = SystemClock()

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -187,9 +187,10 @@ def _write_lake(
                 say("maintenance: ready")
                 stop.wait()
     finally:
-        maintenance.stop()
-        withdraw(settings.lake.dir)
-        lock.release()
+        with ExitStack() as ends:  # the last first, whatever of it fails
+            ends.callback(lambda: lock.release(still_writes=driver.left_writing))
+            ends.callback(withdraw, settings.lake.dir)
+            ends.callback(maintenance.stop)
 
 
 def _locked(lock: LakeLock, lake: Path, stop: Event) -> bool:

@@ -43,6 +43,8 @@ class Driver:
         self.number = 0
         """0: it has taken nothing yet, or a lake that only this machine writes."""
         self.has_taken = False
+        self.left_writing = False
+        """Something that writes in its name has not ended when it was told to: the lake's lock is not to be let go."""
         self._session, self._lake = session, lake
         self._taken: list[TableLog] = []
         self._turn = Lock()

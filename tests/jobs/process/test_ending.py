@@ -104,9 +104,7 @@ _run_to_end([_Job("job", work, stop) for work in ({works},)], stop, ending)
     ],
     ids=["a job", "a job, beside one that failed", "a thread of a pool"],
 )
-def test_a_process_in_which_something_hangs_outside_java_ends_all_the_same(
-    before: str, works: str, code: int
-) -> None:
+def test_a_process_in_which_something_hangs_outside_java_ends_all_the_same(before: str, works: str, code: int) -> None:
     program = PROCESS.format(before=before, works=works)
     done = subprocess.run([sys.executable, "-c", program], timeout=WAIT_S_MAX, check=False, capture_output=True)
     assert done.returncode == code, done.stderr
