@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.process.broker_watch import BrokerWatch, Told
-from lakemq.jobs.process.store_away import is_away, is_refused
+from lakemq.jobs.process.store_away import failure_of, first_line, is_away, is_refused
 from lakemq.model.errors import LakemqError
 
 FAILURES_MAX = 5
@@ -65,7 +65,7 @@ def keep_running(
     away is waited for, about ten minutes: meanwhile the process does whatever else it does. Raises `LakemqError` when
     the query keeps failing, and what a new run can't mend: also where the store refuses.
     """
-    failures = Failures(name)
+    failures = Failures(f"{name} query")
     while addresses := watch.wait():
         query = new_run(",".join(addresses))
         try:
@@ -83,7 +83,7 @@ def keep_running(
 
 
 class Failures:
-    """Those of a query that came one after the other, without a batch between them."""
+    """Those of a query, or of what else is tried again, one after the other, without a batch between them."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -95,17 +95,17 @@ class Failures:
             self._count = self._away = 0
         line = _one_line(error)
         if is_refused(error):
-            raise LakemqError(f"the lake's store refuses the {self._name} query: {line}") from error
+            raise LakemqError(f"the lake's store refuses the {self._name}: {line}") from error
         away = is_away(error)
         if away:
             self._away += 1
         else:
             self._count, self._away = self._count + 1, 0
         if self._count >= FAILURES_MAX or self._away >= AWAY_MAX:
-            raise LakemqError(f"the {self._name} query keeps failing: {line}") from error
+            raise LakemqError(f"the {self._name} keeps failing: {line}") from error
         pause_s = min(2.0 ** (self._away or self._count), _PAUSE_S_MAX)
         said = "the lake's store is away, or can't be written: " if away else ""
-        logger.warning("%s query: %s%s; starting again in %d s", self._name, said, line, pause_s)
+        logger.warning("%s: %s%s; starting again in %d s", self._name, said, line, pause_s)
         return pause_s
 
 
@@ -136,11 +136,11 @@ def _run_once(
         say(f"{name} query: ready")
     while not stop.wait(_LOOK_S) and not has_changed():
         if not stream.isActive:
-            return query.failure() or stream.exception() or LakemqError("the stream has ended")
+            return query.failure() or failure_of(stream) or LakemqError("the stream has ended")
     return None
 
 
 def _one_line(error: Exception) -> str:
     if isinstance(error, LakemqError):
         return error.detail
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    return first_line(error)

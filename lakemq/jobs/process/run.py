@@ -26,6 +26,7 @@ from lakemq.jobs.process.ending import Ending, java_of
 from lakemq.jobs.process.interrupt import interrupted_by_signals
 from lakemq.jobs.process.keep_running import Failures, keep_running, say
 from lakemq.jobs.process.replaced import end_when_replaced
+from lakemq.jobs.process.store_check import once_there, store_away
 from lakemq.jobs.routing.query import JOBS as ROUTING
 from lakemq.jobs.routing.query import RoutingQuery, name_of
 from lakemq.jobs.routing.session import routing_session
@@ -36,10 +37,7 @@ from lakemq.jobs.session.session import start_session
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import LakemqError, SettingsError
-from lakemq.objects.path import ObjectPath, is_object
-from lakemq.objects.probe import check_store
 from lakemq.settings import Settings
-from lakemq.storage.lake.proof_mark import FOLDER
 from lakemq.wire.name_servers import NameServers
 
 LAKE = "lake"
@@ -63,8 +61,7 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
     chosen = set(names or JOBS)
     schedules(settings.maintenance)  # what is wrong there is said before anything starts
     check_java()
-    if is_object(settings.lake.dir) and chosen & {LAKE, MAINTENANCE}:
-        _check_store(settings.lake.dir)
+    away = store_away(settings.lake.dir) if chosen & {LAKE, MAINTENANCE} else None
     os.nice(settings.spark.niceness)  # the JVM and its workers inherit it
     stop = Event()
     session = _start(settings, chosen, stop)
@@ -79,7 +76,7 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
         if chosen & {LAKE, MAINTENANCE}:
             driver = Driver(session, settings.lake)
             work = partial(_write_lake, session, settings, watch, chosen, stop, turn, driver)
-            jobs.append(_Job(LAKE, work, stop))
+            jobs.append(_Job(LAKE, partial(once_there, settings.lake.dir, away, stop, work), stop))
             jobs.append(_Job("driver", partial(end_when_replaced, driver, stop), stop))
         _run_to_end(jobs, stop, ending)
     finally:
@@ -93,13 +90,6 @@ def _stop_session(session: SparkSession, ending: Ending) -> None:
     except Exception:
         if ending.forced_at_s is None:
             raise
-
-
-def _check_store(lake: ObjectPath) -> None:
-    try:
-        check_store(lake / FOLDER)
-    except OSError as error:
-        raise SettingsError(f"the lake's store can't be written: {error}") from None
 
 
 def _watch(broker_url: str, nameservers: Sequence[str], stop: Event) -> BrokerWatch:
@@ -208,7 +198,7 @@ def _locked(lock: LakeLock, lake: Path, stop: Event) -> bool:
 def _healed(lake: Path, watch: BrokerWatch, stop: Event) -> bool:
     """Puts the lake back, before maintenance or the query writes or proves anything. Brokers whose logs may be needed
     for it are waited for, and so is a disk that can't be written; False when asked to stop before."""
-    failures, said = Failures(LAKE), False
+    failures, said = Failures("mending of the lake"), False
     while not stop.is_set():
         try:
             heal_lake(lake, lambda: watch.addresses() if watch.wait() else "")

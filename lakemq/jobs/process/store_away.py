@@ -1,4 +1,7 @@
-"""Whether an error says that the lake's store is away, which passes, or that it refuses, which doesn't."""
+"""Whether an error says that the lake's store is away, which passes, or that it refuses, which doesn't.
+
+Java that has ended is neither: whatever asks it then fails as a connection does, and no new run mends that.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
 
 _CAUSES_MAX = 20
 _REFUSED = re.compile(
@@ -20,6 +24,8 @@ _REFUSED = re.compile(
 _LASTING = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
 _AWAY_IN_JAVA = ("java.io.IOException", "java.io.UncheckedIOException")
 _LASTING_IN_JAVA = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
+_UNANSWERED = (Py4JError, OSError)
+"""What py4j raises where Java answers with an error, and where it is gone."""
 
 
 def is_refused(error: BaseException) -> bool:
@@ -28,9 +34,38 @@ def is_refused(error: BaseException) -> bool:
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether the store didn't answer, or failed, or could not be written: a later run may find it well."""
+    """Whether the store didn't answer, or failed, or could not be written: a later run may find it well.
+    False once Java has ended, whatever it was."""
+    if java_has_ended():
+        return False
     chain = list(_chain(error))
     return not any(_says_no(each) for each in chain) and any(_passes(each) for each in chain)
+
+
+def java_has_ended() -> bool:
+    """Whether this process had a Java, and it is dead."""
+    process = getattr(SparkContext._gateway, "proc", None)  # pyright: ignore[reportPrivateUsage]
+    return process is not None and process.poll() is not None
+
+
+def failure_of(stream: StreamingQuery) -> Exception | None:
+    """What ended the stream, with what Java threw, which Spark's own answer keeps as text only. None: nothing did."""
+    error: Any = stream.exception()
+    if error is not None and error._origin is None:
+        error._origin = stream._jsq.exception().get()  # pyright: ignore[reportPrivateUsage]
+    return error
+
+
+def first_line(error: BaseException) -> str:
+    """What it says; only its kind where that takes a Java that is gone."""
+    return (_text(error).splitlines() or [type(error).__name__])[0]
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except _UNANSWERED:
+        return ""
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -48,7 +83,7 @@ def _says_no(error: BaseException) -> bool:
         return True
     if not isinstance(error, OSError | DeltaError | Py4JJavaError | PySparkException):
         return False
-    return _REFUSED.search(str(error)) is not None or any(_REFUSED.search(text) for text in _texts_of_java(error))
+    return _REFUSED.search(_text(error)) is not None or any(_REFUSED.search(text) for text in _texts_of_java(error))
 
 
 def _passes(error: BaseException) -> bool:
@@ -62,7 +97,10 @@ def _passes(error: BaseException) -> bool:
 
 
 def _texts_of_java(error: BaseException) -> list[str]:
-    return [str(each.toString()) for each in _java_chain(error)]
+    try:
+        return [str(each.toString()) for each in _java_chain(error)]
+    except _UNANSWERED:
+        return []
 
 
 def _java_chain(error: BaseException) -> list[Any]:
@@ -75,7 +113,7 @@ def _java_chain(error: BaseException) -> list[Any]:
         while thrown is not None and len(found) < _CAUSES_MAX:
             found.append(thrown)
             thrown = thrown.getCause()
-    except Py4JError:
+    except _UNANSWERED:
         return found
     return found
 
@@ -84,5 +122,5 @@ def _is_a(thrown: Any, names: tuple[str, ...]) -> bool:
     gateway: Any = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
     try:
         return gateway is not None and any(is_instance_of(gateway, thrown, name) for name in names)
-    except Py4JError:
+    except _UNANSWERED:
         return False

@@ -114,7 +114,11 @@ class RoutingQuery:
         self.reached = StreamOffset(brokers.begins, 0)
 
         def decide(frame: DataFrame, epoch: int) -> None:
-            reached = end_of_batch(checkpoint, epoch)
+            try:
+                reached = end_of_batch(checkpoint, epoch)
+            except Exception as error:
+                self._failure = error
+                raise
             self._gate.run(lambda: self._send(sender, frame, brokers.terms, reached))
             self.reached = reached
 

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import gc
+import socket
+import subprocess
+import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Event, Lock
 from typing import Any, cast
 
+import pyspark
 import pytest
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.errors import LakeNotOnDisk, LakeTaken
 from lakemq.jobs.process import keep_running as module
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.keep_running import AWAY_MAX, FAILURES_MAX, keep_running
-from lakemq.jobs.process.store_away import is_away, is_refused
-from lakemq.model.errors import LakemqError
+from lakemq.jobs.process.store_away import failure_of, is_away, is_refused, java_has_ended
+from lakemq.jobs.process.store_check import once_there, store_away
+from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.objects.path import ObjectPath
 from lakemq.testing.object_store import ObjectStore
 from tests.objects.stores import path_in
@@ -114,6 +124,41 @@ def test_a_store_that_refuses_is_not_asked_again(scene: Scene) -> None:
     assert scene.runs == 1
 
 
+def test_a_store_that_is_away_as_the_jobs_start_is_waited_for(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is checked before the lake is written, and whatever needs no lake goes on meanwhile."""
+    scene.store.status_of_all = 503, "SlowDown"
+    away, pauses, done = store_away(scene.lake), list[float](), list[str]()
+    assert away is not None
+
+    def wait(pause_s: float) -> bool:
+        pauses.append(pause_s)
+        if len(pauses) == FAILURES_MAX + 2:
+            scene.store.status_of_all = None
+        return scene.stop.is_set()
+
+    monkeypatch.setattr(scene.stop, "wait", wait)
+    once_there(scene.lake, away, scene.stop, lambda: done.append("written"))
+    assert (len(pauses), done) == (FAILURES_MAX + 2, ["written"])
+    assert store_away(scene.lake) is None
+    scene.stop.set()
+    once_there(scene.lake, away, scene.stop, lambda: done.append("written after a stop"))
+    assert done == ["written"]
+
+
+def test_a_store_that_is_away_for_too_long_or_refuses_ends_the_start(scene: Scene) -> None:
+    scene.store.status_of_all = 503, "SlowDown"
+    away = store_away(scene.lake)
+    with pytest.raises(LakemqError, match="the check of the lake's store keeps failing"):
+        once_there(scene.lake, away, scene.stop, scene.stop.set)
+    for status, code in ((403, "AccessDenied"), (404, "NoSuchBucket")):
+        scene.store.status_of_all = status, code
+        with pytest.raises(SettingsError, match="the lake's store can't be written"):
+            store_away(scene.lake)
+        with pytest.raises(SettingsError, match="the lake's store can't be written"):
+            once_there(scene.lake, away, scene.stop, scene.stop.set)
+    assert not scene.stop.is_set()
+
+
 def test_what_comes_of_a_store_that_is_away_is_told_from_what_no_run_mends() -> None:
     not_on_disk = LakeNotOnDisk("it can't be written")
     not_on_disk.__cause__ = OSError("the store is away")
@@ -126,3 +171,156 @@ def test_what_comes_of_a_store_that_is_away_is_told_from_what_no_run_mends() -> 
     for refused in (PermissionError("403"), OSError("Kernel error: Client error with status 403 Forbidden")):
         assert is_refused(refused)
         assert not is_away(refused)
+
+
+class Java:
+    """A Java with Spark's classes, and none of Spark running; the only one that this process knows."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        jars = Path(pyspark.__file__).parent / "jars"
+        self.gateway: Any = JavaGateway.launch_gateway(
+            jarpath=str(next(jars.glob("py4j-*.jar"))),
+            classpath=f"{jars}/*",
+            javaopts=["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
+            die_on_exit=True,
+            redirect_stdout=subprocess.DEVNULL,
+            redirect_stderr=subprocess.DEVNULL,
+        )
+        self.gateway.proc = self.gateway.java_process  # as Spark's own gateway has it
+        self.jvm: Any = self.gateway.jvm
+        monkeypatch.setattr(SparkContext, "_gateway", self.gateway)
+        monkeypatch.setattr(SparkContext, "_jvm", self.jvm)
+
+    def end(self) -> None:
+        self.gateway.proc.kill()
+        self.gateway.proc.wait()
+        self.gateway.proc.stdin.close()
+        self.gateway.close()
+
+    def raised(self, kind: str, said: str) -> Py4JJavaError:
+        """As a call of Java raises it: another exception, of which it is the cause."""
+        future = self.jvm.java.util.concurrent.CompletableFuture()
+        future.completeExceptionally(self._made(kind, said))
+        with pytest.raises(Py4JJavaError) as raised:
+            future.get()
+        return raised.value
+
+    def ended_stream(self, kind: str, said: str) -> StreamingQuery:
+        """As Spark leaves one behind whose checkpoint could not be written."""
+        no_parameters = getattr(self.jvm, "scala.collection.immutable.Map$EmptyMap$").__getattr__("MODULE$")
+        thrown = self.jvm.org.apache.spark.sql.streaming.StreamingQueryException(
+            *("the lake query", "the stream failed", self._made(kind, said), "0", "1", "STREAM_FAILED"),
+            *(no_parameters, self.jvm.scala.Option.empty()),
+        )
+        return StreamingQuery(cast("Any", EndedStream(self.jvm.scala.Option.apply(thrown))))
+
+    def _made(self, kind: str, said: str) -> Any:
+        made = self.jvm
+        for part in kind.split("."):
+            made = getattr(made, part)
+        return made(said)
+
+
+class EndedStream:
+    """Java's side of a stream."""
+
+    def __init__(self, thrown: Any) -> None:
+        self._thrown = thrown
+
+    def exception(self) -> Any:
+        return self._thrown
+
+
+@pytest.fixture(scope="module")
+def java() -> Iterator[Java]:
+    with pytest.MonkeyPatch.context() as patch:
+        java = Java(patch)
+        yield java
+        java.end()
+
+
+@pytest.fixture
+def mortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Java]:
+    """One of its own. Py4j leaves a socket open that finds nobody: it goes here, and not amid another test."""
+    java = Java(monkeypatch)
+    yield java
+    java.end()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+IN_JAVA = [
+    ("java.io.IOException", "No space left on device", "away"),
+    ("java.net.ConnectException", "Connection refused", "away"),
+    ("java.nio.file.AccessDeniedException", "s3a://bucket: Forbidden (Status Code: 403)", "refused"),
+    ("java.io.FileNotFoundException", "no such bucket", "neither"),
+    ("java.lang.IllegalStateException", "torn", "neither"),
+]
+
+
+@pytest.mark.parametrize(("kind", "said", "expected"), IN_JAVA)
+def test_what_java_threw_is_told_by_its_kind(java: Java, kind: str, said: str, expected: str) -> None:
+    error = java.raised(kind, said)
+    assert (is_away(error), is_refused(error)) == (expected == "away", expected == "refused")
+
+
+@pytest.mark.parametrize(("kind", "said", "expected"), IN_JAVA)
+def test_what_ended_a_stream_is_told_by_what_java_threw(java: Java, kind: str, said: str, expected: str) -> None:
+    """Such as a checkpoint's disk that is full: no batch of ours has failed then."""
+    error = failure_of(java.ended_stream(kind, said))
+    assert error is not None
+    assert (is_away(error), is_refused(error)) == (expected == "away", expected == "refused")
+
+
+def test_java_that_has_ended_is_no_store_that_is_away(mortal: Java) -> None:
+    """The process ends then at once, and whoever looks after it starts it anew."""
+    java = mortal
+    before = java.raised("java.io.IOException", "the store is away")
+    ended = failure_of(java.ended_stream("java.io.IOException", "the store is away"))
+    assert ended is not None
+    assert is_away(before)
+    assert is_away(ended)
+    assert not java_has_ended()
+    java.end()
+    assert java_has_ended()
+    with pytest.raises(Exception) as gone:  # noqa: PT011 (of whatever kind py4j makes it)
+        java.jvm.java.lang.System.nanoTime()
+    for error in (before, ended, gone.value, ConnectionRefusedError(), OSError("the store is away too")):
+        assert not is_away(error)
+        assert not is_refused(error)
+    assert is_refused(PermissionError("403"))
+
+
+class Dead:
+    """A run in a process whose Java has ended."""
+
+    reached = None
+    topics = ()
+    batches = 0
+
+    def __init__(self, java: Java) -> None:
+        self._java = java
+
+    def start(self) -> Any:
+        """Connects to Java, and raises what the system says to that, as Spark's way to Java does."""
+        socket.create_connection(("127.0.0.1", self._java.gateway.gateway_parameters.port)).close()
+
+    def failure(self) -> None:
+        return None
+
+    def stop(self) -> None: ...
+
+
+def test_java_that_has_ended_ends_the_process_at_once(mortal: Java, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PAUSE_S_MAX", 0.0)
+    stop, runs = Event(), list[str]()
+    mortal.end()
+
+    def new_run(addresses: str) -> Dead:
+        runs.append(addresses)
+        return Dead(mortal)
+
+    with pytest.raises(ConnectionRefusedError):
+        keep_running("lake", new_run, cast("BrokerWatch", AnsweringBroker(stop)), stop, Lock())
+    assert len(runs) == 1
