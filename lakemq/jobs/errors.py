@@ -61,6 +61,10 @@ class JarsUnavailable(LakemqError):
     code = "jars_unavailable"
 
 
+class JarsNotGot(JarsUnavailable):
+    """The jars could not be got, which says nothing against what is there: a later try may get them."""
+
+
 class InvalidStatement(LakemqError):
     """Spark can't understand or run the SQL statement."""
 

@@ -10,17 +10,18 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
 
-from lakemq.jobs.errors import JarsUnavailable
+from lakemq.jobs.errors import JarsNotGot, JarsUnavailable
 
 ATTEMPTS_MAX = 4
 _MANIFEST = "versions.txt"
 _IVY = "ivy"
+_DIGEST_LINE = re.compile(r"^([0-9a-f]{64}) (\S+)$", re.MULTILINE)
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ def root() -> Path:
 @dataclass(frozen=True)
 class JarSet:
     """`module`, run with a folder, resolves them into its folder `ivy`, in a process of its own: the resolver talks a
-    lot. `made`: what it makes itself, beside that, and is not pinned."""
+    lot. `made`: what it makes itself, beside that, and is not pinned: its SHA-256 is in the manifest."""
 
     name: str
     what: str
@@ -55,18 +56,28 @@ class JarSet:
         """The jars, sorted; empty when they were never got, or for other versions than these.
 
         All are read, which takes some hundredths of a second: raises `JarsUnavailable` unless they are the
-        pinned ones.
+        pinned ones, and those that were made as they were made.
         """
-        manifest = self.folder() / _MANIFEST
-        if not manifest.exists() or manifest.read_text(encoding="utf-8") != self.versions():
+        made = self._made_digests()
+        if made is None:
             return []
         found = sorted(self.folder().glob("*.jar"))
-        self._check(found)
+        self._check(found, made)
         return found
 
+    def _made_digests(self) -> dict[str, str] | None:
+        """What the manifest says of each that was made; None where there is none, or not one of these versions."""
+        manifest, versions = self.folder() / _MANIFEST, self.versions()
+        if not manifest.exists():
+            return None
+        said = manifest.read_text(encoding="utf-8", errors="replace")
+        found = {name: digest for digest, name in _DIGEST_LINE.findall(said.removeprefix(versions))}
+        is_whole = found.keys() == self.made and said == versions + _digest_lines(found)
+        return found if is_whole else None
+
     def install(self, attempts_max: int = ATTEMPTS_MAX) -> list[Path]:
-        """Gets the jars unless they are there. Raises `JarsUnavailable` when they can't be had, and why, or
-        are not the pinned ones."""
+        """Gets the jars unless they are there. Raises `JarsNotGot` when they can't be got, and why, and
+        `JarsUnavailable` when they can't be kept or are not the pinned ones."""
         try:
             if not self.installed():
                 self._install(attempts_max)
@@ -86,20 +97,23 @@ class JarSet:
                 break
             if attempt == attempts_max:
                 shutil.rmtree(work, ignore_errors=True)
-                raise JarsUnavailable(f"can't get {self.what}: {cause_of(found.stdout + found.stderr)}")
+                raise JarsNotGot(f"can't get {self.what}: {cause_of(found.stdout + found.stderr)}")
             time.sleep(5 * attempt)
         for jar in not_in_spark(work / _IVY / "jars"):
             shutil.copy(jar, work / jar.name)
         shutil.rmtree(work / _IVY)
-        self._check(sorted(work.glob("*.jar")))
-        (work / _MANIFEST).write_text(self.versions(), encoding="utf-8")
+        made = {name: digest_of(work / name) for name in self.made if (work / name).exists()}
+        self._check(sorted(work.glob("*.jar")), made)
+        (work / _MANIFEST).write_text(self.versions() + _digest_lines(made), encoding="utf-8")
         shutil.rmtree(self.folder(), ignore_errors=True)
         work.rename(self.folder())
 
-    def _check(self, found: list[Path]) -> None:
+    def _check(self, found: list[Path], made: Mapping[str, str]) -> None:
         pins = self.pins()
         for jar in found:
-            if jar.name not in self.made:
+            if jar.name in made:
+                _check_made(jar, made[jar.name])
+            else:
                 check_pin(jar, pins.get(jar.name))
         missing = (pins.keys() | self.made) - {jar.name for jar in found}
         if missing:
@@ -111,10 +125,24 @@ def ivy_in(work: Path) -> str:
     return str(work / _IVY)
 
 
+def digest_of(jar: Path) -> str:
+    """Its SHA-256, in hex."""
+    with jar.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _digest_lines(made: Mapping[str, str]) -> str:
+    return "".join(f"{made[name]} {name}\n" for name in sorted(made))
+
+
+def _check_made(jar: Path, digest: str) -> None:
+    if digest_of(jar) != digest:
+        raise JarsUnavailable(f"{jar} is not as it was made: delete the folder {jar.parent}, and run make setup")
+
+
 def check_pin(jar: Path, pinned: str | None) -> None:
     """Raises `JarsUnavailable` unless the jar has that SHA-256."""
-    with jar.open("rb") as content:
-        found = hashlib.file_digest(content, "sha256").hexdigest()
+    found = digest_of(jar)
     if found != pinned:
         wanted = "it is none that is pinned" if pinned is None else f"the pinned one has {pinned}"
         raise JarsUnavailable(f"{jar} has the SHA-256 {found}, and {wanted}: it is not what lakemq was made with")

@@ -47,12 +47,12 @@ S3A = JarSet(
 
 
 def install(attempts_max: int = ATTEMPTS_MAX) -> list[Path]:
-    """Gets them unless they are there. Raises `JarsUnavailable`, which says how they are got."""
+    """Gets them unless they are there. Raises `JarsUnavailable`, which says how they are got; `JarsNotGot` is one."""
     jars.install(attempts_max)
     try:
         return S3A.install(attempts_max)
     except JarsUnavailable as error:
-        raise JarsUnavailable(
+        raise type(error)(
             f"{error.detail}. A lake in a bucket needs them, and nothing else does; make setup gets them"
         ) from None
 

@@ -18,6 +18,8 @@ from lakemq.jobs.session.jar_set import cause_of
 from lakemq.jobs.session.jars import DELTA
 from lakemq.jobs.session.object_storage_jars import S3A
 
+S3A_FOLDER = S3A.folder()
+
 
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -56,6 +58,43 @@ def test_a_jar_that_is_none_of_them_or_is_missing_is_refused(copied: Path) -> No
 def test_jars_of_other_versions_are_none(copied: Path) -> None:
     (copied / "versions.txt").write_text("delta-spark 0\n")
     assert DELTA.installed() == []
+
+
+MADE = "lakemq-log-store.jar"
+
+
+@pytest.fixture
+def copied_s3a(copied: Path, s3a: None) -> Path:
+    """Those of S3A too."""
+    shutil.copytree(S3A_FOLDER, copied.parent / S3A.name, copy_function=shutil.copyfile)
+    return copied.parent / S3A.name
+
+
+def test_a_jar_of_ours_that_a_power_cut_has_torn_is_refused(copied_s3a: Path) -> None:
+    assert MADE in {jar.name for jar in S3A.installed()}
+    for torn in (b"", bytes(1000)):
+        (copied_s3a / MADE).write_bytes(torn)
+        with pytest.raises(JarsUnavailable, match=f"{MADE} is not as it was made: delete the folder"):
+            S3A.installed()
+
+
+def test_a_manifest_that_does_not_say_what_was_made_is_none(copied_s3a: Path) -> None:
+    """One that a power cut has torn, or that was written before it said so."""
+    manifest = copied_s3a / "versions.txt"
+    whole = manifest.read_bytes()
+    for torn in (b"", bytes(len(whole)), whole[:-1], whole[: whole.rindex(b"\n", 0, -1) + 1], whole + whole):
+        manifest.write_bytes(torn)
+        assert S3A.installed() == []
+    manifest.write_bytes(whole)
+    assert S3A.installed()
+
+
+def test_setup_fails_for_a_jar_of_s3a_that_is_not_the_pinned_one(copied_s3a: Path) -> None:
+    """Unlike one that can't be got."""
+    jar = copied_s3a / sorted(S3A.pins())[0]
+    jar.write_bytes(jar.read_bytes() + b"more")
+    with pytest.raises(SystemExit, match=f"{jar.name} has the SHA-256"):
+        setup_jars.main()
 
 
 GATEWAY = "pyspark.errors.exceptions.base.PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java gateway process exited"
