@@ -44,7 +44,8 @@ def is_away(error: BaseException) -> bool:
 
 def java_has_ended() -> bool:
     """Whether this process had a Java, and it is dead."""
-    process = getattr(SparkContext._gateway, "proc", None)  # pyright: ignore[reportPrivateUsage]
+    gateway: Any = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+    process: Any = getattr(gateway, "proc", None)
     return process is not None and process.poll() is not None
 
 
@@ -52,7 +53,8 @@ def failure_of(stream: StreamingQuery) -> Exception | None:
     """What ended the stream, with what Java threw, which Spark's own answer keeps as text only. None: nothing did."""
     error: Any = stream.exception()
     if error is not None and error._origin is None:
-        error._origin = stream._jsq.exception().get()  # pyright: ignore[reportPrivateUsage]
+        java_stream: Any = stream._jsq  # pyright: ignore[reportPrivateUsage]
+        error._origin = java_stream.exception().get()
     return error
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.model.names import CHECK_MAX_TOPIC
@@ -83,3 +85,20 @@ def test_a_log_that_may_have_lost_its_tail_is_begun_anew_with_what_waits_there(
                 produce(http_again, "t", {"body": "after", "delay_ms": 1})
                 wait_until(lambda: bodies(http_again, "t") == ["after", "before", "first"])
                 assert http_again.get("/v1/routing").json()["delay"]["waiting"] == 1
+
+
+def test_a_disk_that_fails_as_a_batch_begins_is_what_ended_the_query(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was raised: who starts the query again has to know that the disk is away."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("lakemq.jobs.routing.query.end_of_batch", fail)
+    with (
+        start_gateway(tmp_path / "data", **SETTINGS) as gateway,
+        pytest.raises(OSError, match="Input/output error"),
+        running(spark, gateway.url, tmp_path / "lake", "delay"),
+    ):
+        pass
