@@ -124,13 +124,17 @@ class Runner:
             bytes_after=after[1],
             detail=outcome.detail,
         )
-        self._note(run)
-        self._show()
+        if attempts:
+            self._note(run)
+            self._show()
         return run
 
     def _attempt(self, job: Job, work: Work) -> tuple[int, Outcome | None, str | None]:
-        """Up to `attempts_max` attempts: how many, and what came of the last."""
+        """Up to `attempts_max` attempts: how many, and what came of the last. None after a stop: the lake's lock may be
+        another's by then."""
         attempt = 0
+        if self._stop.is_set():
+            return attempt, None, None
         while True:
             attempt += 1
             try:

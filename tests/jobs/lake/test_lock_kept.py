@@ -16,6 +16,7 @@ from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance import requests, runner
 from lakemq.jobs.maintenance.runner import Runner
+from lakemq.jobs.maintenance.runs import STOPPED
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.run import LAKE, MAINTENANCE, _write_lake  # pyright: ignore[reportPrivateUsage]
 from lakemq.jobs.tables.driver import Driver
@@ -99,6 +100,15 @@ def test_a_job_of_maintenance_that_goes_on_is_noticed(
             jobs._turn.acquire()
         jobs.stop()
         assert driver.left_writing == is_busy
+
+
+def test_a_job_whose_turn_comes_after_the_end_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """It waited in a thread of a pool as the lock was let go."""
+    settings = Settings(lake=Lake(dir=tmp_path))
+    jobs = Runner(spark, settings, lambda: AWAY, driver=Driver(spark, settings.lake))
+    jobs.stop()
+    assert jobs.run("optimize", "schedule").result == STOPPED
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("left_writing", [False, True])
