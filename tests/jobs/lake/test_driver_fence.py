@@ -108,9 +108,9 @@ def test_of_a_lake_that_only_this_machine_writes_no_table_has_a_number(spark: Sp
     elsewhere.take()
     assert elsewhere.number == 1
     with pytest.raises(LakeTaken):  # one without messages notices too, and heals and maintains nothing more
-        end_when_replaced(alone, Event(), every_s=0.0)
-    with pytest.raises(LakeTaken):
         Work(spark, Settings(lake=lake), "", driver=alone).check_driver()
+    with pytest.raises(LakeTaken):
+        end_when_replaced(alone, Event(), every_s=0.0)
     writer = DeltaWriter(spark, path, alone)
     writer.held(["broker-a"])
     with pytest.raises(LakeTaken):
