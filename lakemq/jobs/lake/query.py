@@ -216,22 +216,23 @@ class LakeQuery:
         )
 
         def write(_: DataFrame, epoch: int) -> None:
-            self._gate.run(lambda: self._write_batch(epoch, end_of_batch(checkpoint, epoch), checkpoint.parent))
+            self._gate.run(lambda: self._write_batch(epoch, checkpoint))
 
         writer = reader.load().writeStream.queryName("lake").foreachBatch(write)
         writer = writer.trigger(processingTime=f"{lake.trigger_ms} milliseconds")
         return writer.option("checkpointLocation", str(checkpoint)).start()
 
-    def _write_batch(self, epoch: int, end: StreamOffset, scratch: Path) -> None:
-        """Brings each table to `end`, all at once; then tells the brokers.
+    def _write_batch(self, epoch: int, checkpoint: Path) -> None:
+        """Brings each table to the batch's end, all at once; then tells the brokers.
 
-        What was planned and read is of the logs that `end` names, or it could not be read; so what is committed is
+        What was planned and read is of the logs that the end names, or it could not be read; so what is committed is
         of those too that the commits name.
         """
         try:
+            end = end_of_batch(checkpoint, epoch)
             for broker, log_id in self._logs.items():
                 check_same_log(self._clients[broker].address, log_id, end.logs.get(broker, log_id))
-            self._write_tables(epoch, end, scratch)
+            self._write_tables(epoch, end, checkpoint.parent)
             self._positions = dict(end.positions)
             self.reached = end
             self.batches += 1
