@@ -43,7 +43,12 @@ class Bucket:
         try:
             self._store = from_url(url, config=config, client_options=client, retry_config=retries)
         except (BaseError, ValueError, TypeError) as error:
-            raise SettingsError(f"fleet.store, or fleet.store_options: {_short(error)}") from None
+            said = _short(error)
+            for value in (
+                each for each in options.values() if len(each) > 3
+            ):  # a key may stand under a name that is not its own
+                said = said.replace(value, "…")
+            raise SettingsError(f"fleet.store, or fleet.store_options: {said}") from None
 
     async def names(self, folder: str) -> list[str]:
         """`Objects.names`."""

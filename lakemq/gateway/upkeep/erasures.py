@@ -19,7 +19,7 @@ from typing import NamedTuple
 from pyroaring import BitMap64
 
 from lakemq.gateway.upkeep.erased_mark import ErasedMark
-from lakemq.model.errors import Busy, LakemqError, StoreUnwritable
+from lakemq.model.errors import Busy, StoreUnwritable
 from lakemq.model.names import ERASURE_TOPIC
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
@@ -184,8 +184,8 @@ class Erasures:
         try:
             async with self._turn:
                 await self._carry_out_below(end)
-        except (LakemqError, OSError) as error:
-            self._say(f"an erasure can't be carried out now: {error}")
+        except Exception as error:  # noqa: BLE001  whatever it is, it is said, and tried again
+            self._say(f"an erasure can't be carried out now: {error or repr(error)}")
         else:
             self._say(None)
 

@@ -54,8 +54,12 @@ def back_up(
     copier.sync_folders()
     copied = list(copier.copied.values())
     log_id = log.state.identity.log_id
-    own_tables = tables if copied_before is None else []
-    manifest = Manifest(log_id, log.first_position, log.next_position, begun_ms, own_tables, copied)
+    numbers = log_id, log.first_position, log.next_position, begun_ms
+    if copied_before is None:
+        manifest = Manifest(*numbers, tables, copied)
+    else:
+        holding = [table.name for table in tables if table.held.get(broker)]
+        manifest = Manifest(*numbers, [], copied, holding)
     files.replace(copier.root / NAME, [manifest.encode()])
     return Made(manifest, sum(each.bytes for each in copied))
 

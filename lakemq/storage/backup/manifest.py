@@ -56,7 +56,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A backup. The log has positions `first_position ≤ p < next_position`."""
+    """A backup. The log has positions `first_position ≤ p < next_position`. `elsewhere`: the tables that hold some of
+    it, where the lake is in another backup."""
 
     log_id: str
     first_position: int
@@ -64,6 +65,7 @@ class Manifest:
     begun_ms: int
     tables: list[Table] = field(default_factory=list[Table])
     files: list[Copied] = field(default_factory=list[Copied])
+    elsewhere: list[str] = field(default_factory=list[str])
     format: int = FORMAT
 
     def encode(self) -> bytes:

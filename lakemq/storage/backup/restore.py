@@ -16,7 +16,7 @@ from lakemq.model.errors import LogDamaged
 from lakemq.storage.backup.copying import Copier, check_copy
 from lakemq.storage.backup.manifest import LAKE, LOG, PARTS, RESTORING, BadBackup, Copied, Manifest, read_manifest
 from lakemq.storage.disk.files import Files
-from lakemq.storage.lake.delta_log import tables_of
+from lakemq.storage.lake.delta_log import is_table, tables_of
 from lakemq.storage.lake.log_marks import append_identifiers, replaced
 from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.log.dropped import DROPPED, covers, read_dropped
@@ -54,7 +54,6 @@ def restore(folder: Path, data_dir: Path, lake: Path, files: Files | None = None
     log = Copier(files, data_dir.resolve() / RESTORING)
     log.make_folder(log.root)  # first: whatever ends this, nobody takes the folders for those of a new broker
     _copy_folder(files, folder, manifest.files, LAKE, lake)
-    _rename_log(lake, manifest.log_id, str(UUID(bytes=log_id)), files)
     _copy_folder(files, folder, manifest.files, PARTS, data_dir / PARTS)
     messages = 0
     position, epoch = manifest.first_position, 0
@@ -70,6 +69,8 @@ def restore(folder: Path, data_dir: Path, lake: Path, files: Files | None = None
     # Whoever keeps a bare position or offset of what came after the backup must not find another message there.
     write_reserved(files, log.root, LogEpoch(log_id, epoch), position + UNKNOWN_BLOCK)
     files.sync_dir(log.root)
+    # Last, as the lake may be one that is there already: it is as it was where anything before this fails.
+    _rename_log(lake, manifest.log_id, str(UUID(bytes=log_id)), files)
     files.rename(log.root, data_dir.resolve() / LOG)
     files.sync_dir(data_dir.resolve())
     return Restored(manifest, str(UUID(bytes=log_id)), messages)
@@ -86,8 +87,17 @@ def _copy_folder(files: Files, folder: Path, wanted: Iterable[Copied], prefix: s
 
 def _check_lake(lake: Path, manifest: Manifest, files: Files, folder: Path) -> None:
     """Raise `BadBackup` where the lake that is there, which came from another backup, and this log don't belong
-    together: they lack a message between them, or the lake has what the log will give to others."""
+    together: they lack a message between them, or the lake has what the log will give to others, or is none that has
+    this log at all."""
     dropped = read_dropped(files, folder / LOG)
+    for name in manifest.elsewhere:
+        marks = read_progress(lake / name).logs.values() if is_table(lake / name) else ()
+        if all(mark.log_id != manifest.log_id for mark in marks):
+            raise BadBackup(
+                f"{lake / name} holds nothing of this log, which is no whole one without: restore the backup that has "
+                "the lake first, to that folder. If it has been, this log was put beside it before, maybe not to the "
+                "end: empty the folders, and restore both"
+            )
     for table in tables_of(lake):
         progress = read_progress(table)
         for broker, mark in progress.logs.items():

@@ -18,7 +18,7 @@ from lakemq.settings import Storage
 from lakemq.storage.disk.files import Files
 from lakemq.storage.mend.erased_rows import erase_rows, wanted_of
 from lakemq.storage.mend.truncate import KEPT
-from lakemq.storage.segment.frame import Meta
+from lakemq.storage.segment.frame import FrameError, Meta
 from lakemq.storage.segment.mask import Payload
 from lakemq.storage.segment.rows import PayloadCodec
 from lakemq.storage.segment.scan import Broken, scan
@@ -59,7 +59,7 @@ def erase_kept(files: Files, directory: Path, settings: Storage, erasure: KeptEr
                 files.sync_dir(directory)
             elif found is not None and _may_hold(erasure, int(found[2])):
                 _erase_in(files, directory / name, settings, erasure)
-        except OSError as error:
+        except (OSError, Broken, FrameError) as error:  # what was sound may read otherwise the second time
             left.append(f"{name}: {error}")
     return left
 

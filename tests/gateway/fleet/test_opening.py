@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -67,7 +68,8 @@ def last_beat(root: Path) -> tuple[int, int, int]:
 def test_who_opens_a_log_for_longer_than_a_lease_beats_on_and_may_be_stopped_meanwhile(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     files = SlowToOpen()
-    with replica(tmp_path, 0, Files(), **SLOW) as leader:
+    with ExitStack() as first:
+        leader = first.enter_context(replica(tmp_path, 0, Files(), **SLOW))
         wait_until(lambda: role_of(leader) == "primary")
         (placed,) = produce(leader, "t", "0")
         files.opens.clear()
@@ -91,6 +93,7 @@ def test_who_opens_a_log_for_longer_than_a_lease_beats_on_and_may_be_stopped_mea
             wait_until(lambda: role_of(follower) == "primary")
             assert broker_of(follower)["election"]["leader_epoch"] == switched["epoch"]
             assert [each["position"] for each in pull_all(follower, "t")] == [placed["position"]]
+            first.close()  # it would stand for who is stopped sooner
     files.comes.clear()
     files.opens.clear()
     with ThreadPoolExecutor(1) as pool:

@@ -283,6 +283,12 @@ def test_options_that_a_store_does_not_have_are_refused() -> None:
         open_and_close(settings_of("s3://bucket/prefix", bogus="1"))
 
 
+def test_what_is_wrong_with_an_option_is_said_without_its_value() -> None:
+    with pytest.raises(SettingsError) as refused:
+        open_and_close(settings_of("s3://bucket/prefix", allow_http="a-key-of-somebody"))
+    assert "a-key-of-somebody" not in str(refused.value)
+
+
 def test_a_store_that_is_away_at_the_start_is_proved_before_the_first_change(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
 

@@ -3,6 +3,7 @@ their lake."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -186,3 +187,38 @@ def test_a_lake_and_a_log_that_do_not_belong_together_are_refused(tmp_path: Path
     assert not (tmp_path / "restored").exists()
     with pytest.raises(LakemqError, match="there is no backup in"):
         back_up(data, tmp_path / "lake", tmp_path / "another", "broker-a", lake_in=tmp_path / "none")
+
+
+def test_a_log_whose_lake_is_in_another_backup_is_not_restored_without_it(tmp_path: Path) -> None:
+    data, lake = tmp_path / "broker-a/0", tmp_path / "lake"
+    with start_nameserver() as names, fleet_of(tmp_path, names.url) as fleet:
+        replicas = fleet["broker-a"]
+        replicas.in_sync(0, 1)
+        put_topic(replicas.http(0), "t", QUEUES)
+        fill({"broker-a": replicas}, "0")
+        write_lake(tmp_path, "broker-a", replicas)
+    back_up(data, lake, tmp_path / "first", "broker-a")
+    back_up(data, lake, tmp_path / "copy", "broker-a", lake_in=tmp_path / "first")
+    with pytest.raises(BadBackup, match="holds nothing of this log"):
+        restore(tmp_path / "copy", tmp_path / "restored", tmp_path / "no lake")
+    assert not (tmp_path / "restored").exists()
+
+    manifest = tmp_path / "copy/manifest.json"
+    whole = manifest.read_text()
+    changed = json.loads(whole)
+    changed["first_position"] = changed["next_position"] + 1
+    manifest.write_text(json.dumps(changed))
+    with pytest.raises(BadBackup, match="and the backup begins with"):
+        restore(tmp_path / "copy", tmp_path / "restored", lake)
+
+    # What fails before the log is whole leaves the lake as it was.
+    changed["first_position"] = json.loads(whole)["first_position"]
+    changed["next_position"] += 1
+    manifest.write_text(json.dumps(changed))
+    with pytest.raises(BadBackup, match="the backup's log ends with position"):
+        restore(tmp_path / "copy", tmp_path / "failed", lake)
+    manifest.write_text(whole)
+    restored = restore(tmp_path / "copy", tmp_path / "restored", lake)
+    assert read_progress(lake / "messages").logs["broker-a"].log_id == restored.log_id
+    with pytest.raises(BadBackup, match="holds nothing of this log"):
+        restore(tmp_path / "copy", tmp_path / "again", lake)
