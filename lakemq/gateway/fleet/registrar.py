@@ -125,13 +125,27 @@ class Registrar:
         in the way; empty: nothing did."""
         try:
             if (waits := self._log.until_topics_shown()) is not None:
-                await waits
+                await self._until_known(server, waits)
         except StoreUnwritable as error:
             if server.said is None:
                 return f"which topics there are isn't confirmed: {error.detail}"
         else:
             server.said = body
         return await server.ask(self._path, server.said, ASK_S)
+
+    async def _until_known(self, server: _NameServer, waits: asyncio.Future[None]) -> None:
+        """Wait for it, and say meanwhile what was said before: this broker lives. Raises `StoreUnwritable`."""
+        loop = asyncio.get_running_loop()
+        next_s = loop.time() + HEARTBEAT_S
+        try:
+            while not waits.done():
+                await asyncio.wait([waits], timeout=LOOK_S)
+                if server.said is not None and (server.has_ended() or loop.time() >= next_s):
+                    server.problem = await server.ask(self._path, server.said, ASK_S)
+                    next_s = loop.time() + HEARTBEAT_S
+            waits.result()
+        finally:
+            waits.cancel()
 
 
 class _NameServer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
-from tests.gateway.fleet.following import degraded, starting_later, wait_for
+from tests.gateway.fleet.following import broker_of, degraded, starting_later, wait_for
 from tests.gateway.fleet.test_answers import SYNC, Primary
 from tests.gateway.http_client import WAIT_S, connect, is_problem, produce, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
@@ -226,6 +227,31 @@ def test_while_nothing_is_confirmed_name_servers_are_told_what_was_before(tmp_pa
             until([client], lambda found: bool(permission_of("sure", "before")(found)))
             assert permission_of("sure", "new")(asking.routes(client)) == set()
             primary.follow()
+            until([client], lambda found: bool(permission_of("sure", "new")(found)))
+
+
+def test_while_a_write_waits_to_be_confirmed_name_servers_are_told_what_was_before(tmp_path: Path) -> None:
+    """It may wait for longer than they remember a broker that says nothing."""
+    port = free_port()
+    options = {"broker__name": "sure", "fleet__nameservers": f"http://127.0.0.1:{port}"}
+    patient = SYNC | {"replication__confirm_ms_max": 7_200_000, "replication__silent_ms": 3_600_000}
+    with (
+        start_gateway(tmp_path, **patient, **options) as gateway,
+        connect(gateway) as http,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        primary = Primary(http, tmp_path)
+        with start_nameserver(nameserver__port=port) as first, asking.connect(first) as client:
+            put_topic(http, "before")
+            until([client], lambda found: bool(permission_of("sure", "before")(found)))
+            wait_until(primary.keep_in_sync)
+            end = broker_of(http)["max_position"]
+            waiting = pool.submit(http.put, "/v1/topics/new", json={})
+            wait_until(lambda: broker_of(http)["max_position"] > end)
+        with start_nameserver(nameserver__port=port) as again, asking.connect(again) as client:
+            until([client], lambda found: bool(permission_of("sure", "before")(found)))
+            assert permission_of("sure", "new")(asking.routes(client)) == set()
+            wait_until(lambda: primary.follow() is None and waiting.done())
             until([client], lambda found: bool(permission_of("sure", "new")(found)))
 
 

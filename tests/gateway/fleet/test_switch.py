@@ -71,6 +71,7 @@ def test_a_planned_switch_waits_for_nobodys_next_look(tmp_path: Path) -> None:
         put_topic(fleet.http(0), "t")
         for to in (1, 0):
             assert fleet.http(1 - to).post("/v1/broker/switch", json={"replica": to}).json()["leader"] == to
+            answer = httpx.Response(0)
             for _ in range(2):
                 answer = fleet.http(1 - to).post("/v1/topics/t/messages", json={"messages": [{"body": f"{to}"}]})
                 if answer.status_code == 421:
