@@ -52,6 +52,12 @@ def test_what_a_killed_process_left_goes_at_the_next_start_and_what_others_have_
         alive.kill()
 
 
+def test_what_it_is_made_in_is_this_users_alone(object_store: ObjectStore, tmp_path: Path) -> None:
+    found = path_in(object_store, "s3://bucket/lake", tmp_path)
+    buffer_folder(type(found)(found.bucket, found.key, tmp_path / "work"))
+    assert stat.S_IMODE((tmp_path / "work").stat().st_mode) == 0o700
+
+
 def test_who_may_write_nothing_there_has_a_folder_of_its_own(
     object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

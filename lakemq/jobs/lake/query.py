@@ -40,7 +40,7 @@ from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.scheduled_writer import ScheduledWriter
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import TABLES
-from lakemq.model.errors import LogReplaced
+from lakemq.model.errors import LakemqError, LogReplaced
 from lakemq.objects.path import beside
 from lakemq.settings import Settings
 from lakemq.storage.lake.prove import prove
@@ -93,9 +93,11 @@ class LakeQuery:
         Raises `LakeOutOfStep` when the log has lost what a table lacks, or ends before what a
         table holds; `LakeDamaged` where it has lost what would have to be written again;
         `BrokerUnavailable` when a broker does not answer; `LakeTaken` when another driver has taken the lake since
-        an earlier run; `OSError`.
+        an earlier run; `LakemqError` where something of such a run goes on; `OSError`.
         """
         lake = self._settings.lake.dir
+        if self._driver.left_writing:
+            raise LakemqError("something of an earlier run writes the lake still, which nobody may put back meanwhile")
         self._clients = self._connect()
         forget_cached_logs(self._session)
         self._driver.check_now()

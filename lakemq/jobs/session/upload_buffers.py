@@ -45,7 +45,8 @@ def buffer_folder(lake: ObjectPath) -> Path:
 def _make(above: Path) -> tuple[Path, int]:
     files = Files()
     new = above / f"{uuid.uuid4().hex}{_NEW}"
-    above.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
+    above.parent.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)  # others' files come to be there too
+    above.mkdir(exist_ok=True, mode=DIRECTORY_MODE)
     new.mkdir(mode=DIRECTORY_MODE)
     descriptor = files.open_update(new / _HELD)
     files.lock(descriptor)

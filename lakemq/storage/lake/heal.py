@@ -32,8 +32,8 @@ from lakemq.storage.lake.delta_log import (
 )
 from lakemq.storage.lake.intact import drop_torn_sidecar, fault_of, sidecar_of
 from lakemq.storage.lake.progress import read_identifiers
+from lakemq.storage.lake.proof_mark import FAILED, Proved, read_marks, write_marks
 from lakemq.storage.lake.proof_mark import FOLDER as OWN
-from lakemq.storage.lake.proof_mark import Proved, read_marks, write_marks
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def heal(lake: Path, log_begins: Mapping[str, int] | None = None, files: Files |
     aside = lake / OWN / SET_ASIDE / str(SystemClock().now_ms())
     said: list[str] = []
     for table in tables_of(lake):
-        mark = marks.get(table.name)
+        mark = _with_failed(marks.get(table.name), FAILED.get(table))
         done = _Patient(table, mark, aside / table.name, files).heal(log_begins or {})
         for line in done:  # at once: another table may raise
             logger.warning("%s", line)
@@ -64,7 +64,16 @@ def heal(lake: Path, log_begins: Mapping[str, int] | None = None, files: Files |
         if mark is not None and mark.distrusted is not None:
             marks[table.name] = replace(mark, distrusted=None)
             write_marks(lake, marks, files)
+        FAILED.pop(table, None)
     return said
+
+
+def _with_failed(mark: Proved | None, failed: int | None) -> Proved | None:
+    """What is known of the table, with what could not be written down."""
+    if failed is None:
+        return mark
+    mark = mark or Proved(-1, 0)
+    return replace(mark, distrusted=failed if mark.distrusted is None else min(failed, mark.distrusted))
 
 
 class _Patient:

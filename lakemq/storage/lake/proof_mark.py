@@ -19,6 +19,9 @@ from lakemq.storage.disk.files import Files
 FOLDER = "_lakemq"
 """The folder in the lake; Delta's readers pass over names like this."""
 _NAME = "proved.json"
+FAILED: dict[Path, int] = {}
+"""By table: from which version on a sync of this process has failed, until `heal` has looked. The disk that refused may
+refuse to have it written down too."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from lakemq.storage.lake.bring_to_disk import bring_to_disk
 from lakemq.storage.lake.delta_log import Entry, entries_of, entry_of, is_table, read_entry
 from lakemq.storage.lake.object_files import files_of
 from lakemq.storage.lake.progress import read_identifiers
-from lakemq.storage.lake.proof_mark import Proved, checksum_of, read_marks, write_marks
+from lakemq.storage.lake.proof_mark import FAILED, Proved, checksum_of, read_marks, write_marks
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,8 @@ def _check_trusted(tables: Collection[Path], marks: Mapping[str, Proved]) -> Non
     """A sync that is called again after one that failed may say that all is well: the pages are gone by then."""
     for table in tables:
         mark = marks.get(table.name)
-        if mark is not None and mark.distrusted is not None and not is_object(table) and is_table(table):
+        is_distrusted = table in FAILED or (mark is not None and mark.distrusted is not None)
+        if is_distrusted and not is_object(table) and is_table(table):
             raise OSError(errno.EIO, "a sync has failed, and nobody has looked since what came to disk", str(table))
 
 
@@ -114,6 +115,7 @@ def _distrust(lake: Path, marks: dict[str, Proved], table: Path, files: Files) -
     """Remember that a sync failed: the next start must not believe the page cache."""
     mark = marks.get(table.name, Proved(-1, 0))
     marks[table.name] = replace(mark, distrusted=mark.version + 1)
+    FAILED[table] = mark.version + 1
     try:
         write_marks(lake, marks, files)
     except OSError as error:

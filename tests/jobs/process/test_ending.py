@@ -88,7 +88,7 @@ def hang():
     Event().wait()
 
 stop = Event()
-ending = Ending(subprocess.Popen(["sleep", "infinity"]), stop, within_s=0.05, exits_within_s=0.05)
+ending = Ending(subprocess.Popen(["sleep", "infinity"]), stop, within_s=0.05, exits_within_s=2.0)
 pool = ThreadPoolExecutor(1)
 {before}
 _run_to_end([_Job("job", work, stop) for work in ({works},)], stop, ending)

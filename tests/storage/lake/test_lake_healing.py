@@ -207,6 +207,24 @@ def test_a_commit_whose_sync_failed_is_not_believed_however_it_looks(lake: Path,
     assert CertainLake(lake, "broker-a").look() == (20, None)
 
 
+class NoDisk(Files):
+    """A disk that takes nothing."""
+
+    def sync(self, descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_failed_sync_is_remembered_where_the_disk_refuses_to_have_it_written_down_too(lake: Path) -> None:
+    with pytest.raises(OSError, match="Input/output"):
+        prove(lake, NoDisk())
+    assert [mark.distrusted for mark in read_marks(lake).values()] == [None] * len(OF_MESSAGES)
+    with pytest.raises(OSError, match="nobody has looked"):
+        prove(lake)
+    assert len(heal(lake)) == 1
+    assert sorted(read_progress(lake / name).held["broker-a"] for name in OF_MESSAGES) == [20, 30, 30]
+    prove(lake)
+
+
 class Order(Files):
     """Notes what is brought to disk, in order."""
 
