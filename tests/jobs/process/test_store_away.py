@@ -186,6 +186,8 @@ class Java:
             redirect_stdout=subprocess.DEVNULL,
             redirect_stderr=subprocess.DEVNULL,
         )
+        # Else what is collected later, amid another test, tells a Java that is dead, and leaves sockets open.
+        self.gateway.gateway_property.enable_memory_management = False
         self.gateway.proc = self.gateway.java_process  # as Spark's own gateway has it
         self.jvm: Any = self.gateway.jvm
         monkeypatch.setattr(SparkContext, "_gateway", self.gateway)
