@@ -225,22 +225,8 @@ class LakeQuery:
         return writer.option("checkpointLocation", str(checkpoint)).start()
 
     def _write_batch(self, epoch: int, checkpoint: Path) -> None:
-        """Brings each table to the batch's end, all at once; then tells the brokers.
-
-        What was planned and read is of the logs that the end names, or it could not be read; so what is committed is
-        of those too that the commits name.
-        """
         try:
-            end = end_of_batch(checkpoint, epoch)
-            for broker, log_id in self._logs.items():
-                check_same_log(self._clients[broker].address, log_id, end.logs.get(broker, log_id))
-            self._write_tables(epoch, end, checkpoint.parent)
-            self._positions = dict(end.positions)
-            self.reached = end
-            self.batches += 1
-            self._put_compacted()
-            if self._views is not None:
-                self._views.follow({table.name: self._writers[table.name].progress for table in LIVE_TABLES})
+            self._write_to(end_of_batch(checkpoint, epoch), epoch, checkpoint.parent)
         except OSError as error:
             self._failure = LakeNotOnDisk(f"the lake can't be brought to disk: {error}")
             raise self._failure from error
@@ -249,6 +235,22 @@ class LakeQuery:
             raise
         if self._merging is not None:
             self._merging.batch_written()
+
+    def _write_to(self, end: StreamOffset, epoch: int, scratch: Path) -> None:
+        """Brings each table to the batch's end, all at once; then tells the brokers.
+
+        What was planned and read is of the logs that the end names, or it could not be read; so what is committed is
+        of those too that the commits name.
+        """
+        for broker, log_id in self._logs.items():
+            check_same_log(self._clients[broker].address, log_id, end.logs.get(broker, log_id))
+        self._write_tables(epoch, end, scratch)
+        self._positions = dict(end.positions)
+        self.reached = end
+        self.batches += 1
+        self._put_compacted()
+        if self._views is not None:
+            self._views.follow({table.name: self._writers[table.name].progress for table in LIVE_TABLES})
 
     def _write_tables(self, epoch: int, end: StreamOffset, scratch: Path) -> None:
         ends = {broker: position for broker, position in end.positions.items() if position > self._positions[broker]}

@@ -235,7 +235,7 @@ def test_a_batch_that_was_planned_of_another_log_reads_and_commits_nothing(scene
     try:
         end = StreamOffset({"broker-a": 10**6}, 0, {}, {"broker-a": "another"})
         with pytest.raises(LogReplaced, match="another"):
-            query._write_batch(0, end, scene.lake)  # pyright: ignore[reportPrivateUsage]
+            query._write_to(end, 0, scene.lake)  # pyright: ignore[reportPrivateUsage]
     finally:
         query.stop()
 
