@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import socket
 import subprocess
 import warnings
@@ -243,7 +244,9 @@ def java() -> Iterator[Java]:
 
 @pytest.fixture
 def mortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Java]:
-    """One of its own. Py4j leaves a socket open that finds nobody: it goes here, and not amid another test."""
+    """One of its own. Py4j leaves a socket open that finds nobody: it goes here, and not amid another test, as it does
+    where a log record of py4j's, which pytest keeps for longer, holds it."""
+    monkeypatch.setattr(logging.getLogger("py4j.java_gateway"), "disabled", True)
     java = Java(monkeypatch)
     yield java
     java.end()
