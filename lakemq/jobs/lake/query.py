@@ -26,7 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.errors import BrokerUnavailable, LakeNotOnDisk, LakeOutOfStep
 from lakemq.jobs.lake.batch_gate import BatchGate
-from lakemq.jobs.lake.healing import heal_lake
+from lakemq.jobs.lake.healing import Alone, heal_lake
 from lakemq.jobs.lake.merging import Merging
 from lakemq.jobs.lake.one_read import WriteRange
 from lakemq.jobs.log_client import LogClient, check_same_log
@@ -66,9 +66,12 @@ class LakeQuery:
         views: LiveViews | None = None,
         *,
         driver: Driver,
+        alone: Alone | None = None,
     ) -> None:
-        """`views` are made when it starts, and follow its commits. `driver`: the same for all runs of a process."""
+        """`views` are made when it starts, and follow its commits. `driver`: the same for all runs of a process.
+        `alone`: keeps others of the process from writing, where there are any."""
         self._driver = driver
+        self._alone = alone
         self._session = session
         self._settings = settings
         self._options = SourceOptions(brokers=tuple(address.split(",")))
@@ -101,7 +104,7 @@ class LakeQuery:
         self._clients = self._connect()
         forget_cached_logs(self._session)
         self._driver.check_now()
-        heal_lake(lake, lambda: ",".join(self._options.brokers))
+        heal_lake(lake, lambda: ",".join(self._options.brokers), self._alone)
         forget_cached_logs(self._session)
         for table in TABLES:
             table.create(self._session, lake)

@@ -24,9 +24,7 @@ def optimize(work: Work) -> Outcome:
     done: dict[str, Any] = {}
     for table in work.tables():
         work.check()
-        merger = TableMerger(
-            work.session, table, work.lake, limits_of(work.settings.lake), work.stop.is_set, work.driver
-        )
+        merger = TableMerger(work.session, table, work.lake, limits_of(work.settings.lake), work.is_to_end, work.driver)
         if merger.unfinished() >= work.options.small_files_min:
             before = files_of(work, table)
             _finish(work, merger)

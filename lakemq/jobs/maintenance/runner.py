@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, nullcontext
 from threading import Event, Lock
 from typing import Any
 
@@ -27,6 +28,8 @@ POOL = "maintenance"
 _FINAL = (InvalidStatement, LakeNotFound, LakeTaken, SettingsError, Stopped)
 """What another attempt can't mend."""
 _STOP_S_MAX = 10.0
+_GIVE_WAY_S_MAX = 120.0
+_CANCEL_S = 1.0
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +64,9 @@ class Runner:
         self._brokers = brokers
         self._refresh = refresh
         self._lake_query = lake_query
-        self._stop = Event()
-        self._turn = Lock()
+        self._stop, self._gives_way = Event(), Event()
+        self._turn, self._writes = Lock(), Lock()
+        self._gave_way = 0
         self.metrics = Metrics()
 
     def run(self, name: str, started_by: str, parameters: Mapping[str, Any] | None = None) -> Run:
@@ -88,6 +92,33 @@ class Runner:
             else:
                 self._driver.left_writing = True
 
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """Within it no job writes: the attempt that is under way gives way, and is made again after. Raises
+        `LakemqError` where it doesn't end: `driver.left_writing` is set then, as something may still be committed."""
+        self._gave_way += 1  # before the attempt fails of it
+        self._gives_way.set()
+        try:
+            if not self._wait_for_writes():
+                self._driver.left_writing = True
+                raise LakemqError("a job of maintenance goes on, and nobody may put the lake back meanwhile")
+        finally:
+            self._gives_way.clear()
+        try:
+            yield
+        finally:
+            self._writes.release()
+
+    def _wait_for_writes(self) -> bool:
+        if self._writes.acquire(blocking=False):
+            return True
+        give_up = time.monotonic() + _GIVE_WAY_S_MAX
+        while time.monotonic() < give_up:
+            self._session.sparkContext.cancelJobGroup(POOL)  # again: it may have begun one more
+            if self._writes.acquire(timeout=_CANCEL_S):
+                return True
+        return False
+
     def _run(self, job: Job, started_by: str, parameters: Mapping[str, Any]) -> Run:
         clock = SystemClock()
         started_at = clock.now_ms()
@@ -97,6 +128,7 @@ class Runner:
             self._brokers(),
             parameters,
             self._stop,
+            self._gives_way,
             self._refresh,
             self._lake_query,
             driver=self._driver,
@@ -125,7 +157,8 @@ class Runner:
             detail=outcome.detail,
         )
         if attempts:
-            self._note(run)
+            with self._writes:
+                self._note(run)
             self._show()
         return run
 
@@ -136,24 +169,28 @@ class Runner:
         if self._stop.is_set():
             return attempt, None, None
         while True:
-            attempt += 1
+            attempt, gave_way = attempt + 1, self._gave_way
             try:
-                if self._heal is not None:
-                    self._driver.check_now()
-                    self._heal()
-                work.check_driver()
-                outcome = job.run(work)
-                work.bring_to_disk()
+                with self._writes:
+                    return attempt, self._do(job, work), None
             except Exception as error:  # noqa: BLE001 (of any kind: it must not end the queries)
                 line = one_line(error)
                 final = isinstance(error, _FINAL) or self._stop.is_set()
+                attempt -= self._gave_way != gave_way  # whatever it failed with then
                 if final or attempt >= self._settings.maintenance.attempts_max:
                     return attempt, None, line
                 logger.warning("%s: %s; trying again", job.name, line)
-            else:
-                return attempt, outcome, None
             if self._stop.wait(attempt * self._settings.maintenance.retry_pause_ms / 1000):
                 return attempt, None, line
+
+    def _do(self, job: Job, work: Work) -> Outcome:
+        if self._heal is not None:
+            self._driver.check_now()
+            self._heal()
+        work.check_driver()
+        outcome = job.run(work)
+        work.bring_to_disk()
+        return outcome
 
     def _show(self) -> None:
         try:

@@ -31,6 +31,12 @@ class Stopped(LakemqError):
     code = "maintenance_stopped"
 
 
+class GivesWay(LakemqError):
+    """The lake is put back: what the job has not done yet it does again then."""
+
+    code = "maintenance_gives_way"
+
+
 class ClockAhead(LakemqError):
     """What deletes by age waits until the clock is believed."""
 
@@ -61,6 +67,7 @@ class Work:
     broker_url: str
     parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
     stop: Event = field(default_factory=Event)
+    gives_way: Event = field(default_factory=Event)
     refresh: Callable[[], None] = _nothing
     lake_query: LakeQueryMeanwhile = nullcontext
     driver: Driver = field(kw_only=True)
@@ -127,10 +134,16 @@ class Work:
         else:
             self.driver.take()
 
+    def is_to_end(self) -> bool:
+        """Whether `check` raises."""
+        return self.stop.is_set() or self.gives_way.is_set()
+
     def check(self) -> None:
-        """To be called between steps; raises `Stopped`."""
+        """To be called between steps; raises `Stopped` or `GivesWay`."""
         if self.stop.is_set():
             raise Stopped("the job was asked to stop")
+        if self.gives_way.is_set():
+            raise GivesWay("the lake is put back first")
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,8 @@ def _write_lake(
         maintenance.start()  # who holds the lock also does what other processes ask for
         with watch.telling((MAINTENANCE,)) if MAINTENANCE in chosen else nullcontext():
             if LAKE in chosen:
-                keep_running(LAKE, partial(LakeQuery, session, settings, views=views, driver=driver), watch, stop, turn)
+                new_run = partial(LakeQuery, session, settings, views=views, driver=driver, alone=runner.alone)
+                keep_running(LAKE, new_run, watch, stop, turn)
             else:
                 say("maintenance: ready")
                 stop.wait()

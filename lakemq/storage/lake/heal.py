@@ -41,12 +41,19 @@ SET_ASIDE = "set-aside"
 """In our folder of the lake: what was taken out of tables' logs."""
 
 
-def heal(lake: Path, log_begins: Mapping[str, int] | None = None, files: Files | None = None) -> list[str]:
+class MustBeAlone(Exception):
+    """Something has to be set aside, which nobody may do while others commit."""
+
+
+def heal(
+    lake: Path, log_begins: Mapping[str, int] | None = None, files: Files | None = None, *, is_alone: bool = True
+) -> list[str]:
     """Look at all that isn't proved, and set aside what isn't sound; what was done, in words, which are logged.
 
     For the process that holds the lake's lock, before it writes. `log_begins`: by application (a transaction
-    identifier), where the log begins that can be asked. Raises `LakeDamaged`, with the table as it was, where
-    rows would go that no log holds any more; `OSError`.
+    identifier), where the log begins that can be asked. `is_alone`: no thread of the process commits meanwhile.
+    Raises `LakeDamaged`, with the table as it was, where rows would go that no log holds any more; `MustBeAlone`, with
+    that table as it was, where there is something to do and others commit; `OSError`.
     """
     if is_object(lake):
         return []  # an object is there whole, and lasting, or not at all
@@ -57,7 +64,9 @@ def heal(lake: Path, log_begins: Mapping[str, int] | None = None, files: Files |
     said: list[str] = []
     for table in tables_of(lake):
         mark = _with_failed(marks.get(table.name), FAILED.get(table))
-        done = _Patient(table, mark, aside / table.name, files).heal(log_begins or {})
+        if not is_alone and mark is not None and mark.distrusted is not None:
+            raise MustBeAlone
+        done = _Patient(table, mark, aside / table.name, files, is_alone).heal(log_begins or {})
         for line in done:  # at once: another table may raise
             logger.warning("%s", line)
         said += done
@@ -79,8 +88,9 @@ def _with_failed(mark: Proved | None, failed: int | None) -> Proved | None:
 class _Patient:
     """One table."""
 
-    def __init__(self, table: Path, mark: Proved | None, aside: Path, files: Files) -> None:
+    def __init__(self, table: Path, mark: Proved | None, aside: Path, files: Files, is_alone: bool) -> None:
         self._table, self._aside, self._files = table, aside, files
+        self._is_alone = is_alone
         self._entries = entries_of(table)
         self._stands = mark is not None and mark.stands(self._entries.get(mark.version))
         self._proved = mark.version if mark is not None and self._stands else -1
@@ -195,6 +205,8 @@ class _Patient:
         there = [path for path in paths if path.exists()]
         if not there:
             return
+        if not self._is_alone:
+            raise MustBeAlone
         self._aside.mkdir(parents=True, exist_ok=True)
         for path in sorted(there, key=lambda each: each.name.lstrip("."), reverse=True):
             self._files.rename(path, self._aside / path.name)

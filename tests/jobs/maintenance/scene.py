@@ -10,6 +10,7 @@ from typing import Any
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.lake.healing import Alone
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run
@@ -30,11 +31,11 @@ class Scene:
         self.produced: set[tuple[Any, ...]] = set()
         self.start()
 
-    def start(self) -> None:
+    def start(self, alone: Alone | None = None) -> None:
         """The query begins, or goes on."""
         self._query = LakeRun(
             lambda: LakeQuery(
-                self.spark, self.settings, self.gateway.url, driver=Driver(self.spark, self.settings.lake)
+                self.spark, self.settings, self.gateway.url, driver=Driver(self.spark, self.settings.lake), alone=alone
             )
         )
 
@@ -58,14 +59,12 @@ class Scene:
     def compact(self) -> None:
         wait_until_compacted(self.gateway.url, self._query.is_alive)
 
+    def runner(self, **options: Any) -> Runner:
+        driver = Driver(self.spark, self.settings.lake)
+        return Runner(self.spark, self.with_options(**options), lambda: self.gateway.url, driver=driver)
+
     def run(self, name: str, parameters: dict[str, Any] | None = None, **options: Any) -> Run:
-        runner = Runner(
-            self.spark,
-            self.with_options(**options),
-            lambda: self.gateway.url,
-            driver=Driver(self.spark, self.settings.lake),
-        )
-        return runner.run(name, "command", parameters)
+        return self.runner(**options).run(name, "command", parameters)
 
     def check(self) -> None:
         self.compact()

@@ -17,7 +17,7 @@ from lakemq.storage.disk.files import Files
 from lakemq.storage.lake import log_marks
 from lakemq.storage.lake.certain import OF_MESSAGES, CertainLake
 from lakemq.storage.lake.delta_files import DeltaFiles
-from lakemq.storage.lake.heal import heal
+from lakemq.storage.lake.heal import MustBeAlone, heal
 from lakemq.storage.lake.intact import fault_of, sidecar_of
 from lakemq.storage.lake.log_marks import LogMark, append_identifiers, log_identifier, replaced
 from lakemq.storage.lake.progress import read_progress
@@ -86,7 +86,17 @@ def test_a_commit_that_a_power_cut_tore_is_undone_with_its_progress(lake: Path, 
     assert CertainLake(lake, "broker-a").look() == (30, None)
 
 
+@pytest.mark.parametrize("name", sorted(set(DAMAGES) - {"entry missing"}))
+def test_nothing_is_set_aside_while_others_commit(lake: Path, name: str) -> None:
+    DAMAGES[name](lake)
+    there = {path for path in lake.rglob("*") if path.suffix == ".json"}
+    with pytest.raises(MustBeAlone):
+        heal(lake, is_alone=False)
+    assert {path for path in lake.rglob("*") if path.suffix == ".json"} == there
+
+
 def test_what_a_crash_of_the_process_left_whole_stays(lake: Path) -> None:
+    assert heal(lake, is_alone=False) == []
     assert heal(lake) == []
     assert positions(lake, MESSAGES) == list(range(30))
 
@@ -199,6 +209,8 @@ def test_a_commit_whose_sync_failed_is_not_believed_however_it_looks(lake: Path,
     with pytest.raises(OSError, match="nobody has looked"):  # the disk takes it now, but of what the page cache shows
         prove(lake)
     assert read_marks(lake) == marks
+    with pytest.raises(MustBeAlone):
+        heal(lake, is_alone=False)
     assert len(heal(lake)) == 1
     held = [read_progress(lake / name).held["broker-a"] for name in OF_MESSAGES]
     assert sorted(held) == [20, 30, 30]
