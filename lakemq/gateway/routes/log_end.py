@@ -90,13 +90,6 @@ class LogEnd:
         await self._waiters.wait_for_any([*self._log.topics.all_queues(), confirmed, confirmed.asked], seconds)
         return True
 
-    async def wait_to_be_asked(self, seconds: float) -> bool:
-        """`wait_to_send`, but only until somebody waits for what followers do."""
-        if seconds <= 0 or self._waiters.stopping:
-            return False
-        await self._waiters.wait_for_any([self._log.confirmed.asked], seconds)
-        return True
-
     def describe(self, reached: int, timer_ms: int | None) -> dict[str, Any]:
         """The answer to who asked."""
         return {

@@ -46,9 +46,6 @@ AT_ONCE_BYTES = 256 * 1024
 """So much is copied out of the system's memory on the event loop: in less time than a thread takes to begin."""
 NEWS_S = 0.02
 """A follower that has nothing else to be told is told so late of what is confirmed."""
-PACE_S = 0.005
-"""A follower that has had all there was is sent more so long after that, where nobody waits for it: a question costs as
-much as some messages, and has what is written brought to disk."""
 _INCARNATION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -62,7 +59,6 @@ class LogFrames:
         self._reader = store.reader
         self._ends = ends
         self._work = work
-        self._had_all_s: dict[int, float] = {}
 
     async def serve(self, request: HttpRequest) -> None:
         """Answer one request; raises `LakemqError`."""
@@ -86,7 +82,7 @@ class LogFrames:
             plan = plan_frames(self._reader, begin, min(end, to), topics, bytes_max)
             if query.get("state") == "yes" and begin <= max(end, self._log.min_position):
                 plan = with_state_alone(self._reader, plan, self._log.active)
-            size, had_all = size_of(plan), plan.end >= end
+            size = size_of(plan)
             with self._work.answering.holding(size, client):
                 try:
                     pieces = read_at_once(self._reader, plan) if size <= AT_ONCE_BYTES else None
@@ -95,8 +91,6 @@ class LogFrames:
                 except PositionGone:
                     continue
                 await _send(request.send, [*self._headers(plan, size), *self._more_headers(question)], pieces)
-                if question is not None:
-                    self._had_all_s[question.member.replica] = asyncio.get_running_loop().time() if had_all else 0.0
                 return
         raise Busy("the log's segments change faster than they can be read")
 
@@ -130,7 +124,6 @@ class LogFrames:
         replication, log, loop = self._replication, self._log, asyncio.get_running_loop()
         assert replication is not None
         deadline = loop.time() + min(wait_ms, replication.wait_ms_max) / 1000
-        await self._until_due(replication, question, deadline)
         while True:
             end = await self._ends.flushed_position()
             is_asked = min(log.confirmed.awaited, begin) > question.durable
@@ -140,13 +133,6 @@ class LogFrames:
                 deadline = min(deadline, loop.time() + NEWS_S)
             if not await self._ends.wait_to_send(seconds_until(deadline)):
                 return end
-
-    async def _until_due(self, replication: Replication, question: Question, deadline: float) -> None:
-        """Let more come together, for as long as nobody waits for this follower."""
-        due = min(self._had_all_s.get(question.member.replica, 0.0) + PACE_S, deadline)
-        while self._log.confirmed.awaited <= question.durable and not self._wants_answer(replication, question):
-            if not await self._ends.wait_to_be_asked(seconds_until(due)):
-                return
 
     def _wants_answer(self, replication: Replication, question: Question) -> bool:
         """Whether somebody waits for what this follower does beside the log."""
