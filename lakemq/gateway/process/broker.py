@@ -317,7 +317,9 @@ class Broker:
         who = {"name": self.name, "role": self.tenure.role, "replica": self.settings.broker.replica}
         kept = self.follower or self.replication
         follows = {} if kept is None else kept.describe()
-        erasures = self.erasures.done if self.replication is None else self.replication.erased_by.answered
+        erasures = self.erasures.done
+        if self.replication is not None:
+            erasures = min(erasures, self.replication.erased_by.answered)
         elected = {} if self.tenure.elected is None else {"election": self.tenure.elected.described()}
         described = {
             **who,

@@ -53,6 +53,16 @@ def test_an_erasure_that_is_answered_is_carried_out_at_all_in_sync(tmp_path: Pat
         assert frames_of(both.follows) == frames_of(both.leads)
 
 
+def test_one_that_is_left_in_a_cut_file_of_the_primary_is_not_counted_with_a_later_one(tmp_path: Path) -> None:
+    with fleet(tmp_path, **PATIENT) as both:
+        secret = fill(both.leads)
+        (tmp_path / "primary" / "commitlog" / f"cut-1-{secret}.frames").mkdir()  # it can't be read
+        answer = both.leads.post("/v1/log/erasures", json={"positions": [secret]})
+        assert is_problem(answer, 503, "store_unwritable")
+        erase(both.leads, secret - 1)
+        assert broker_of(both.leads)["erasures"] == 0
+
+
 def away(directory: Path, meanwhile: Callable[[Path], object] = lambda _: None) -> Path:
     """Have a follower be away while something is erased, its log `meanwhile` be changed; its folder."""
     quick = {**SMALL, "replication__silent_ms": 500}
