@@ -27,7 +27,7 @@ from lakemq.settings.listener import Listener as Listener
 from lakemq.settings.listener import NameServer as NameServer
 from lakemq.settings.replication import Replication as Replication
 from lakemq.settings.section import GIB as GIB
-from lakemq.settings.section import HOUR_MS, KIB, MIB, Section
+from lakemq.settings.section import HOUR_MS, KIB, MIB, Options, Section
 from lakemq.settings.section import is_loopback as is_loopback
 
 DEFAULT_FILE = Path("conf/lakemq.toml")
@@ -241,7 +241,7 @@ class Maintenance(Section):
     index_rebuild: str = ""
     verify: str = "47 4 * * 0"
     stats: str = "27 */6 * * *"
-    keep: dict[str, str] = Field(default_factory=dict)
+    keep: Options = Field(default_factory=dict)
     attempts_max: int = Field(default=3, ge=1, le=10)
     retry_pause_ms: int = Field(default=5_000, ge=0, le=HOUR_MS)
     small_file_bytes: int = Field(default=64 * MIB, ge=1)
@@ -269,7 +269,7 @@ class Spark(Section):
     master: str = "local[2]"
     driver_memory: str = "2g"
     niceness: int = Field(default=10, ge=0, le=19)
-    conf: dict[str, str] = Field(default_factory=dict)
+    conf: Options = Field(default_factory=dict)
 
 
 class Sql(Section):
@@ -427,9 +427,12 @@ def _explain(error: ValidationError, origin: dict[tuple[str, str], str]) -> str:
     return f"setting {name!r} in {source}: {message}{_got(place, fault.get('input'))}"
 
 
+_WITH_KEYS = {("lake", "storage"), ("fleet", "store_options"), ("spark", "conf")}
+
+
 def _got(place: list[str], value: object) -> str:
     """What was set; nothing of what may hold keys: of whole sections, how a bucket is reached, an address with a user
     in it."""
     is_plain = value is None or isinstance(value, str | int | float | bool | Path)
-    is_secret = place[:2] == ["lake", "storage"] or place[-1] == "token" or "@" in str(value)
+    is_secret = tuple(place[:2]) in _WITH_KEYS or place[-1] == "token" or "@" in str(value)
     return f" (got {value!r})" if is_plain and not is_secret else ""

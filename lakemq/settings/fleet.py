@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from lakemq.settings.section import Section, check_url, split_list
+from lakemq.settings.section import Options, Section, check_url, split_list
 
 BUCKETS = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 """How the addresses of buckets begin."""
@@ -30,7 +30,7 @@ class Fleet(Section):
     primary: str = ""
     leader: Literal["static", "etcd", "object-store"] = "static"
     store: str = ""
-    store_options: dict[str, str] = Field(default_factory=dict)
+    store_options: Options = Field(default_factory=dict)
     lease_ms: int = Field(default=3_000, ge=500, le=60_000)
 
     @field_validator("primary")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -12,7 +11,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, mo
 
 from lakemq.objects.bucket import Access, check_installed
 from lakemq.objects.path import ObjectPath, is_object
-from lakemq.settings.section import HOUR_MS, MIB, Section
+from lakemq.settings.section import HOUR_MS, MIB, Section, of_json
 
 _BUCKET = re.compile(r"s3[an]?:/+(.+)")
 """A path of the command line has lost a slash."""
@@ -56,16 +55,6 @@ def _folder(value: Any) -> Path:
     return Path(text)
 
 
-def _of_json(value: Any) -> Any:
-    """As the environment has it: `{"endpoint": "https://s3.example"}`."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        raise ValueError("in the environment it is an object of JSON") from None
-
-
 def _state_folder() -> Path:
     """Where the user's programs keep what they can do without, wherever they are started. Raises `ValueError`."""
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
@@ -95,7 +84,7 @@ class Lake(Section):
     """
 
     dir: Annotated[Path, PlainValidator(_folder), PlainSerializer(str)] = Path("lake")
-    storage: Annotated[LakeStorage, BeforeValidator(_of_json)] = Field(default_factory=LakeStorage)
+    storage: Annotated[LakeStorage, BeforeValidator(of_json)] = Field(default_factory=LakeStorage)
     work_dir: Annotated[Path | None, BeforeValidator(_empty_is_none)] = None
     verify: bool = True
     shared: bool = False

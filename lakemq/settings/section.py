@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import json
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_address
@@ -32,6 +34,21 @@ def check_url(value: str) -> str:
 def split_list(value: object) -> object:
     """The parts of a text with commas, as the environment has lists; anything else as it is."""
     return tuple(each.strip() for each in value.split(",") if each.strip()) if isinstance(value, str) else value
+
+
+def of_json(value: object) -> object:
+    """What the environment has as an object of JSON, such as `{"endpoint": "https://s3.example"}`; anything else as it
+    is. Raises `ValueError`."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise ValueError("in the environment it is an object of JSON") from None
+
+
+Options = Annotated[dict[str, str], BeforeValidator(of_json)]
+"""Settings whose names somebody else gives."""
 
 
 def is_loopback(host: str) -> bool:

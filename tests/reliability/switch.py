@@ -9,6 +9,7 @@ what was cut, and counted. It prints how long after a leader's fault the next wr
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import threading
@@ -23,10 +24,12 @@ from typing import Any, NamedTuple
 import httpx
 
 from lakemq.testing import start_nameserver
+from lakemq.testing.object_store import ObjectStore
 from tests.etcd_server import EtcdServer, find_etcd
 from tests.gateway.fleet.electing import ELECTED, described
 from tests.gateway.fleet.faulty_wire import FaultyWire
 from tests.gateway.fleet.following import broker_of, wait_for
+from tests.gateway.fleet.leaderships import BUCKET, options_of
 from tests.gateway.http_client import pull_all, put_topic
 from tests.reliability.clients import KINDS as CLIENTS
 from tests.reliability.clients import Clients
@@ -95,6 +98,11 @@ def fleet_of(directory: Path, count: int, store: str, faults: Mapping[str, int],
         if etcd is not None and network is None:
             wire = FaultyWire(etcd.address)
             stack.callback(wire.close)
+        if store == "bucket":
+            kept = ObjectStore()
+            stack.callback(kept.close)
+            options["fleet__store"] = f"s3://{BUCKET}/fleet"
+            options["fleet__store_options"] = json.dumps(options_of(kept.address))
         fleet = Fleet(directory, count, etcd, wire, network, **{**ELECTED, **options})
         stack.callback(fleet.close)
         yield fleet
@@ -247,7 +255,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=Random().randrange(1_000_000))
     parser.add_argument("--replicas", type=int, default=3)
     parser.add_argument("--lease-ms", type=int, default=3_000)
-    parser.add_argument("--store", choices=("folder", "etcd"), default="folder")
+    parser.add_argument("--store", choices=("folder", "etcd", "bucket"), default="folder")
     parser.add_argument("--ack", choices=("sync", "async"), default="sync")
     parser.add_argument(
         "--consumers", action="store_true", help="clients that know a name server send and consume meanwhile"
@@ -260,6 +268,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if chosen.store != "etcd" and any(faults[kind] for kind in OF_ETCD):
         parser.error("what the store does needs --store etcd")
     is_networked = any(faults[kind] for kind in OF_NETWORK)
+    if chosen.store == "bucket" and is_networked:
+        parser.error("the bucket is in no network of the replicas: partitions are runs with another store")
     if faults["lost-replies"] and is_networked:
         parser.error("lost replies and partitions are runs of their own")
     if chosen.ack == "async" and any(faults[kind] for kind in OF_DISKS):

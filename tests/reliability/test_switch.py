@@ -33,6 +33,13 @@ def test_a_switch_a_death_a_lost_answer_and_a_damaged_disk_lose_nothing_that_was
     assert {name: len(seconds) for name, seconds in done.went_on.items()} == dict.fromkeys(consumers, 1)
 
 
+def test_a_switch_and_a_death_lose_nothing_where_a_bucket_says_who_leads(tmp_path: Path) -> None:
+    faults = {"switches": 1, "deaths": 1}
+    done = run(tmp_path, faults, seed=5, count=2, store="bucket")
+    assert done.findings == []
+    assert dict(done.done) == faults
+
+
 @pytest.mark.skipif(not is_possible(), reason="network namespaces need root and `ip`")
 def test_one_way_that_is_cut_loses_nothing_that_was_acknowledged(tmp_path: Path, etcd: EtcdServer) -> None:
     assert etcd.address

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.dependencies import models
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -109,6 +110,14 @@ def _build_routes(app: FastAPI) -> None:
     """Have FastAPI make its routes now, which it else does as the first request comes."""
     for route in app.routes:
         route.matches({"type": "http", "method": "GET", "path": "/", "root_path": "", "headers": []})
+
+
+def forget_handlers() -> None:
+    """Have FastAPI let go of the handlers of all applications: it keeps what it found out about each function, and with
+    the function all that it sees, which is a broker's whole state. It finds it out again where it has to."""
+    for each in vars(models).values():
+        if hasattr(each, "cache_clear"):
+            each.cache_clear()
 
 
 def make_producer(broker: Broker) -> Producer:

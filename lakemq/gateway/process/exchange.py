@@ -11,10 +11,11 @@ from functools import partial
 
 from lakemq.contract.routes import BROKER, HEALTH, LOG_FRAMES, LOG_PART, METRICS, READY
 from lakemq.gateway.fleet.election import Election
+from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.log_elsewhere import log_elsewhere
 from lakemq.gateway.fleet.open_leadership import open_leadership
-from lakemq.gateway.process.app import App, make_app
+from lakemq.gateway.process.app import App, forget_handlers, make_app
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.elected_lead import ElectedLead
 from lakemq.gateway.process.quick import Quick
@@ -95,18 +96,23 @@ class Exchange:
             broker = self.broker = Broker(self._settings, self._files, self._clock, tenure, self.work)
             broker.lead = ElectedLead(broker, election, self.hand_over)
             if broker.follower is not None:
-                broker.follower.on_diverged = election.begin_anew
-                await election.meanwhile(broker.prepare())
-                app = await election.meanwhile(self._open(broker))
-                await broker.start()
-                self._serve(broker, app.front)
+                await self._follow(broker, broker.follower, election)
                 tenure = await election.until_elected(broker.follower)
             else:
                 await self._assume(broker, election)
                 tenure = await election.until_replaced()
             await self._let_go(broker)
             del broker
+            forget_handlers()
             self._renew()
+
+    async def _follow(self, broker: Broker, follower: Follower, election: Election) -> None:
+        """Open the broker of who follows, and serve it."""
+        follower.on_diverged = election.begin_anew
+        await election.meanwhile(broker.prepare())
+        app = await election.meanwhile(self._open(broker))
+        await broker.start()
+        self._serve(broker, app.front)
 
     async def _assume(self, broker: Broker, election: Election) -> None:
         """Open the broker of who leads. What it is asked is answered once all is confirmed that any leader before it

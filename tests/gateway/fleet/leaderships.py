@@ -33,8 +33,13 @@ def unused_broker() -> str:
 
 def open_bucket(address: str, answer_s: float = PATIENT_S) -> Bucket:
     """That of a store in memory."""
+    return Bucket(f"s3://{BUCKET}/prefix", options_of(address), answer_s)
+
+
+def options_of(address: str) -> dict[str, str]:
+    """`fleet.store_options` for such a store."""
     keys = {"access_key_id": "a", "secret_access_key": "b", "region": "nowhere"}
-    return Bucket(f"s3://{BUCKET}/prefix", {"endpoint": address, "allow_http": "true", **keys}, answer_s)
+    return {"endpoint": address, "allow_http": "true", **keys}
 
 
 class Store(ABC):

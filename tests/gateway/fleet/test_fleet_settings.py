@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lakemq.model.errors import SettingsError
@@ -65,3 +67,17 @@ def test_ways_to_know_who_leads_that_there_are() -> None:
         assert load(None, {}, fleet(leader="object-store", store=store)).fleet.store == store
     named = {"LAKEMQ_FLEET__LEADER": "etcd", "LAKEMQ_FLEET__STORE": "http://a:1", "LAKEMQ_FLEET__LEASE_MS": "5000"}
     assert load(None, named).fleet.lease_ms == 5_000
+
+
+@pytest.mark.parametrize("name", ["FLEET__STORE_OPTIONS", "SPARK__CONF", "MAINTENANCE__KEEP"])
+def test_what_others_name_is_an_object_of_json_in_the_environment(name: str) -> None:
+    section, key = name.lower().split("__")
+    values = {"topic": "7d"} if key == "keep" else {"secret_access_key": "the secret"}
+    said = {f"LAKEMQ_{name}": json.dumps(values)}
+    bucket: dict[str, dict[str, object]] = {"fleet": {"leader": "object-store", "store": "s3://bucket/prefix"}}
+    assert getattr(getattr(load(None, said, bucket), section), key) == values
+    for wrong in (json.dumps(values)[:-1], json.dumps([*values.values()])):
+        with pytest.raises(SettingsError) as refused:
+            load(None, {f"LAKEMQ_{name}": wrong}, bucket)
+        assert f"{section}.{key}" in refused.value.detail
+        assert "the secret" not in refused.value.detail
