@@ -65,7 +65,7 @@ class Runner:
         self._refresh = refresh
         self._lake_query = lake_query
         self._stop, self._gives_way = Event(), Event()
-        self._turn, self._writes = Lock(), Lock()
+        self._turn, self._door, self._writes = Lock(), Lock(), Lock()
         self._gave_way = 0
         self.metrics = Metrics()
 
@@ -96,14 +96,25 @@ class Runner:
     def alone(self) -> Generator[None]:
         """Within it no job writes: the attempt that is under way gives way, and is made again after. Raises
         `LakemqError` where it doesn't end: `driver.left_writing` is set then, as something may still be committed."""
-        self._gave_way += 1  # before the attempt fails of it
-        self._gives_way.set()
-        try:
-            if not self._wait_for_writes():
-                self._driver.left_writing = True
-                raise LakemqError("a job of maintenance goes on, and nobody may put the lake back meanwhile")
-        finally:
-            self._gives_way.clear()
+        with self._door:  # who gives way doesn't begin again before this one has had its turn
+            self._gave_way += 1  # before the attempt fails of it
+            self._gives_way.set()
+            try:
+                if not self._wait_for_writes():
+                    self._driver.left_writing = True
+                    raise LakemqError("a job of maintenance goes on, and nobody may put the lake back meanwhile")
+            finally:
+                self._gives_way.clear()
+            try:
+                yield
+            finally:
+                self._writes.release()
+
+    @contextmanager
+    def _writing(self) -> Generator[None]:
+        """Within it a job commits. A lock isn't given to who waits longest, but to who comes: hence the door."""
+        with self._door:
+            self._writes.acquire()
         try:
             yield
         finally:
@@ -157,7 +168,7 @@ class Runner:
             detail=outcome.detail,
         )
         if attempts:
-            with self._writes:
+            with self._writing():
                 self._note(run)
             self._show()
         return run
@@ -171,7 +182,7 @@ class Runner:
         while True:
             attempt, gave_way = attempt + 1, self._gave_way
             try:
-                with self._writes:
+                with self._writing():
                     return attempt, self._do(job, work), None
             except Exception as error:  # noqa: BLE001 (of any kind: it must not end the queries)
                 line = one_line(error)

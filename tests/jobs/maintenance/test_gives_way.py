@@ -14,6 +14,7 @@ import pytest
 from lakemq.jobs.maintenance import runner as module
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import DONE
+from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.model.errors import LakemqError
 from lakemq.storage.disk.files import Files
@@ -22,6 +23,7 @@ from lakemq.storage.lake.proof_mark import Proved, read_marks, write_marks
 from tests.jobs.maintenance.scene import Scene
 
 WAIT_S = 120
+ROUNDS = 10
 ERASE = {"where": "key = 'nobody has this key'"}
 
 
@@ -66,6 +68,34 @@ def test_a_job_that_waits_for_the_query_gives_way_to_what_the_query_waits_for(sc
     assert proved.version == versions[1] < versions[0]
     assert (run.error, run.result, run.attempts) == (None, DONE, 1)
     assert read_marks(scene.lake)["messages"].distrusted is None
+    scene.check()
+
+
+def test_a_job_that_gives_way_does_not_begin_again_before_it_is_its_turn(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However quick it is to fail, and though its next attempt waits for nothing."""
+    begun: list[bool] = []
+    is_over = False
+
+    def until_asked(work: Work) -> Outcome:
+        begun.append(is_over)
+        while not is_over:
+            work.check()
+        return Outcome({})
+
+    monkeypatch.setitem(module.JOBS, "optimize", replace(module.JOBS["optimize"], run=until_asked))
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(ROUNDS):
+            jobs = scene.runner()
+            begun, is_over = [], False
+            done = pool.submit(jobs.run, "optimize", "test")
+            wait_until_busy(jobs)
+            with jobs.alone():
+                is_over = True
+            run = done.result()
+            assert (run.error, run.attempts) == (None, 1)
+            assert begun in ([False, True], [True])
     scene.check()
 
 
