@@ -17,37 +17,46 @@ class _Question(NamedTuple, Generic[T]):
     future: asyncio.Future[T]
 
 
+def _nothing() -> None:
+    """Nothing is to be let go of."""
+
+
 class AskingThread:
     """One, kept from the first question on until `close`. The process's end doesn't wait for it: whom it asks may be
     silent for long."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._questions: SimpleQueue[_Question[object] | None] | None = None
+        self._questions: SimpleQueue[_Question[object] | Callable[[], object]] | None = None
 
     def ask(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """What it returns, or raises. One follows the other, and one that nobody waits for any more is left out.
         Raises `RuntimeError` or `MemoryError` where there can't be a thread; the next one tries again."""
         if self._questions is None:
-            questions = SimpleQueue[_Question[object] | None]()
+            questions = SimpleQueue[_Question[object] | Callable[[], object]]()
             threading.Thread(target=_answer_all, args=(questions,), name=self._name, daemon=True).start()
             self._questions = questions
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._questions.put(_Question(function, future))  # pyright: ignore[reportArgumentType]  of whatever type
         return future
 
-    def close(self) -> None:
-        """Let it end, once the question under way is answered."""
-        if self._questions is not None:
-            self._questions.put(None)
-            self._questions = None
+    def close(self, let_go: Callable[[], object] = _nothing) -> None:
+        """Let it end, once the question under way is answered. Then it lets go of what it asked by: while an answer is
+        on its way the connection is in nobody's hands but the thread's."""
+        questions, self._questions = self._questions, None
+        if questions is None:
+            let_go()
+        else:
+            questions.put(let_go)
 
 
-def _answer_all(questions: SimpleQueue[_Question[object] | None]) -> None:
-    while (question := questions.get()) is not None:
+def _answer_all(questions: SimpleQueue[_Question[object] | Callable[[], object]]) -> None:
+    while isinstance(question := questions.get(), _Question):
         if not question.future.done():
             _answer(*question)
         del question  # an answer may be large, and the next question far away
+    let_go = question
+    let_go()
 
 
 def _answer(function: Callable[[], T], future: asyncio.Future[T]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 
 from lakemq.gateway.fleet.asking_thread import AskingThread
@@ -13,8 +11,6 @@ from lakemq.gateway.fleet.polled_leadership import Found, PolledLeadership
 from lakemq.gateway.fleet.stored import attempted, beat_of_bytes, beat_to_bytes, stored_of
 from lakemq.model.beat import Beat
 from lakemq.model.in_sync import Record
-
-CLOSE_S = 0.5
 
 
 class EtcdLeadership(PolledLeadership):
@@ -58,7 +54,4 @@ class EtcdLeadership(PolledLeadership):
     async def close(self) -> None:
         """`Leadership.close`."""
         await super().close()
-        with suppress(TimeoutError):  # a member may be silent just now
-            async with asyncio.timeout(CLOSE_S):
-                await self._thread.ask(self._etcd.close)
-        self._thread.close()
+        self._thread.close(self._etcd.close)

@@ -200,7 +200,7 @@ class Follower:
     async def turn(self) -> None:
         """Another leads: let go of whom it asks now, who may not answer for long, and ask that one."""
         await self.pause()
-        self._thread.close()
+        self._thread.close(self._primary.close)
         self._thread = AskingThread("follower")
         self._primary = Primary(self._settings, self._elected)
         self._said = None
@@ -211,8 +211,7 @@ class Follower:
         """Follow no more. What has come is written; what is on its way is not."""
         await self.pause()
         self._leave_mark()
-        self._thread.close()
-        self._primary.close()
+        self._thread.close(self._primary.close)
 
     # Following -------------------------------------------------------------------------------
 

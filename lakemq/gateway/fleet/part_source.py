@@ -44,5 +44,4 @@ class PartSource:
     def close(self) -> None:
         """Take no more."""
         self._closed = True
-        self._thread.close()
-        self._primary.close()
+        self._thread.close(self._primary.close)

@@ -183,5 +183,4 @@ class _NameServer:
 
     def close(self) -> None:
         """Let it go, without waiting for an answer that is under way."""
-        self._thread.close()
-        self._connections.close()
+        self._thread.close(self._connections.close)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -63,13 +66,21 @@ def degraded(http: httpx.Client) -> str:
     return "\n".join(each for each in response.json()["degraded"] if not each.startswith("the clock has jumped"))
 
 
-async def leave(follower: Follower) -> None:
-    """Have a follower in this process follow no more, and leave nothing open."""
+def nothing() -> None:
+    """Nothing waits to go on."""
+
+
+async def leave(follower: Follower, go_on: Callable[[], None] = nothing) -> None:
+    """Have a follower in this process follow no more: the question under way is answered to nobody, and leaves no
+    connection open. `go_on` is called once it is closed."""
     await follower.close()
+    go_on()
     for thread in threading.enumerate():
         if thread.name == "follower":
-            await asyncio.to_thread(thread.join)  # the question under way is answered
-    await follower.close()  # and its connection left
+            await asyncio.to_thread(thread.join)
+    port = urlsplit(follower.describe()["primary"] or "").port
+    found = (each for each in gc.get_objects() if isinstance(each, HTTPConnection))
+    assert [each for each in found if each.port == port and each.sock is not None] == []
 
 
 @contextmanager

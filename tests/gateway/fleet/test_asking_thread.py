@@ -65,6 +65,32 @@ def test_a_question_that_nobody_waits_for_any_more_is_left_out() -> None:
     asyncio.run(scene())
 
 
+def test_what_is_asked_by_is_let_go_of_after_the_question_under_way_whoever_waits_for_it() -> None:
+    async def scene() -> None:
+        thread, go_on, done = AskingThread("lets go"), threading.Event(), list[str]()
+        begun, let_go = asyncio.Event(), threading.Event()
+        tell = asyncio.get_running_loop().call_soon_threadsafe
+
+        def ask() -> None:
+            tell(begun.set)
+            go_on.wait(WAIT_S)
+            done.append("answered")
+
+        under_way, next_one = thread.ask(ask), thread.ask(partial(done.append, "next"))
+        await begun.wait()
+        under_way.cancel()
+        next_one.cancel()
+        thread.close(lambda: (done.append("let go"), let_go.set()))
+        assert done == []
+        go_on.set()
+        assert await asyncio.to_thread(let_go.wait, WAIT_S)
+        assert done == ["answered", "let go"]
+        thread.close(partial(done.append, "there is no thread"))
+        assert done[2:] == ["there is no thread"]
+
+    asyncio.run(scene())
+
+
 _ASKS_THE_SILENT = """
 import asyncio, threading
 from lakemq.gateway.fleet.asking_thread import AskingThread

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakemq.gateway.fleet.follower import Follower
-from lakemq.gateway.fleet.primary import Primary, begin_log
+from lakemq.gateway.fleet.primary import Answered, Primary, begin_log
 from lakemq.settings import Settings, load
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.disk.files import Files
@@ -19,7 +20,7 @@ from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.storage.log.recovery import list_segments
 from lakemq.storage.read.reader import Reader
 from lakemq.testing import GatewayProcess, LossyFiles, start_gateway
-from tests.gateway.fleet.following import broker_of, leave, starting_later
+from tests.gateway.fleet.following import broker_of, leave, nothing, starting_later
 from tests.gateway.http_client import WAIT_S, connect, produce
 
 
@@ -54,8 +55,10 @@ def test_the_first_segment_is_there_after_a_power_cut(primary: GatewayProcess, t
     asked.close()
 
 
-def follow(settings: Settings, is_so: Callable[[Follower, FollowedLog], bool]) -> str | None:
-    """Follow until it is so; returns why it follows no more."""
+def follow(
+    settings: Settings, is_so: Callable[[Follower, FollowedLog], bool], go_on: Callable[[], None] = nothing
+) -> str | None:
+    """Follow until it is so; returns why it follows no more. `go_on` is called once it is closed."""
 
     async def scene() -> str | None:
         log = FollowedLog(settings.storage, Files(), SystemClock())
@@ -67,7 +70,7 @@ def follow(settings: Settings, is_so: Callable[[Follower, FollowedLog], bool]) -
         async with asyncio.timeout(WAIT_S):
             while not is_so(follower, log):  # noqa: ASYNC110  nobody tells
                 await asyncio.sleep(0.01)
-        await leave(follower)
+        await leave(follower, go_on)
         await log.close()
         return follower.fault
 
@@ -83,6 +86,20 @@ def test_no_thread_or_no_memory_for_a_question_is_no_reason_to_stop(primary: Gat
 
     with starting_later("follower"):
         assert follow(settings_of(tmp_path, primary), has_all) is None
+
+
+def test_who_is_closed_while_it_asks_leaves_no_connection_open(
+    primary: GatewayProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, asks, goes_on = Primary.frames, threading.Event(), threading.Event()
+
+    def asks_late(asked: Primary, *what: Any) -> Answered:
+        asks.set()
+        goes_on.wait(WAIT_S)
+        return ask(asked, *what)
+
+    monkeypatch.setattr(Primary, "frames", asks_late)
+    assert follow(settings_of(tmp_path, primary), lambda follower, log: asks.is_set(), goes_on.set) is None
 
 
 def test_what_is_written_and_could_not_be_applied_stops_it_until_a_start(
