@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakemq.gateway.decode import ArrowRows, Limits, decode
+from lakemq.gateway.decode import ArrowRows, Limits, arrow_values, decode
 from lakemq.model.columns import REQUEST
 from lakemq.model.errors import InvalidArrow, MessageTooLarge
 from tests.gateway.decode.streams import (
@@ -148,6 +148,38 @@ def test_values_at_their_limits_are_taken() -> None:
 def test_the_same_property_in_two_messages_is_no_repetition() -> None:
     value = [("a", "1"), ("b", "2")]
     assert rows_of(with_column("properties", [value, value])).num_rows == 2
+
+
+NAMES = st.sampled_from(["", "a", "b", "n" * 65_535, "n" * 65_536])
+VALUES = st.sampled_from(["", "v", "v" * 65_535, "v" * 65_536])
+MAPS = st.none() | st.dictionaries(NAMES, VALUES, max_size=2)
+
+
+@pytest.mark.parametrize("few", [0, 1, arrow_values.FEW])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(given_maps=st.lists(MAPS, min_size=1, max_size=3))
+def test_properties_are_judged_alike_however_many_there_are(
+    few: int, given_maps: list[dict[str, str] | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow_values, "FEW", few)
+    sizes = [sum(len(name) + len(value) for name, value in (each or {}).items()) for each in given_maps]
+    is_fine = max(sizes) <= 65_536 and not any("" in each for each in given_maps if each)
+    stream = with_column("properties", [None if each is None else list(each.items()) for each in given_maps])
+    if is_fine:
+        assert rows_of(stream).num_rows == len(given_maps)
+    else:
+        assert "column 'properties', row" in refused(stream)
+
+
+@pytest.mark.parametrize("count", [1, arrow_values.FEW, arrow_values.FEW + 1, 5_000])
+def test_one_property_each_is_taken_and_one_too_many_is_found(count: int) -> None:
+    values: list[Any] = [[("send_id", f"sender.{number}")] for number in range(count)]
+    batch = rows_of(with_column("properties", values))
+    assert batch.column("properties").to_pylist() == values
+    assert f"row {count - 1}: empty" in refused(with_column("properties", [*values[:-1], [("", "x")]]))
+    assert f"row {count - 1}: 'a' is there twice" in refused(
+        with_column("properties", [*values[:-1], [("a", "1"), ("a", "2")]])
+    )
 
 
 def test_a_null_body_is_refused() -> None:
