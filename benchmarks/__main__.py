@@ -31,7 +31,7 @@ MEASURES = (
         "memory",
     ),
     *("handover", "delay", "scheduled", "transactions", "nacks", "receive", "soak", "spark_away"),
-    *("client_produce", "client_consume", "churn", "spread"),
+    *("client_produce", "client_consume", "churn", "spread", "access"),
     *("replication", "nameserver", "small_frames", "read_log", "live_query", "cold_pull", "sink", "optimize_day"),
 )
 PEERS = {"peers": [], "routing_peers": ["routing"]}

@@ -24,6 +24,7 @@ from benchmarks.results import latencies
 from benchmarks.wire import address_of, build, length_of
 
 _OK = b"HTTP/1.1 2"
+_TOKEN = "BENCHMARK_TOKEN"
 
 
 class Load:
@@ -84,12 +85,18 @@ async def _run(url: str, connections: int, load: Load) -> None:
 
 
 def measure(
-    url: str, target: str, connections: int, warm_s: float, measured_s: float, server_pid: int
+    url: str, target: str, connections: int, warm_s: float, measured_s: float, server_pid: int, token: str = ""
 ) -> dict[str, Any]:
-    """Run it, and say what it and everything else used."""
+    """Run it, and say what it and everything else used. Each request has the `token`, if there is one."""
     command = [sys.executable, "-m", "benchmarks.closed", url, target, str(connections), str(warm_s), str(measured_s)]
     with Meter(server_pid) as meter:
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=warm_s + measured_s + 60)
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=warm_s + measured_s + 60,
+            env=os.environ | {_TOKEN: token},
+        )
     answer: dict[str, Any] = {**json.loads(done.stdout), **meter.spent()}
     answer["limited_by"] = "client" if answer["client_cpu_s"] > 0.9 * meter.wall_s else "server"
     return answer
@@ -104,7 +111,9 @@ def _main() -> None:
     parser.add_argument("measured_s", type=float)
     chosen = parser.parse_args()
     body = random_bodies(1, 1024)[0]
-    request = build("POST", chosen.target, body, content_type="application/octet-stream")
+    token = os.environ.get(_TOKEN)
+    authorization = {"authorization": f"Bearer {token}"} if token else {}
+    request = build("POST", chosen.target, body, content_type="application/octet-stream", **authorization)
     load = Load(request, chosen.warm_s, chosen.measured_s)
     uvloop.run(_run(chosen.url, chosen.connections, load))
     count = len(load.latencies_ns)

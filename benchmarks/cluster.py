@@ -8,6 +8,7 @@ second executor has nothing to gain.
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ def _rate(chosen: Any, url: str, folder: Path, executors: int) -> None:
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(start_spark_cluster(folder / "spark", workers=executors))
         settings = {"LAKEMQ_SPARK__MASTER": cluster.master, "LAKEMQ_LAKE__PARTITIONS": str(executors)}
+        settings["LAKEMQ_SPARK__CONF"] = json.dumps(cluster.conf)
         begin = time.monotonic()
         query = JobsProcess(url, folder / "lake", "lake", settings=settings)
         stack.callback(query.stop)

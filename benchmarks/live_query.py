@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ from benchmarks.options import sizes
 from benchmarks.results import emit, latencies, say
 from benchmarks.wire import ask
 from lakemq.jobs.session.discovery import Server, find_server
+from lakemq.jobs.session.token_file import read_token
 from lakemq.jobs.sql.connect_client import ConnectClient
 
 TOPICS = 100
@@ -119,7 +121,7 @@ def timed(times: int, ask_once: Callable[[int], None]) -> dict[str, float]:
     return latencies(taken)
 
 
-def files_read(server: Server, statement: str, timeout_s: float = 120) -> dict[str, int]:
+def files_read(server: Server, token: str, statement: str, timeout_s: float = 120) -> dict[str, int]:
     """Files and rows that the scans of a statement read, by Spark's metrics."""
     program = (
         "import sys, json\nfrom pyspark.sql import SparkSession\n"
@@ -131,8 +133,9 @@ def files_read(server: Server, statement: str, timeout_s: float = 120) -> dict[s
         "    found['rows'] += values.get('numOutputRows', 0) if 'numFiles' in values else 0\n"
         "print(json.dumps(found))\n"
     )
-    command = [sys.executable, "-c", program, server.url, statement]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, timeout=timeout_s).stdout)
+    command = [sys.executable, "-c", program, f"sc://localhost:{server.address[1]}", statement]
+    own = os.environ | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+    return json.loads(subprocess.run(command, check=True, capture_output=True, timeout=timeout_s, env=own).stdout)
 
 
 class Questions:
@@ -140,6 +143,7 @@ class Questions:
 
     def __init__(self, lake: Path, url: str, client: ConnectClient, server: Server, rows: int, times: int) -> None:
         self._lake, self._url, self._client, self._server = lake, url, client, server
+        self._token = read_token(lake)
         self._rows, self._times = rows, times
         self._settings = {"rows": rows, "topics": TOPICS, "times": times}
 
@@ -151,7 +155,7 @@ class Questions:
 
     def _report(self, what: str, statement: Callable[[int], str], table: str = "messages") -> None:
         figures = timed(self._times, lambda nth: check(self._ask(statement(nth))))
-        read, total = files_read(self._server, statement(0)), self._files(table)
+        read, total = files_read(self._server, self._token, statement(0)), self._files(table)
         emit(what, figures["p50_ms"] / 1000, "s", self._settings, **figures, files_read=read, files=total)
 
     def ask_all(self) -> None:
@@ -236,7 +240,7 @@ def main() -> None:
             time.sleep(chosen.warm_s)
             server = find_server(lake)
             assert server is not None, "no Spark Connect server was announced"
-            with ConnectClient(server) as client:
+            with ConnectClient(server, read_token(lake)) as client:
                 Questions(lake, broker.url, client, server, chosen.rows, chosen.times).ask_all()
 
 

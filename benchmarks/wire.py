@@ -104,11 +104,13 @@ class Connection:
         self._socket.close()
 
 
-def ask(url: str, method: str, target: str, content: object = None) -> Any:
-    """One exchange of JSON on a connection of its own."""
+def ask(url: str, method: str, target: str, content: object = None, token: str = "") -> Any:
+    """One exchange of JSON on a connection of its own; with that token, if there is one."""
     body = b"" if content is None else json.dumps(content).encode()
     connection = Connection(url)
     try:
-        return json.loads(bytes(connection.exchange(build(method, target, body, content_type="application/json")).body))
+        authorization = {"authorization": f"Bearer {token}"} if token else {}
+        request = build(method, target, body, content_type="application/json", **authorization)
+        return json.loads(bytes(connection.exchange(request).body))
     finally:
         connection.close()

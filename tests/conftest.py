@@ -33,7 +33,8 @@ settings.register_profile("lakemq", deadline=None, suppress_health_check=[Health
 settings.load_profile("lakemq")
 
 WITH_DRIVER = (
-    *("tests/cli/test_examples.py", "tests/cli/test_documents.py", "tests/cli/test_up.py", "tests/demo/"),
+    *(f"tests/cli/test_{name}.py" for name in ("documents", "examples", "sql_server", "up")),
+    "tests/demo/",
     *("tests/gateway/routing/test_kill.py", "tests/jobs/lake/test_lake_kill.py", "tests/reliability/test_cluster.py"),
 )
 """Tests that start a Spark of their own, and don't take the session."""
@@ -52,7 +53,7 @@ WITHOUT_SESSION = tuple(
             "sink/test_sink_parts",
         ),
         *(f"maintenance/test_{name}" for name in ("bundle", "clock", "cron", "holes", "requests", "runs")),
-        *(f"session/test_{name}" for name in ("cluster_conf", "discovery", "java")),
+        *(f"session/test_{name}" for name in ("cluster_conf", "discovery", "guard", "java", "token_file")),
         *(f"source/test_source_{name}" for name in ("columns", "frames", "options", "plan")),
         *("sql/test_connect_client", "sql/test_connect_session"),
     )

@@ -9,6 +9,7 @@ import typer
 
 from lakemq import __version__
 from lakemq.cli import (
+    acl,
     backup,
     broker,
     consume,
@@ -30,8 +31,9 @@ from lakemq.cli import (
     sql,
     topic,
     up,
+    user,
 )
-from lakemq.cli.options import Global
+from lakemq.cli.options import Global, token_of
 from lakemq.cli.output import write_line
 
 app = typer.Typer(
@@ -61,6 +63,17 @@ def lakemq(
             show_default="conf/lakemq.toml, where there is one",
         ),
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="File with the token by which to say who asks.",
+            show_default="what LAKEMQ_TOKEN or LAKEMQ_TOKEN_FILE say, or this machine's administrator",
+        ),
+    ] = None,
     _: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Say which version."),
@@ -78,8 +91,11 @@ def lakemq(
       lakemq sql "SELECT topic, count(*) FROM messages WHERE NOT is_system(topic) GROUP BY topic"
     Options for all commands stand before the command's name:
       lakemq --config conf/lakemq.toml topic list
+      lakemq --token-file data/admin.token topic list
     """
     context.obj = Global(config)
+    if token_file is not None:
+        context.with_resource(token_of(token_file))
 
 
 app.command()(up.up)
@@ -93,6 +109,8 @@ app.command()(pull.pull)
 app.command()(consume.consume)
 app.add_typer(message.app, name="message")
 app.add_typer(group.app, name="group")
+app.add_typer(user.app, name="user")
+app.add_typer(acl.app, name="acl")
 app.command()(sql.sql)
 app.command()(replay.replay)
 app.add_typer(notebook.app, name="notebook")

@@ -34,11 +34,11 @@ def delay_of(delay_level: int | None, delay: str | None, deliver_at: str | None)
     return {} if deliver_at is None else {"deliver_at_ms": moment_ms(deliver_at)}
 
 
-def milliseconds(text: str) -> int:
+def milliseconds(text: str, option: str = "--delay") -> int:
     """`1500ms`, `90s`, `2.5m`, `1h`, `7d`; raises `BadParameter`."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise typer.BadParameter(f"{text!r} is no duration like 1500ms, 90s, 10m, 2h or 7d", param_hint="--delay")
+        raise typer.BadParameter(f"{text!r} is no duration like 1500ms, 90s, 10m, 2h or 7d", param_hint=option)
     return round(float(found[1]) * _UNIT_MS[found[2]])
 
 

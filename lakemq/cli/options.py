@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from lakemq.model.environment import BROKER, NAMESERVERS
+from lakemq.model.environment import BROKER, NAMESERVERS, TOKEN, TOKEN_FILE
 
 if TYPE_CHECKING:
     from lakemq.settings import Layer, Settings
@@ -84,6 +87,19 @@ class Global:
 def global_options(context: typer.Context) -> Global:
     """What stood before the command."""
     return cast("Global", context.obj)
+
+
+@contextmanager
+def token_of(file: Path) -> Generator[None]:
+    """Meanwhile clients have the token of that file, those of processes that are started too. It goes before what the
+    environment says; a path is no secret, as the token would be on a command line."""
+    before = {name: os.environ.pop(name, None) for name in (TOKEN, TOKEN_FILE)}
+    os.environ[TOKEN_FILE] = str(file.absolute())
+    try:
+        yield
+    finally:
+        del os.environ[TOKEN_FILE]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def check_folder(file: Path | None, option: str) -> None:

@@ -104,12 +104,13 @@ def sql(
 def _answer(settings: Settings, url: str, statement: str, write: Callable[[Result], None]) -> None:
     """Has the running jobs answer, or else a Spark of this process."""
     from lakemq.jobs.session.discovery import find_server
+    from lakemq.jobs.session.token_file import token_for
     from lakemq.jobs.sql.connect_client import ConnectClient
     from lakemq.jobs.sql.statement import check_lake, embedded_client
 
     server = find_server(settings.lake.dir)
     if server is not None:
-        with ConnectClient(server, settings.sql.token) as client:
+        with ConnectClient(server, token_for(settings.sql, settings.lake.dir)) as client:
             write(client.run(statement))
         return
     check_lake(settings)

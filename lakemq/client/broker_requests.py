@@ -2,8 +2,9 @@
 to a follower while there is none.
 
 An answer that names another leader is believed: whoever can answer in a broker's name could as well answer falsely.
-But it is an address of the network, so it is followed a few times for a request, and never from https to http. What
-is to be secret, such as a token, must go to no address that is known in that way alone.
+But it is an address of the network, so it is followed a few times for a request, and never from https to http. A
+token that was given goes there too: who names the address has had it already. One that was found on this machine
+doesn't (`lakemq.wire.credentials`).
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from lakemq.client.results import (
     Transaction,
     TransactionCheck,
 )
+from lakemq.client.user_api import UserApi
 from lakemq.client.view import MessageView, Rows
 from lakemq.contract import routes
 from lakemq.contract.forms import ARROW, JSON, NDJSON
@@ -40,6 +41,7 @@ from lakemq.model.message import Draft
 from lakemq.model.names import may_follow
 from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
 from lakemq.wire.connections import CONNECT_TIMEOUT_S, Answer, Connections, NoAnswer
+from lakemq.wire.credentials import Credentials
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,13 +58,14 @@ _CREATED = 201
 class HttpClient:
     """One gateway. May be used from several threads; close it, or use it as a context manager.
 
-    `timeout_s` bounds the wait for an answer, on top of what a long poll asks for.
+    `timeout_s` bounds the wait for an answer, on top of what a long poll asks for. `token`: by which it says who it is;
+    else that of the environment, or of this machine's administrator, where it is found.
     """
 
-    def __init__(self, url: str, timeout_s: float = 30.0) -> None:
+    def __init__(self, url: str, timeout_s: float = 30.0, *, token: str | None = None) -> None:
         self.url = url.rstrip("/")
         self._timeout_s = timeout_s
-        self._connections = Connections(url)
+        self._connections = Connections(url, Credentials(token))
         self._leader: Connections | None = None
 
     def __enter__(self) -> Self:
@@ -307,6 +310,17 @@ class HttpClient:
         """Have the broker forget a replica that is gone for good. Raises what is in the way."""
         return self._send(routes.REMOVE.at(), _dumps({"replica": replica}))
 
+    @property
+    def users(self) -> UserApi:
+        """Users, their policies and tokens."""
+        return UserApi(self._call)
+
+    def _call(self, target: Target, content: Mapping[str, Any] | None) -> dict[str, Any]:
+        if content is not None:
+            return self._send(target, _dumps(content))
+        answer = self._request(target)
+        return _json(answer) if answer.body else {}
+
     def is_ready(self) -> bool:
         """Whether the gateway answers, with its log recovered and writable."""
         try:
@@ -371,7 +385,7 @@ class HttpClient:
         if self._leader is None or self._leader.address != leader:
             if self._leader is not None:
                 self._leader.close()
-            self._leader = Connections(leader)
+            self._leader = Connections(leader, self._connections.credentials)
         return self._leader
 
 

@@ -165,6 +165,8 @@ class NameServers:
             self._at = at
             self._note_answer()
             return answer
+        if error is not None and error.lasting:  # all refuse it, or the last one does: no other name is known
+            raise error
         if not self._silent:
             self._silent = True
             logger.warning("no name server answers, so what is known goes on being used: %s", error)

@@ -76,7 +76,7 @@ class Producer:
         self._options = core_options(options)
         self._buffer_bytes = self._options.buffer_bytes
         self._loop = background()
-        cluster = Cluster(brokers, options.get("routes"), options.get("nameservers"))
+        cluster = Cluster(brokers, options.get("routes"), options.get("nameservers"), options.get("token"))
         self._core = Core(cluster, self._options, self._loop.loop, self._loop.call)
         given = options.get("tracing", False)
         self._tracing = tracing_of(given)

@@ -25,6 +25,7 @@ from lakemq.client.route_source import (
 from lakemq.client.transport import Transport
 from lakemq.model.errors import InvalidRequest, TopicNotFound
 from lakemq.model.message_queue import MessageQueue
+from lakemq.wire.credentials import Credentials
 
 UNUSED_S = 300.0
 """A topic that was not asked for so long is not followed any more."""
@@ -42,10 +43,17 @@ class Cluster:
 
     What is 30 s old is still answered while it is asked for anew, so that nobody waits for a broker that
     doesn't answer; what is two minutes old is not. Name servers tell what changes as it does.
-    Lives on the event loop of its first question. Raises `InvalidRequest` for addresses that are none.
+    Lives on the event loop of its first question. Raises `InvalidRequest` for addresses and a token that are none.
     """
 
-    def __init__(self, brokers: Given = None, source: RouteSource | None = None, nameservers: Given = None) -> None:
+    def __init__(
+        self,
+        brokers: Given = None,
+        source: RouteSource | None = None,
+        nameservers: Given = None,
+        token: str | None = None,
+    ) -> None:
+        self._credentials = Credentials(token)
         self._transports: dict[str, Transport] = {}
         self._closed = False
         self.places = Places(self._look)
@@ -236,7 +244,7 @@ class Cluster:
                 raise Closed("the client is closed")
             if len(self._transports) > CONNECTED_MAX + len(self.places.all()):
                 self._part_from_strangers()
-            transport = self._transports[address] = Transport(address)
+            transport = self._transports[address] = Transport(address, credentials=self._credentials)
         return transport
 
     def _part_from_strangers(self) -> None:

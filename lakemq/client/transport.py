@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus
@@ -18,6 +19,7 @@ from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
 from lakemq.model.errors import LakemqError
+from lakemq.wire.credentials import UNAUTHENTICATED, Credentials
 
 ANSWER_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
@@ -67,11 +69,15 @@ class _Pieces(aiohttp.payload.Payload):
 class Transport:
     """One gateway. Lives on the event loop of its first request; close it there.
 
-    It holds connections, and nothing else: no retries. Requests may run side by side.
+    It holds connections, and nothing else: no retries, but for a token that is found when it is asked for. Requests
+    may run side by side. Without `credentials` they are those of the environment.
     """
 
-    def __init__(self, address: str, connections_max: int = CONNECTIONS_MAX) -> None:
+    def __init__(
+        self, address: str, connections_max: int = CONNECTIONS_MAX, credentials: Credentials | None = None
+    ) -> None:
         self.address = address.rstrip("/")
+        self._credentials = Credentials() if credentials is None else credentials
         self._connections_max = connections_max
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
@@ -92,20 +98,36 @@ class Transport:
         """
         query = f"?{_query(params)}" if params else ""
         url = URL(f"{self.address}{target.path}{query}", encoded=True)
-        payload = _payload(body, content_type)
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_TIMEOUT_S, timeout_s * CONNECT_SHARE))
+        note: str | None = None
+        for last in (False, True):
+            token = self._credentials.headers(self.address)
+            payload, sent = _payload(body, content_type), {**token, **(headers or {})} if token else headers
+            answer = await self._exchange(target.method, url, payload, sent, timeout)
+            if answer.status != UNAUTHENTICATED or last:
+                break
+            note = self._credentials.refused(self.address, token, answer.body)
+            if note is not None:
+                break
+        if (error := error_of_answer(answer.status, answer.body, note=note or "")) is not None:
+            raise error
+        return answer
+
+    async def _exchange(
+        self,
+        method: str,
+        url: URL,
+        payload: _Pieces | None,
+        headers: Mapping[str, str] | None,
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  it is aiohttp's, for each of its steps
+    ) -> Answer:
         try:
-            async with self._open().request(
-                target.method, url, data=payload, headers=headers, timeout=timeout
-            ) as response:
-                answer = Answer(response.status, response.headers, await response.read())
+            async with self._open().request(method, url, data=payload, headers=headers, timeout=timeout) as response:
+                return Answer(response.status, response.headers, await response.read())
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise self._unreachable(error, sent=False) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error, sent=True) from error
-        if (error := error_of_answer(answer.status, answer.body)) is not None:
-            raise error
-        return answer
 
     async def get(self, target: Target, params: Params | None = None, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         """A request without a body, answered with JSON."""
@@ -137,12 +159,19 @@ class Transport:
             raise Closed(f"the client of {self.address} is closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._connections_max, ttl_dns_cache=60),
+                connector=aiohttp.TCPConnector(
+                    limit=self._connections_max, ttl_dns_cache=60, socket_factory=self._socket
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": f"lakemq-python/{__version__}"},
                 read_bufsize=1 << 20,
             )
         return self._session
+
+    def _socket(self, found: tuple[Any, ...]) -> socket.socket:
+        """That of a new connection, unless a token that was found would go to somebody else by it."""
+        self._credentials.check(self.address)
+        return socket.socket(found[0], found[1], found[2])
 
     def _unreachable(self, error: Exception, sent: bool) -> Unreachable:
         reason = str(error) or type(error).__name__

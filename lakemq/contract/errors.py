@@ -12,12 +12,12 @@ from lakemq.model.names import leader_address
 _ERROR_STATUS = 400
 
 
-def error_of_answer(status: int, content: bytes, whose: str = "") -> LakemqError | None:
+def error_of_answer(status: int, content: bytes, whose: str = "", note: str = "") -> LakemqError | None:
     """The error that an answer of status ≥ 400 stands for; None for any other answer.
 
     A code that this version knows gives that code's class; any other gives `LakemqError` with
     the answer's code. What is no problem document is described by its status. Where there are several gateways
-    it says `whose` answer it is.
+    it says `whose` answer it is; the `note` is added.
     """
     if status < _ERROR_STATUS:
         return None
@@ -25,6 +25,7 @@ def error_of_answer(status: int, content: bytes, whose: str = "") -> LakemqError
     detail = problem.get("detail") or problem.get("title")
     answered = f"{whose or 'the gateway'} answered {status}"
     text = f"{answered}: {detail}" if whose and detail else str(detail or answered)
+    text = f"{text} {note}" if note else text
     if problem.get("code") == NotLeader.code:
         return NotLeader(text, leader_address(problem.get("leader")))
     return error_of_code(problem.get("code"), text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakemq.contract.right import PUBLIC
 from lakemq.contract.route import Field, Reads, Route
 
 ROUTES_WAIT_MS = Field(
@@ -9,9 +10,14 @@ ROUTES_WAIT_MS = Field(
 )
 
 HEAR = Route(
-    "PUT", "/v1/brokers/{broker}/replicas/{replica}", "fleet", "Register a replica, or go on", reads=Reads.JSON
+    "PUT",
+    "/v1/brokers/{broker}/replicas/{replica}",
+    "fleet",
+    "Register a replica, or go on",
+    reads=Reads.JSON,
+    rights=PUBLIC,
 )
-LEAVE = Route("DELETE", "/v1/brokers/{broker}/replicas/{replica}", "fleet", "Say goodbye")
+LEAVE = Route("DELETE", "/v1/brokers/{broker}/replicas/{replica}", "fleet", "Say goodbye", rights=PUBLIC)
 ROUTES = Route(
     "GET",
     "/v1/routes",
@@ -22,10 +28,11 @@ ROUTES = Route(
         Field("version", "string", "what the client has"),
         ROUTES_WAIT_MS,
     ),
+    rights=PUBLIC,
 )
-CLUSTER = Route("GET", "/v1/cluster", "fleet", "All that brokers have said, and when")
-HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up")
-METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics")
+CLUSTER = Route("GET", "/v1/cluster", "fleet", "All that brokers have said, and when", rights=PUBLIC)
+HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up", rights=PUBLIC)
+METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics", rights=PUBLIC)
 
 ALL: tuple[Route, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Route))
 """Every route above, in that order."""

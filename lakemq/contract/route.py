@@ -7,6 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 from urllib.parse import quote
 
+from lakemq.contract.right import Right, Rights
 from lakemq.model.errors import InvalidRequest
 
 _NO_NAMES = ("", ".", "..")
@@ -76,6 +77,10 @@ class Route:
     """Whether it is for the replica that is asked, and not for whoever leads."""
     differs: Answered | None = None
     """When it may be answered, if that is not as of most."""
+    rights: Rights = field(kw_only=True)
+    """What it needs of who asks."""
+    audited: bool = field(kw_only=True, default=False)
+    """Whether it is written down who did it: it changes more than messages, and how far they are consumed."""
     answered: Answered = field(init=False)
     """When it may be answered: of most that are got `SHOWN`, of all others `SAFE`."""
     writes: bool = field(init=False)
@@ -86,6 +91,10 @@ class Route:
     """Those of them that are needed, or have only some values."""
     within: tuple[str, ...] = field(init=False)
     """The names in the path."""
+    path_rights: tuple[Right, ...] = field(init=False)
+    """What of `rights` is known by the path alone."""
+    query_rights: tuple[Right, ...] = field(init=False)
+    """What is known by the query."""
     needed: bool = field(init=False)
     """Whether there has to be a query."""
     _template: str = field(init=False)
@@ -96,6 +105,9 @@ class Route:
         object.__setattr__(self, "names", frozenset(each.name for each in self.query))
         within = tuple(each[1:-1] for each in self.path.split("/") if is_name(each))
         object.__setattr__(self, "within", within)
+        by_query = tuple(each for each in self.rights.each if each.of and each.of not in within)
+        object.__setattr__(self, "query_rights", by_query)
+        object.__setattr__(self, "path_rights", tuple(each for each in self.rights.each if each not in by_query))
         reads = self.method in _READING
         object.__setattr__(self, "writes", (self.hands_out or not reads) and not self.of_replica)
         object.__setattr__(self, "answered", self.differs or (Answered.SHOWN if reads else Answered.SAFE))

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from lakemq.contract import user_routes
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
+from lakemq.contract.right import PUBLIC, Right, also, cluster, every, group, guarded, known, sink, topic
 from lakemq.contract.route import Answered, Field, Reads, Route
+from lakemq.model.access import Action, Kind
 
+PUB, SUB, UPDATE, DELETE = Action.PUB, Action.SUB, Action.UPDATE, Action.DELETE
+GET, LIST, ROUTE, COMPACT = Action.GET, Action.LIST, Action.ROUTE, Action.COMPACT
+_TO_GROUP = Right((SUB, UPDATE), Kind.GROUP, "group", optional=True)
+_NACKING = group(SUB, by_handler="`Sub` on the messages' topics")
+_AS_GROUP = Right((SUB,), Kind.GROUP, "group", optional=True)
 JSON, MESSAGES = Reads.JSON, Reads.MESSAGES
 AT_ONCE, BY_HANDLER, CONFIRMED = Answered.AT_ONCE, Answered.BY_HANDLER, Answered.CONFIRMED
 _ACK = Field("ack", "string", "`sync`: on disk before the answer", "async", choices=("async", "sync"))
@@ -23,7 +31,14 @@ REPLY_TIMEOUT_MS = Field("timeout_ms", "integer", "how long to wait for the repl
 
 # Messages
 PRODUCE = Route(
-    "POST", "/v1/topics/{topic}/messages", "messages", "Produce", (_ACK_OR_NONE,), MESSAGES, differs=BY_HANDLER
+    "POST",
+    "/v1/topics/{topic}/messages",
+    "messages",
+    "Produce",
+    (_ACK_OR_NONE,),
+    MESSAGES,
+    differs=BY_HANDLER,
+    rights=topic(PUB),
 )
 PULL = Route(
     "GET",
@@ -39,6 +54,7 @@ PULL = Route(
         Field("group", "string", "the consumer group that asks", ""),
     ),
     differs=AT_ONCE,
+    rights=also(topic(SUB), _AS_GROUP),
 )
 MESSAGES_BY_KEY = Route(
     "GET",
@@ -53,9 +69,23 @@ MESSAGES_BY_KEY = Route(
         Field("max", "integer", default=32),
     ),
     differs=AT_ONCE,
+    rights=topic(SUB, GET),
 )
-MESSAGE = Route("GET", "/v1/messages/{message_id}", "messages", "A message by its id", differs=AT_ONCE)
-RECALL = Route("DELETE", "/v1/messages/{message_id}", "routing", "Recall a scheduled message")
+MESSAGE = Route(
+    "GET",
+    "/v1/messages/{message_id}",
+    "messages",
+    "A message by its id",
+    differs=AT_ONCE,
+    rights=known("`Sub` or `Get` on the message's topic"),
+)
+RECALL = Route(
+    "DELETE",
+    "/v1/messages/{message_id}",
+    "routing",
+    "Recall a scheduled message",
+    rights=known("`Pub` on the message's topic"),
+)
 
 # Transactions
 BEGIN = Route(
@@ -66,9 +96,25 @@ BEGIN = Route(
     (Field("producer_group", "string", required=True), _ACK),
     MESSAGES,
     differs=BY_HANDLER,
+    rights=topic(PUB),
 )
-RESOLVE = Route("POST", "/v1/transactions/{transaction_id}", "transactions", "Resolve a transaction", (_ACK,), JSON)
-RESOLVE_MANY = Route("POST", "/v1/transactions", "transactions", "Resolve many transactions", reads=JSON)
+RESOLVE = Route(
+    "POST",
+    "/v1/transactions/{transaction_id}",
+    "transactions",
+    "Resolve a transaction",
+    (_ACK,),
+    JSON,
+    rights=known("the transaction's id, which is secret, and its group"),
+)
+RESOLVE_MANY = Route(
+    "POST",
+    "/v1/transactions",
+    "transactions",
+    "Resolve many transactions",
+    reads=JSON,
+    rights=known("the transactions' ids, which are secret, and their group"),
+)
 CHECKS = Route(
     "GET",
     "/v1/producer-groups/{group}/checks",
@@ -76,6 +122,7 @@ CHECKS = Route(
     "Halves that the broker wants an answer for",
     (Field("client_id", "string", default=""), _WAIT_MS),
     hands_out=True,
+    rights=group(PUB),
 )
 
 # Requests and replies
@@ -87,20 +134,48 @@ REQUEST = Route(
     (REPLY_TIMEOUT_MS,),
     MESSAGES,
     differs=BY_HANDLER,
+    rights=topic(PUB),
 )
-REPLY = Route("POST", "/v1/replies/{correlation_id}", "requests", "Reply to a request", reads=MESSAGES)
+REPLY = Route(
+    "POST",
+    "/v1/replies/{correlation_id}",
+    "requests",
+    "Reply to a request",
+    reads=MESSAGES,
+    rights=known("the request's correlation id, which is secret"),
+)
 
 # Simple consumption
 RECEIVE = Route(
-    "POST", "/v1/groups/{group}/receive", "receive", "Receive messages of any queue", reads=JSON, differs=BY_HANDLER
+    "POST",
+    "/v1/groups/{group}/receive",
+    "receive",
+    "Receive messages of any queue",
+    reads=JSON,
+    differs=BY_HANDLER,
+    rights=group(SUB, by_handler="`Sub` on the topic"),
 )
-ACKS = Route("POST", "/v1/groups/{group}/acks", "receive", "Acknowledge what was received", reads=JSON)
+ACKS = Route(
+    "POST", "/v1/groups/{group}/acks", "receive", "Acknowledge what was received", reads=JSON, rights=group(SUB)
+)
 INVISIBILITY = Route(
-    "POST", "/v1/groups/{group}/invisibility", "receive", "Change how long a message is out", reads=JSON
+    "POST",
+    "/v1/groups/{group}/invisibility",
+    "receive",
+    "Change how long a message is out",
+    reads=JSON,
+    rights=group(SUB),
 )
-NACKS = Route("POST", "/v1/groups/{group}/nacks", "routing", "Consume messages later", reads=JSON)
+NACKS = Route("POST", "/v1/groups/{group}/nacks", "routing", "Consume messages later", reads=JSON, rights=_NACKING)
 REDRIVE = Route(
-    "POST", "/v1/groups/{group}/dead-letters/redrive", "routing", "Redrive dead letters", reads=JSON, differs=CONFIRMED
+    "POST",
+    "/v1/groups/{group}/dead-letters/redrive",
+    "routing",
+    "Redrive dead letters",
+    reads=JSON,
+    differs=CONFIRMED,
+    rights=group(UPDATE),
+    audited=True,
 )
 REDRIVEN = Route(
     "GET",
@@ -108,32 +183,69 @@ REDRIVEN = Route(
     "routing",
     "How a redrive is",
     (Field("offset", "integer", default=0), Field("max", "integer", default=1_000)),
+    rights=known("`Get` or `Update` on the group"),
 )
 
 # Consumer groups
-GROUPS = Route("GET", "/v1/groups", "groups", "All groups")
-GROUP = Route("GET", "/v1/groups/{group}", "groups", "One group: members, subscriptions, lag by queue")
-DELETE_GROUP = Route("DELETE", "/v1/groups/{group}", "groups", "Delete a group with all that it has")
-HEARTBEAT = Route("POST", "/v1/groups/{group}/members/{client_id}/heartbeat", "groups", "Be a member", reads=JSON)
-LEAVE = Route("DELETE", "/v1/groups/{group}/members/{client_id}", "groups", "Be no member any more")
+GROUPS = Route("GET", "/v1/groups", "groups", "All groups", rights=every(Kind.GROUP, LIST))
+GROUP = Route(
+    "GET", "/v1/groups/{group}", "groups", "One group: members, subscriptions, lag by queue", rights=group(GET, SUB)
+)
+DELETE_GROUP = Route(
+    "DELETE", "/v1/groups/{group}", "groups", "Delete a group with all that it has", rights=group(DELETE), audited=True
+)
+HEARTBEAT = Route(
+    "POST", "/v1/groups/{group}/members/{client_id}/heartbeat", "groups", "Be a member", reads=JSON, rights=group(SUB)
+)
+LEAVE = Route("DELETE", "/v1/groups/{group}/members/{client_id}", "groups", "Be no member any more", rights=group(SUB))
 MEMBERS = Route(
     "GET",
     "/v1/groups/{group}/members",
     "groups",
     "The members; held until the generation moves",
     (Field("generation", "integer"), _WAIT_MS),
+    rights=group(SUB, GET),
 )
-OFFSETS = Route("GET", "/v1/groups/{group}/offsets", "groups", "What a group has consumed", (Field("topic", "string"),))
-COMMIT_OFFSETS = Route("PUT", "/v1/groups/{group}/offsets", "groups", "Commit offsets", reads=JSON)
+OFFSETS = Route(
+    "GET",
+    "/v1/groups/{group}/offsets",
+    "groups",
+    "What a group has consumed",
+    (Field("topic", "string"),),
+    rights=group(SUB, GET),
+)
+COMMIT_OFFSETS = Route(
+    "PUT", "/v1/groups/{group}/offsets", "groups", "Commit offsets", reads=JSON, rights=group(SUB, UPDATE)
+)
 RESET_OFFSETS = Route(
-    "POST", "/v1/groups/{group}/offsets/reset", "groups", "Consume a topic again, or from later on", reads=JSON
+    "POST",
+    "/v1/groups/{group}/offsets/reset",
+    "groups",
+    "Consume a topic again, or from later on",
+    reads=JSON,
+    rights=group(UPDATE),
+    audited=True,
 )
-LOCK = Route("POST", "/v1/groups/{group}/locks", "groups", "Lock queues, or renew locks", reads=JSON)
-UNLOCK = Route("DELETE", "/v1/groups/{group}/locks", "groups", "Release locks", reads=JSON)
+LOCK = Route("POST", "/v1/groups/{group}/locks", "groups", "Lock queues, or renew locks", reads=JSON, rights=group(SUB))
+UNLOCK = Route("DELETE", "/v1/groups/{group}/locks", "groups", "Release locks", reads=JSON, rights=group(SUB))
 
 # Topics
-TOPICS = Route("GET", "/v1/topics", "topics", "All topics", (Field("system", "boolean", default=False),))
-TOPIC = Route("GET", "/v1/topics/{topic}", "topics", "One topic and its queues' offsets", differs=Answered.TOPICS_SHOWN)
+TOPICS = Route(
+    "GET",
+    "/v1/topics",
+    "topics",
+    "All topics",
+    (Field("system", "boolean", default=False),),
+    rights=every(Kind.TOPIC, LIST),
+)
+TOPIC = Route(
+    "GET",
+    "/v1/topics/{topic}",
+    "topics",
+    "One topic and its queues' offsets",
+    differs=Answered.TOPICS_SHOWN,
+    rights=topic(GET, SUB, PUB),
+)
 PUT_TOPIC = Route(
     "PUT",
     "/v1/topics/{topic}",
@@ -142,30 +254,34 @@ PUT_TOPIC = Route(
     (Field("auto", "boolean", "make it as its first message would, if that may, or leave it as it is", False),),
     JSON,
     differs=CONFIRMED,
+    rights=known("`Create` or `Update` on the topic; with `auto`, `Pub`"),
 )
-DELETE_TOPIC = Route("DELETE", "/v1/topics/{topic}", "topics", "Delete a topic", differs=CONFIRMED)
+DELETE_TOPIC = Route(
+    "DELETE", "/v1/topics/{topic}", "topics", "Delete a topic", differs=CONFIRMED, rights=topic(DELETE), audited=True
+)
 OFFSET_BY_TIME = Route(
     "GET",
     "/v1/topics/{topic}/queues/{queue_id}/offset",
     "topics",
     "The first offset stored at or after a time",
     (_TIMESTAMP_MS,),
+    rights=topic(SUB, GET),
 )
 
 # Sinks
-SINKS = Route("GET", "/v1/sinks", "sinks", "All sinks")
-SINK = Route("GET", "/v1/sinks/{sink}", "sinks", "A sink's last batch and progress")
-FORGET_SINK = Route("DELETE", "/v1/sinks/{sink}", "sinks", "Forget a sink", differs=BY_HANDLER)
+SINKS = Route("GET", "/v1/sinks", "sinks", "All sinks", rights=also(known(), Right((LIST,), Kind.SINK, guarded=True)))
+SINK = Route("GET", "/v1/sinks/{sink}", "sinks", "A sink's last batch and progress", rights=sink(GET, PUB))
+FORGET_SINK = Route(
+    "DELETE", "/v1/sinks/{sink}", "sinks", "Forget a sink", differs=BY_HANDLER, rights=sink(DELETE), audited=True
+)
 STAGE_PART = Route(
     "PUT",
     "/v1/sinks/{sink}/batches/{batch}/parts/{part}",
     "sinks",
     "Stage a part",
-    (
-        Field("topic", "string", required=True),
-        Field("group", "string", "the one group that gets them"),
-    ),
+    (Field("topic", "string", required=True), Field("group", "string", "the one group that gets them")),
     differs=BY_HANDLER,
+    rights=also(sink(PUB), Right((PUB,), Kind.TOPIC, "topic"), _TO_GROUP),
 )
 COMMIT_BATCH = Route(
     "POST",
@@ -174,9 +290,15 @@ COMMIT_BATCH = Route(
     "Make a batch's parts visible, all or none",
     reads=JSON,
     differs=BY_HANDLER,
+    rights=sink(PUB),
 )
 ABORT_BATCH = Route(
-    "POST", "/v1/sinks/{sink}/batches/{batch}/abort", "sinks", "Give up parts that are not committed", reads=JSON
+    "POST",
+    "/v1/sinks/{sink}/batches/{batch}/abort",
+    "sinks",
+    "Give up parts that are not committed",
+    reads=JSON,
+    rights=sink(PUB),
 )
 
 # The log
@@ -190,6 +312,7 @@ LOG_PART = Route(
     "The file of a sink's part that is being committed, for the broker's followers",
     (PART_FROM, PART_BYTES_MAX, PART_REPLICA),
     differs=AT_ONCE,
+    rights=guarded(GET),
 )
 LOG_END = Route(
     "GET",
@@ -205,6 +328,7 @@ LOG_END = Route(
         Field("timer", "string", choices=("delay", "transaction", "receive", "any")),
     ),
     differs=AT_ONCE,
+    rights=known("`Sub` or `Get` on the topics that are named"),
 )
 LOG_MESSAGES = Route(
     "GET",
@@ -220,6 +344,7 @@ LOG_MESSAGES = Route(
         Field("bytes_max", "integer", default=16 * 1024 * 1024),
     ),
     differs=AT_ONCE,
+    rights=known("`Sub` on the topics that are named; on all, `Get` on the cluster"),
 )
 FRAMES_FROM = Field("from", "integer", "the position that the first frame holds", required=True, least=0)
 FRAMES_TO = Field("to", "integer", "no frame begins there or beyond", OFFSET_MAX, least=0)
@@ -245,12 +370,25 @@ LOG_FRAMES = Route(
     "Frames as they are",
     (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX, FRAMES_STATE, *FRAMES_FOLLOWER, *FRAMES_SAID),
     differs=AT_ONCE,
+    rights=guarded(GET),
 )
-LOG_POSITION = Route("GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,))
-ERASE = Route("POST", "/v1/log/erasures", "log", "Erase messages: done when they are in no file of the log", reads=JSON)
+LOG_POSITION = Route(
+    "GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,), rights=known()
+)
+ERASE = Route(
+    "POST",
+    "/v1/log/erasures",
+    "log",
+    "Erase messages: done when they are in no file of the log",
+    reads=JSON,
+    rights=guarded(Action.ERASE),
+    audited=True,
+)
 
 # Jobs
-ROUTING = Route("GET", "/v1/routing", "routing", "What waits, and the settings of the routing queries")
+ROUTING = Route(
+    "GET", "/v1/routing", "routing", "What waits, and the settings of the routing queries", rights=cluster(GET, ROUTE)
+)
 PENDING = Route(
     "GET",
     "/v1/routing/pending",
@@ -264,19 +402,41 @@ PENDING = Route(
         Field("max", "integer", "at most so many", 10_000),
     ),
     differs=CONFIRMED,
+    rights=guarded(ROUTE),
 )
 DECIDE = Route(
-    "POST", "/v1/log/decisions", "routing", "Decisions of the routing queries", reads=JSON, differs=CONFIRMED
+    "POST",
+    "/v1/log/decisions",
+    "routing",
+    "Decisions of the routing queries",
+    reads=JSON,
+    differs=CONFIRMED,
+    rights=guarded(ROUTE),
 )
-HEAR_JOBS = Route("PUT", "/v1/jobs", "operations", "Heartbeats of jobs", reads=JSON, differs=AT_ONCE)
+HEAR_JOBS = Route(
+    "PUT", "/v1/jobs", "operations", "Heartbeats of jobs", reads=JSON, differs=AT_ONCE, rights=guarded(ROUTE, COMPACT)
+)
 COMPACTED = Route(
-    "PUT", "/v1/broker/compacted", "operations", "Tell how far the lake holds everything", reads=JSON, differs=AT_ONCE
+    "PUT",
+    "/v1/broker/compacted",
+    "operations",
+    "Tell how far the lake holds everything",
+    reads=JSON,
+    differs=AT_ONCE,
+    rights=guarded(COMPACT),
 )
 
 # Operations
-BROKER = Route("GET", "/v1/broker", "operations", "The broker and its positions", differs=AT_ONCE)
+BROKER = Route("GET", "/v1/broker", "operations", "The broker and its positions", differs=AT_ONCE, rights=known())
 SWITCH = Route(
-    "POST", "/v1/broker/switch", "operations", "Have another replica lead, without a loss", reads=JSON, differs=AT_ONCE
+    "POST",
+    "/v1/broker/switch",
+    "operations",
+    "Have another replica lead, without a loss",
+    reads=JSON,
+    differs=AT_ONCE,
+    rights=guarded(UPDATE),
+    audited=True,
 )
 ELECT = Route(
     "POST",
@@ -286,19 +446,33 @@ ELECT = Route(
     reads=JSON,
     of_replica=True,
     differs=AT_ONCE,
+    rights=guarded(UPDATE),
+    audited=True,
 )
 REMOVE = Route(
-    "POST", "/v1/broker/remove", "operations", "Forget a replica that is gone for good", reads=JSON, differs=AT_ONCE
+    "POST",
+    "/v1/broker/remove",
+    "operations",
+    "Forget a replica that is gone for good",
+    reads=JSON,
+    differs=AT_ONCE,
+    rights=guarded(UPDATE),
+    audited=True,
 )
-HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up", differs=AT_ONCE)
-READY = Route("GET", "/readyz", "operations", "Whether the log is recovered and writable", differs=AT_ONCE)
-METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics", differs=AT_ONCE)
+HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up", differs=AT_ONCE, rights=PUBLIC)
+READY = Route(
+    "GET", "/readyz", "operations", "Whether the log is recovered and writable", differs=AT_ONCE, rights=PUBLIC
+)
+METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics", differs=AT_ONCE, rights=cluster(GET))
 DOCS, DOCS_HEAD = (
-    Route(method, "/docs", "docs", "A page that shows all this", differs=AT_ONCE) for method in ("GET", "HEAD")
+    Route(method, "/docs", "docs", "A page that shows all this", differs=AT_ONCE, rights=PUBLIC)
+    for method in ("GET", "HEAD")
 )
 OPENAPI, OPENAPI_HEAD = (
-    Route(method, "/openapi.json", "docs", "All this as OpenAPI", differs=AT_ONCE) for method in ("GET", "HEAD")
+    Route(method, "/openapi.json", "docs", "All this as OpenAPI", differs=AT_ONCE, rights=PUBLIC)
+    for method in ("GET", "HEAD")
 )
 
-ALL: tuple[Route, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Route))
-"""Every route above, in that order."""
+_HERE = tuple(each for each in list(globals().values()) if isinstance(each, Route))
+ALL: tuple[Route, ...] = (*_HERE, *user_routes.ALL)
+"""Every route above, in that order, and those of users."""

@@ -46,16 +46,22 @@ def create_tables(session: SparkSession, schema: str) -> None:
 
 
 def start_lake_query(
-    session: SparkSession, broker: str, schema: str, checkpoint: str, trigger_s: int | None = 5
+    session: SparkSession,
+    broker: str,
+    schema: str,
+    checkpoint: str,
+    trigger_s: int | None = 5,
+    token: str | None = None,
 ) -> StreamingQuery:
     """Writes the log of the gateway at `broker` to the schema's tables, each message once in each.
 
     `checkpoint`: a folder for this broker alone, in a volume. One query a broker. The broker is told
-    after each batch how far all tables hold its log. `trigger_s` None: what is there now, and ends.
+    after each batch how far all tables hold its log. `trigger_s` None: what is there now, and ends. `token`: by which
+    it says who it is, such as `dbutils.secrets` has; else that of the environment.
     """
     create_tables(session, schema)
     session.dataSource.register(LakemqDataSource)
-    with closing(LogClient(broker)) as client:
+    with closing(LogClient(broker, token=token)) as client:
         end = client.end()
     name = end.broker
     start = _held(session, schema, name, end.begin_position)
@@ -63,12 +69,13 @@ def start_lake_query(
         broker=broker,
         startingOffsets=json.dumps({"positions": {name: start}}),
         columns=",".join(LOG_COLUMNS),
+        **({} if token is None else {"token": token}),
     )
 
     def write(frame: DataFrame, epoch: int) -> None:
         end = write_batch(frame.sparkSession, schema, frame)
         if end is not None:
-            with closing(LogClient(broker)) as client:
+            with closing(LogClient(broker, token=token)) as client:
                 client.put_compacted(end)
 
     writer = reader.load().writeStream.queryName(f"lake-{name}").foreachBatch(write)

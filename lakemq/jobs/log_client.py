@@ -15,11 +15,13 @@ import pyarrow as pa
 from lakemq.contract import routes
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
-from lakemq.jobs.errors import BrokerUnavailable
-from lakemq.model.errors import LakemqError, LogDamaged, LogReplaced, NotLeader
+from lakemq.jobs.errors import BrokerUnavailable, InvalidOption
+from lakemq.model.errors import LakemqError, LogDamaged, LogReplaced, NotLeader, Unauthenticated
 from lakemq.model.names import may_follow
+from lakemq.model.token import parse_token
 from lakemq.storage.log.dropped import Range
 from lakemq.wire.connections import Answer, Connections, NoAnswer
+from lakemq.wire.credentials import Credentials
 from lakemq.wire.name_servers import NameServers
 
 PAGE_BYTES_MAX = 16 * 1024 * 1024
@@ -66,7 +68,8 @@ class LogClient:
     A request that meets a closed door (no connection, 429, 502 to 504) is tried again, with
     growing pauses, for `retry_s` at least; then `BrokerUnavailable` is raised. So is one that meets a replica that
     doesn't lead: at the leader, as soon as it is known; `address` is that one's then, and for all that follows.
-    `elsewhere` says where else it may be while there is no answer. All requests are idempotent. Picklable until first
+    `elsewhere` says where else it may be while there is no answer. `token`: else that of the environment, or of this
+    machine's administrator. All requests are idempotent. Picklable until first
     used.
     """
 
@@ -76,12 +79,13 @@ class LogClient:
         retry_s: float = 30.0,
         timeout_s: float = _ANSWER_WAIT_S_MAX,
         elsewhere: Callable[[], str | None] | None = None,
+        token: str | None = None,
     ) -> None:
         self.address = address
         self._elsewhere = elsewhere
         self._timeout_s = timeout_s
         self._retry_s = retry_s
-        self._connections = Connections(address)
+        self._connections = Connections(address, Credentials(token))
 
     def end(
         self,
@@ -123,12 +127,13 @@ class LogClient:
         query = subscription.query()
         query |= {"from": str(begin), "to": str(end), "columns": ",".join(columns)}
         query["bytes_max"] = str(PAGE_BYTES_MAX)
-        _, headers, payload = self._ask(routes.LOG_MESSAGES.at(), query)
+        answer = self._ask(routes.LOG_MESSAGES.at(), query)
+        headers = answer.headers
         check_same_log(self.address, log_id, headers["Lakemq-Log-Id"])
         next_position = int(headers["Lakemq-Next-Position"])
         if not begin < next_position <= end:
             raise LakemqError(f"{self.address} answered {next_position} as next of {begin} to {end}")
-        return pa.ipc.open_stream(pa.py_buffer(payload)).read_all(), next_position
+        return pa.ipc.open_stream(pa.py_buffer(answer.body)).read_all(), next_position
 
     def frames(self, begin: int, end: int, log_id: str = "") -> bytes:
         """Frames as they stand in the log, from the one that holds position `begin` on, none that begins at `end` or
@@ -147,9 +152,10 @@ class LogClient:
         query = {"kind": kind, "due_from_ms": str(due_from_ms), "due_to_ms": str(due_to_ms), "max": str(page_max)}
         following: str | None = "-1"
         while following is not None:
-            _, headers, payload = self._ask(routes.PENDING.at(), query | {"after": following})
+            answer = self._ask(routes.PENDING.at(), query | {"after": following})
+            headers = answer.headers
             check_same_log(self.address, log_id, headers["Lakemq-Log-Id"])
-            yield pa.ipc.open_stream(pa.py_buffer(payload)).read_all()
+            yield pa.ipc.open_stream(pa.py_buffer(answer.body)).read_all()
             following = headers.get("Lakemq-Next-Cause")
 
     def position_at(self, timestamp_ms: int) -> int:
@@ -269,7 +275,7 @@ class LogClient:
         if not may_follow(self.address, leader):
             return False
         self._connections.close()
-        self.address, self._connections = leader, Connections(leader)
+        self.address, self._connections = leader, Connections(leader, self._connections.credentials)
         return True
 
 
@@ -282,15 +288,25 @@ def check_same_log(address: str, wanted: str, log_id: str) -> None:
         )
 
 
-def find_brokers(nameservers: Sequence[str], retry_s: float) -> dict[str, str]:
+def check_token(token: str) -> None:
+    """Raises `InvalidOption` for an option that is no token, without showing it."""
+    try:
+        parse_token(token.strip())
+    except Unauthenticated as error:
+        raise InvalidOption(f"option 'token' can't be that: {error.detail}") from None
+
+
+def find_brokers(nameservers: Sequence[str], retry_s: float, token: str | None = None) -> dict[str, str]:
     """The brokers that name servers know: the address of each one's primary, by its name. Raises `BrokerUnavailable`
-    when no name server answers within `retry_s`."""
-    with closing(NameServers(nameservers)) as names:
+    when no name server answers within `retry_s`, and at once where the token is refused."""
+    with closing(NameServers(nameservers, Credentials(token))) as names:
         end_s = time.monotonic() + retry_s
         while True:
             try:
                 return names.primaries()
             except NoAnswer as error:
+                if error.refusal is not None:
+                    raise error.refusal from None
                 if time.monotonic() > end_s:
                     raise BrokerUnavailable(str(error)) from None
             time.sleep(_PAUSE_S_MAX / 4)

@@ -20,7 +20,11 @@ NOTEBOOK = "LAKEMQ_NOTEBOOK"
 """For a notebook's process: the settings of who runs it, in JSON."""
 CHECKPOINT = "LAKEMQ_CHECKPOINT"
 """Where the notebook with a stream keeps its checkpoint."""
-OTHERS = (BROKER, NAMESERVERS, NOTEBOOK, CHECKPOINT)
+TOKEN = "LAKEMQ_TOKEN"  # noqa: S105  (a name)
+"""The token by which clients, commands and jobs say who they are."""
+TOKEN_FILE = "LAKEMQ_TOKEN_FILE"  # noqa: S105
+"""The file that has it, where the name above has none."""
+OTHERS = (BROKER, NAMESERVERS, NOTEBOOK, CHECKPOINT, TOKEN, TOKEN_FILE)
 TESTS = "LAKEMQ_TEST_"
 """Names that only the tests read."""
 

@@ -54,10 +54,35 @@ class ReadOnlyTopic(LakemqError):
     code = "read_only_topic"
 
 
+class Unauthenticated(LakemqError):
+    """Nobody knows who asks: there is no token, or it is none that is valid. `token_file`: where this machine's
+    administrator finds one, where the answer goes to this machine."""
+
+    code = "unauthenticated"
+    lasting = True
+
+    def __init__(self, detail: str, token_file: str = "") -> None:
+        super().__init__(detail)
+        self.members = {"token_file": token_file} if token_file else {}
+
+
 class Forbidden(LakemqError):
-    """Clients may not do this."""
+    """Clients may not do this, or this one may not."""
 
     code = "forbidden"
+    lasting = True
+
+
+class UserNotFound(LakemqError):
+    """No user of that name."""
+
+    code = "user_not_found"
+
+
+class TokenNotFound(LakemqError):
+    """The user has no token of that id."""
+
+    code = "token_not_found"
 
 
 class TopicNotFound(LakemqError):

@@ -72,9 +72,17 @@ class Broker(Section):
 
 
 class Auth(Section):
-    """Who may use the gateway. `insecure`: it may be reached from other machines, by anybody."""
+    """Who may use the gateway (docs/security.md). `required`: nobody without a token; else what can neither destroy nor
+    forge is for everybody who reaches it. `audit`: whether it is written down who did what; None: where `required`.
+    `insecure`: it may be reached from other machines, by anybody. So many users there are, with so many tokens each,
+    and so many bytes of policies together."""
 
+    required: bool = False
+    audit: bool | None = None
     insecure: bool = False
+    users_max: int = Field(default=10_000, ge=1, le=100_000)
+    user_tokens_max: int = Field(default=16, ge=1, le=1_000)
+    policies_bytes_max: int = Field(default=4 * MIB, ge=KIB, le=256 * MIB)
 
 
 class Storage(Section):
@@ -269,19 +277,19 @@ class Spark(Section):
     master: str = "local[2]"
     driver_memory: str = "2g"
     niceness: int = Field(default=10, ge=0, le=19)
-    conf: Options = Field(default_factory=dict)
+    conf: Options = Field(default_factory=dict, repr=False)
 
 
 class Sql(Section):
     """The Spark Connect server of the jobs, which `lakemq sql`, notebooks and any Spark client share.
 
-    When the port is taken, one of the next is. Whoever reaches the server can do what the jobs can:
-    from other machines it takes the token.
+    When the port is taken, one of the next is. Whoever has the token can do what the jobs can: where none is set, the
+    jobs make one at each start, which only their user finds (docs/sql.md). From other machines it takes a set one.
     """
 
     host: str = "127.0.0.1"
     port: int = Field(default=15_002, ge=0, le=65535)
-    token: str = ""
+    token: str = Field(default="", repr=False, pattern=r"^[\x21-\x7e]*$")
 
     @model_validator(mode="after")
     def _is_guarded(self) -> Sql:
@@ -347,8 +355,8 @@ class Settings(Section):
         for name, listener in (("gateway", gateway), ("nameserver", self.nameserver)):
             if not is_loopback(listener.host) and not self.auth.insecure:
                 raise ValueError(
-                    f"{name}.host is {listener.host}: whoever reaches it could do anything, as there is no "
-                    "authentication yet; auth.insecure = true allows that"
+                    f"{name}.host is {listener.host}: others could read on the way what goes there, tokens too, as "
+                    "there is no TLS yet; auth.insecure = true allows that"
                 )
         if self.fleet.nameservers and not gateway.advertise and gateway.host in _ANY:
             raise ValueError(

@@ -30,7 +30,7 @@ class Fleet(Section):
     primary: str = ""
     leader: Literal["static", "etcd", "object-store"] = "static"
     store: str = ""
-    store_options: Options = Field(default_factory=dict)
+    store_options: Options = Field(default_factory=dict, repr=False)
     lease_ms: int = Field(default=3_000, ge=500, le=60_000)
 
     @field_validator("primary")

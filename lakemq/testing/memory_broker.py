@@ -50,12 +50,19 @@ class MemoryBroker:
             layer.setdefault(section, {})[key] = value
         chosen = settings.load(Path(os.devnull), {}, layer)
         self.files = MemoryFiles()
+        self._data_dir = chosen.storage.data_dir
         self._gateway = Embedded(chosen, clock, self.files)
 
     @property
     def url(self) -> str:
         """Where it listens: `brokers` of a client, or `LAKEMQ_BROKER`."""
         return self._gateway.url
+
+    @property
+    def token(self) -> str:
+        """The administrator's: of clients that erase, or write to sinks, or where `auth__required` is set. It is in no
+        file, so they don't find it by themselves."""
+        return self.files.read_whole(self._data_dir / "admin.token").decode().strip()
 
     def stop(self) -> None:
         """Answer who waits, and end."""

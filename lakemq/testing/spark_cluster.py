@@ -1,9 +1,11 @@
-"""A standalone Spark cluster on this machine: a master and workers, each a process of its own, on loopback."""
+"""A standalone Spark cluster on this machine: a master and workers, each a process of its own, on loopback. They and
+the drivers have a secret in common."""
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 import subprocess
 import time
 from collections.abc import Generator, Mapping
@@ -13,9 +15,13 @@ from pathlib import Path
 from threading import Event
 
 from lakemq.model.errors import LakemqError
+from lakemq.storage.disk.privacy import write_private
 
 HOST = "127.0.0.1"
 START_S_MAX = 300.0
+
+_CONF = "spark.conf"
+_SECRET = "spark.authenticate.secret"  # noqa: S105 (a name of Spark's)
 
 _MASTER = re.compile(rb"Starting Spark master at (spark://\S+)")
 _WORKER = re.compile(rb"Successfully registered with master")
@@ -28,10 +34,13 @@ class ClusterNotStarted(LakemqError):
 
 
 class SparkCluster:
-    """`master`: what `spark.master` is. `workers`: their processes; each executor is a child of one."""
+    """`master`: what `spark.master` is. `conf`: what has to be in `spark.conf`. `workers`: their processes; each
+    executor is a child of one."""
 
-    def __init__(self, master: str, folder: Path, workers: list[subprocess.Popen[bytes]]) -> None:
-        self.master, self.folder, self.workers = master, folder, workers
+    def __init__(
+        self, master: str, conf: Mapping[str, str], folder: Path, workers: list[subprocess.Popen[bytes]]
+    ) -> None:
+        self.master, self.conf, self.folder, self.workers = master, conf, folder, workers
 
     def executors(self) -> list[int]:
         """The processes of executors, by what the system says of the workers' children."""
@@ -50,28 +59,36 @@ def start_spark_cluster(
     """Master and workers, each with so many cores and so much memory for executors, until the end of `with`; their
     logs and the executors' are in `folder`. Raises `ClusterNotStarted`."""
     folder.mkdir(parents=True, exist_ok=True)
-    own = environment(java_options)
+    own, conf = environment(java_options), make_secret(folder)
     with ExitStack() as started:
-        process = started.enter_context(_process(master_command(HOST, 0), folder / "master.log", own))
+        process = started.enter_context(_process(master_command(HOST, 0, folder), folder / "master.log", own))
         master = _said(process, folder / "master.log", _MASTER)[1].decode()
         running: list[subprocess.Popen[bytes]] = []
         for number in range(workers):
-            command = worker_command(HOST, master, folder / f"work-{number}", cores, memory)
+            command = worker_command(HOST, master, folder, number, cores, memory)
             running.append(started.enter_context(_process(command, folder / f"worker-{number}.log", own)))
         for number, worker in enumerate(running):
             _said(worker, folder / f"worker-{number}.log", _WORKER)
-        yield SparkCluster(master, folder, running)
+        yield SparkCluster(master, conf, folder, running)
 
 
-def master_command(host: str, port: int) -> list[str]:
-    """Of the master, with its program first; port 0: any that is free."""
-    return _command("master.Master", "--host", host, "--port", str(port), "--webui-port", "0")
+def make_secret(folder: Path) -> dict[str, str]:
+    """A new secret, in a file that only this user reads, for the commands below; returns what drivers need in
+    `spark.conf`. Whoever has it can do what the cluster can."""
+    secret = secrets.token_urlsafe(32)
+    write_private(folder / _CONF, f"spark.authenticate true\n{_SECRET} {secret}\n")
+    return {_SECRET: secret}
 
 
-def worker_command(host: str, master: str, folder: Path, cores: int = 1, memory: str = "1g") -> list[str]:
-    """Of a worker with so much for executors, whose files are in the folder."""
-    own = ["--host", host, "--webui-port", "0", "--cores", str(cores), "--memory", memory]
-    return _command("worker.Worker", *own, "--work-dir", str(folder), master)
+def master_command(host: str, port: int, folder: Path) -> list[str]:
+    """Of the master, with its program first; port 0: any that is free. The cluster's secret is in the folder."""
+    return _command("master.Master", folder, "--host", host, "--port", str(port))
+
+
+def worker_command(host: str, master: str, folder: Path, number: int, cores: int = 1, memory: str = "1g") -> list[str]:
+    """Of a worker with so much for executors, whose files are in the folder too."""
+    own = ["--host", host, "--cores", str(cores), "--memory", memory]
+    return _command("worker.Worker", folder, *own, "--work-dir", str(folder / f"work-{number}"), master)
 
 
 def environment(java_options: str = "-XX:+UseSerialGC") -> dict[str, str]:
@@ -81,8 +98,10 @@ def environment(java_options: str = "-XX:+UseSerialGC") -> dict[str, str]:
     return own | {"SPARK_HOME": str(_spark_home())}
 
 
-def _command(name: str, *arguments: str) -> list[str]:
-    return [str(_spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
+def _command(name: str, folder: Path, *arguments: str) -> list[str]:
+    program = str(_spark_home() / "bin" / "spark-class")
+    conf = str(folder.absolute() / _CONF)
+    return [program, f"org.apache.spark.deploy.{name}", "--webui-port", "0", "--properties-file", conf, *arguments]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Protocol
 
 from lakemq.contract.grammar import Found, Grammar
 from lakemq.contract.route import Route
@@ -17,10 +18,36 @@ from lakemq.web.request import Handler, HttpRequest, check_head, read_query
 PATH_SHOWN_MAX = 200
 
 
+class Admits(Protocol):
+    """Who knows who asks, and what they may."""
+
+    def admit(self, found: Found, scope: Scope) -> None:
+        """Raise unless who asks may ask for what the path says."""
+        ...
+
+    def admit_query(self, route: Route, query: Mapping[str, str], scope: Scope) -> None:
+        """Raise unless who asks may ask for what the query says."""
+        ...
+
+
+class _Everybody:
+    """Lets everybody in."""
+
+    def admit(self, found: Found, scope: Scope) -> None:
+        pass
+
+    def admit_query(self, route: Route, query: Mapping[str, str], scope: Scope) -> None:
+        pass
+
+
+_EVERYBODY = _Everybody()
+
+
 class Front:
     """All routes of a grammar: `handlers` answers some, `app` the others, whose bodies have at most so many bytes.
     `count` is told of each error by its code. Routes that are in `until` are answered when that is done.
-    `checks`: what raises where a route can't be served now. `refused`: what refusals of other handlers wait for."""
+    `checks`: what raises where a route can't be served now. `refused`: what refusals of other handlers wait for.
+    `access`: who is let in."""
 
     def __init__(
         self,
@@ -32,6 +59,7 @@ class Front:
         until: Mapping[Route, Until] = MappingProxyType({}),
         checks: Mapping[Route, Callable[[], None]] = MappingProxyType({}),
         refused: Mapping[Route, Until] = MappingProxyType({}),
+        access: Admits = _EVERYBODY,
     ) -> None:
         """Raises `NotImplementedError` where there is no `app` for a route that has no handler."""
         if app is None and (without := [route.path for route in grammar.routes if route not in handlers]):
@@ -44,6 +72,7 @@ class Front:
         self._until = until
         self._checks = checks
         self._refused = refused
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -63,8 +92,10 @@ class Front:
         handler = self._handlers.get(found.route)
         query: Mapping[str, str] = {}
         try:
+            self._access.admit(found, scope)
             check_head(found.route, scope["headers"])
             query = read_query(found.route, scope["query_string"])
+            self._access.admit_query(found.route, query, scope)
             if (check := self._checks.get(found.route)) is not None:
                 check()
             if (until := self._until.get(found.route)) is not None:

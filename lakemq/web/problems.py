@@ -29,6 +29,8 @@ STATUS: dict[str, int] = {
     "read_only_topic": 403,
     "not_found": 404,
     "topic_not_found": 404,
+    "user_not_found": 404,
+    "token_not_found": 404,
     "queue_not_found": 404,
     "message_not_found": 404,
     "transaction_not_found": 404,
@@ -104,6 +106,8 @@ def make_problem(
     if code == "message_too_large":
         # The rest of the body isn't worth reading.
         headers.append((b"connection", b"close"))
+    if code == "unauthenticated":
+        headers.append((b"www-authenticate", b"Bearer"))
     if code in RETRY_AFTER_S:
         headers.append((b"retry-after", RETRY_AFTER_S[code]))
     return Answer(status, headers, body)

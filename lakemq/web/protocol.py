@@ -333,7 +333,7 @@ class Connection(HttpToolsProtocol):
         held = self._held
         if held is not None:
             body = held[0] if len(held) == 1 else b"".join(held)
-            wanted = None if self.quick is None else self.quick.look(self.url, self.headers)
+            wanted = None if self.quick is None else self.quick.look(self.url, self.headers, self.client_address)
             if wanted is not None and self._serve_quickly(wanted, body):
                 self._held = None
                 self._remember(wanted, body)

@@ -30,8 +30,8 @@ class Wanted(Protocol):
 class Quick(Protocol):
     """Serves the hottest requests without ASGI."""
 
-    def look(self, url: bytes, headers: Headers, /) -> Wanted | None:
-        """What a POST asks for; None when it has to go the long way."""
+    def look(self, url: bytes, headers: Headers, address: str | None, /) -> Wanted | None:
+        """What a POST from that address asks for; None when it has to go the long way."""
         ...
 
     def serve(self, connection: Answering, wanted: Any, body: bytes, /) -> bool:

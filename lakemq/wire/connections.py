@@ -14,6 +14,7 @@ from lakemq.contract.errors import error_of_answer
 from lakemq.contract.route import Target
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.names import to_url
+from lakemq.wire.credentials import UNAUTHENTICATED, Credentials
 
 CONNECT_TIMEOUT_S = 5.0
 IDLE_MAX = 16
@@ -25,30 +26,35 @@ Params = Mapping[str, str | int]
 
 
 class NoAnswer(Exception):
-    """There was no connection, it broke, or the time was over. `sent`: whether the request may be carried out."""
+    """There was no connection, it broke, or the time was over. `sent`: whether the request may be carried out.
+    `refusal`: what it was answered instead, where asking again can't help."""
 
-    def __init__(self, reason: str, sent: bool) -> None:
+    def __init__(self, reason: str, sent: bool, refusal: LakemqError | None = None) -> None:
         super().__init__(reason)
         self.sent = sent
+        self.refusal = refusal
 
 
 class Answer(NamedTuple):
-    """A whole answer, of any status. `headers` are found in any case."""
+    """A whole answer, of any status. `headers` are found in any case. `note`: what its error says beside."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+    note: str = ""
 
     def error(self, whose: str = "") -> LakemqError | None:
         """What it says went wrong, where its status is 400 or above; with several gateways, `whose` answer it is."""
-        return error_of_answer(self.status, self.body, whose)
+        return error_of_answer(self.status, self.body, whose, self.note)
 
 
 class Connections:
-    """Those to the gateway at `address`. For any thread. It can be pickled before its first use."""
+    """Those to the gateway at `address`. For any thread. It can be pickled before its first use. Without `credentials`
+    they are those of the environment."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, credentials: Credentials | None = None) -> None:
         self.address = address.rstrip("/")
+        self.credentials = Credentials() if credentials is None else credentials
         parts = urlsplit(to_url(address))
         self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._host, self._port, self._prefix = parts.hostname or "", parts.port, parts.path.rstrip("/")
@@ -64,11 +70,31 @@ class Connections:
         answer_bytes_max: int | None = None,
     ) -> Answer:
         """One exchange. `timeout_s` is for each wait for the gateway. Raises `NoAnswer`, also for an answer that is
-        larger than `answer_bytes_max`, and `InvalidRequest` for headers that can't be sent."""
+        larger than `answer_bytes_max`, and `InvalidRequest` for headers that can't be sent. It is asked once more where
+        the token is refused and another one is found."""
+        answer, sent = self._exchange(target, params, body, headers or {}, timeout_s, answer_bytes_max)
+        if answer.status != UNAUTHENTICATED:
+            return answer
+        note = self.credentials.refused(self.address, sent, answer.body)
+        if note is not None:
+            return answer._replace(note=note)
+        return self._exchange(target, params, body, headers or {}, timeout_s, answer_bytes_max)[0]
+
+    def _exchange(
+        self,
+        target: Target,
+        params: Params | None,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout_s: float,
+        answer_bytes_max: int | None,
+    ) -> tuple[Answer, Mapping[str, str]]:
+        """The answer, and which token the request had."""
         path = f"{self._prefix}{target.path}?{urlencode(params)}" if params else f"{self._prefix}{target.path}"
         connection = self._connect(timeout_s)
+        token = self.credentials.headers(self.address)
         try:
-            connection.request(target.method, path, body, {**_HEADERS, **(headers or {})})
+            connection.request(target.method, path, body, {**_HEADERS, **token, **headers})
             response = connection.getresponse()
             content = response.read() if answer_bytes_max is None else _read(response, answer_bytes_max)
             answer = Answer(response.status, response.headers, content)  # pyright: ignore[reportArgumentType]
@@ -85,7 +111,7 @@ class Connections:
             self._idle.append(connection)
         else:
             connection.close()
-        return answer
+        return answer, token
 
     def has_ended(self) -> bool:
         """Whether the other side has closed a connection that is kept: its process has ended, maybe."""
@@ -108,6 +134,7 @@ class Connections:
             connection.close()
         connection = self._kind(self._host, self._port, timeout=min(CONNECT_TIMEOUT_S, timeout_s))
         try:
+            self.credentials.check(self.address)
             connection.connect()
         except OSError as error:
             connection.close()

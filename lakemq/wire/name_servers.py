@@ -11,6 +11,7 @@ from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import to_url
 from lakemq.model.primary import Claim, primary_of
 from lakemq.wire.connections import Connections, NoAnswer
+from lakemq.wire.credentials import Credentials
 
 _ANSWER_S = 3.0
 _OK = 200
@@ -35,9 +36,10 @@ class Replica(NamedTuple):
 class NameServers:
     """Several, of which each knows all: the one that answered last is asked first. For one thread."""
 
-    def __init__(self, addresses: Sequence[str]) -> None:
+    def __init__(self, addresses: Sequence[str], credentials: Credentials | None = None) -> None:
         self.addresses = tuple(addresses)
-        self._connections = [Connections(address) for address in addresses]
+        credentials = Credentials() if credentials is None else credentials
+        self._connections = [Connections(address, credentials) for address in addresses]
 
     def primaries(self) -> dict[str, str]:
         """Address by name of each broker that has a primary. Raises `NoAnswer` when none of them answers so."""
@@ -49,8 +51,8 @@ class NameServers:
 
     def replicas(self) -> list[Replica]:
         """All replicas of all brokers, by their names, as the first says that knows any: one that has just begun knows
-        nobody yet. Raises `NoAnswer` when none of them answers so."""
-        problem, empty = "there are no name servers", False
+        nobody yet. Raises `NoAnswer` when none of them answers so, with the `refusal` where it is a lasting one."""
+        problem, empty, refusal = "there are no name servers", False, None
         for each in list(self._connections):
             try:
                 answer = each.ask(nameserver_routes.CLUSTER.at(), timeout_s=_ANSWER_S)
@@ -61,14 +63,16 @@ class NameServers:
                         return found
                     empty = True
                     continue
-                problem = f"{each.address} answered {answer.status}"
+                refusal = answer.error(each.address)
+                problem = f"{each.address} answered {answer.status}" if refusal is None else refusal.detail
             except NoAnswer as error:
                 problem = f"{each.address}: {error}"
             except (ValueError, KeyError, TypeError, AttributeError, InvalidRequest) as error:
                 problem = f"{each.address} is no name server: {error!r}"
         if empty:
             return []
-        raise NoAnswer(f"no name server answers: {problem}", sent=False)
+        lasting = refusal if refusal is not None and refusal.lasting else None
+        raise NoAnswer(f"no name server answers: {problem}", sent=False, refusal=lasting)
 
     def close(self) -> None:
         """Close the connections."""

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from lakemq.testing.history import Recorder, name_of_payload
+from tests.as_administrator import AsAdministrator
 from tests.chaos.target import Target
 
 TIMEOUT_S = 30.0
@@ -75,7 +76,9 @@ class Caller:
         if self._http is not None and str(self._http.base_url).rstrip("/") != url:
             self.close()
         if self._http is None and url is not None:
-            self._http = httpx.Client(base_url=url, trust_env=False, timeout=TIMEOUT_S, verify=TLS)
+            self._http = httpx.Client(
+                base_url=url, trust_env=False, timeout=TIMEOUT_S, verify=TLS, auth=AsAdministrator()
+            )
         return self._http
 
     def close(self) -> None:

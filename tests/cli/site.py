@@ -4,6 +4,7 @@ run against. Routing's queries aren't there, as the gateway does it all without 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ from tests.quick_spark import QUICK_SPARK
 
 ROOT = Path(__file__).parents[2]
 WAIT_S_MAX = 300.0
+SPARK_SECRET = "not-to-be-shown"
 
 UNTIL = {
     "up": "stop with Ctrl-C",
@@ -52,6 +54,7 @@ class Site:
         return QUICK_SPARK | {
             "LAKEMQ_BROKER": self.url,
             "LAKEMQ_LAKE__DIR": "lake",
+            "LAKEMQ_SPARK__CONF": json.dumps({"spark.hadoop.lakemq.test.secret": SPARK_SECRET}),
             "LAKEMQ_GATEWAY__PORT": "0",
             # A gateway that an example starts, and ends, mustn't take this broker's place at the name server.
             "LAKEMQ_BROKER__NAME": "of-an-example",
@@ -80,6 +83,8 @@ class Site:
             produce(self.http, topic, "hello")
         reset = {"topic": "orders", "to": "earliest"}
         assert self.http.post("/v1/groups/billing/offsets/reset", json=reset).status_code == 200
+        if call.path[:1] in (("user",), ("acl",)):
+            self._make_user()
         words = [re.sub(r"^/(?=var/|srv/|backups/)", f"{self.folder}/", word) for word in call.arguments]
         replaced = {"http://127.0.0.1:9000": self.url, **dict.fromkeys(("9000", "9876", "9877"), "0"), "30000": "100"}
         replaced["http://127.0.0.1:9000,http://127.0.0.1:9001"] = self.url
@@ -89,11 +94,21 @@ class Site:
             replaced[words[2]] = stored if call.path[1] == "get" else scheduled
         return [replaced.get(word, word) for word in words]
 
+    def _make_user(self) -> None:
+        """The user of the examples, with a token and a policy, whatever they made of it."""
+        ann = "/v1/users/ann"
+        self.http.put(ann, json={"type": "normal", "status": "enabled"})
+        self.http.post(f"{ann}/tokens", json={"token_id": "5f1d8f0c9a2b4e67", "secret_hash": "0" * 64})
+        (self.folder / "ann.token").write_text(f"lmq_1f2e3d4c5b6a7988_{'0' * 64}\n")
+        policies = [{"resource": "Topic:orders*", "actions": ["Pub", "Sub"], "sources": [], "decision": "allow"}]
+        assert self.http.put(f"{ann}/policies", json={"policies": policies}).status_code == 200
+
 
 @contextlib.contextmanager
 def start_site(folder: Path) -> Generator[Site]:
     """A broker and the jobs of its lake, ready, until the end."""
     (folder / "orders.ndjson").write_text('{"body": "one"}\n{"body": "two"}\n')
+    (folder / "policies.ndjson").write_text('{"resource": "Topic:orders*", "actions": ["Pub", "Sub"]}\n')
     (folder / "report.sql").write_text("SELECT topic, count(*) FROM messages GROUP BY topic\n")
     shutil.copytree(ROOT / "conf", folder / "conf")
     (folder / "notebooks").mkdir()

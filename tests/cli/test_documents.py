@@ -21,6 +21,7 @@ from pyspark.sql.connect.streaming.query import StreamingQuery
 from lakemq.jobs import notebook
 from lakemq.jobs.maintenance.catalogue import JOBS
 from lakemq.jobs.session.discovery import find_server
+from lakemq.jobs.session.token_file import read_token
 from lakemq.jobs.sql.connect_client import ConnectClient
 from tests.cli.examples import Call, all_examples, all_flags, call_of
 from tests.cli.shell import Run
@@ -79,7 +80,8 @@ class Reader:
         """With what is elsewhere on this machine, and times and versions that there are."""
         server = find_server(self._site.folder / "lake")
         assert server is not None
-        text = text.replace("http://127.0.0.1:8080", self._site.url).replace("sc://127.0.0.1:15002", server.url)
+        text = text.replace("http://127.0.0.1:8080", self._site.url).replace(":15002", f":{server.address[1]}")
+        text = text.replace("http://127.0.0.1:9876", self._site.nameserver)
         text = re.sub(r"(?<=['/ ])/(?=srv/|backups/)", f"{self._site.folder}/", text)
         if "TIMESTAMP AS OF" in text:
             (version,) = self._client.run("DESCRIBE HISTORY messages LIMIT 1").batches
@@ -161,7 +163,7 @@ def client(site: Site) -> Iterator[ConnectClient]:
     assert site.start(["maintenance", "run", "stats"], log).wait(WAIT_S_MAX) == 0, log.read_text()
     server = find_server(site.folder / "lake")
     assert server is not None
-    with ConnectClient(server) as connected:
+    with ConnectClient(server, read_token(site.folder / "lake")) as connected:
         yield connected
 
 

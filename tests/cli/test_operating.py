@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.as_administrator import AsAdministrator
 from tests.cli.examples import all_flags, call_of
 from tests.cli.shell import Run
 from tests.cli.test_documents import OPERATING, ROOT
@@ -100,7 +101,7 @@ class Machine:
 
     def http(self, name: str) -> httpx.Client:
         port = next(self.ports[port] for port, its in SERVED.items() if its == name)
-        return httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60)
+        return httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60, auth=AsAdministrator())
 
     def settled(self, leader: str, *replicas: int) -> None:
         """Wait until that one leads, and just these are in sync."""

@@ -17,6 +17,7 @@ from lakemq.client.http import HttpClient
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.message import Draft
 from lakemq.testing import GatewayProcess
+from tests.as_administrator import AsAdministrator
 from tests.client.consuming import WAIT_S_MAX, Seen, make_topic, numbered
 
 TOPIC = "holed"
@@ -48,7 +49,11 @@ class Holes:
 
 def erase(url: str, positions: Sequence[int]) -> None:
     answer = httpx.post(
-        f"{url}/v1/log/erasures", json={"positions": list(positions)}, trust_env=False, timeout=WAIT_S_MAX
+        f"{url}/v1/log/erasures",
+        json={"positions": list(positions)},
+        trust_env=False,
+        timeout=WAIT_S_MAX,
+        auth=AsAdministrator(),
     )
     assert answer.json()["erased"] == len(positions), answer.text
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lakemq.contract.grammar import GRAMMAR, Found, Grammar
 from lakemq.contract.nameserver_routes import ALL as NAMESERVER
 from lakemq.contract.nameserver_routes import HEAR, LEAVE
+from lakemq.contract.right import PUBLIC
 from lakemq.contract.route import Route, Target, is_name
 from lakemq.contract.routes import ALL, PULL
 from lakemq.model.errors import InvalidRequest
@@ -39,7 +40,7 @@ def test_a_name_is_never_empty() -> None:
 
 
 def test_a_word_goes_before_a_name() -> None:
-    one, any_ = Route("GET", "/a/one", "", ""), Route("GET", "/a/{name}", "", "")
+    one, any_ = Route("GET", "/a/one", "", "", rights=PUBLIC), Route("GET", "/a/{name}", "", "", rights=PUBLIC)
     grammar = Grammar([any_, one])
     assert grammar.find("GET", "/a/one") == Found(one, ())
     assert grammar.find("GET", "/a/two") == Found(any_, ("two",))
@@ -59,7 +60,7 @@ def test_a_name_server_has_a_grammar_of_its_own() -> None:
 
 def test_a_client_asks_for_a_route_with_its_names_filled_in() -> None:
     assert PULL.at("%RETRY%g?", 3) == Target("GET", "/v1/topics/%25RETRY%25g%3F/queues/3/messages")
-    assert Route("GET", "/v1/x", "", "").at() == Target("GET", "/v1/x")
+    assert Route("GET", "/v1/x", "", "", rights=PUBLIC).at() == Target("GET", "/v1/x")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b"])

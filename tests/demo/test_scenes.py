@@ -14,6 +14,7 @@ from lakemq.cli.demo.flights import message_batches, read_flights
 from lakemq.cli.demo.queries import TOPIC
 from lakemq.client.http import HttpClient
 from lakemq.testing import start_gateway
+from tests.as_administrator import AsAdministrator
 
 FLIGHTS = 400
 HALVES = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -61,4 +62,7 @@ def decide_to_check(url: str) -> None:
     decision = {"cause": [half.position], "action": ["check"], "due_ms": [None]}
     broker = httpx.get(f"{url}/v1/broker", timeout=60).json()
     decision |= {"log_id": broker["log_id"], "epoch": broker["epoch"]}
-    assert httpx.post(f"{url}/v1/log/decisions", json=decision, timeout=60).json() == {"accepted": 1, "ignored": 0}
+    assert httpx.post(f"{url}/v1/log/decisions", json=decision, timeout=60, auth=AsAdministrator()).json() == {
+        "accepted": 1,
+        "ignored": 0,
+    }

@@ -12,6 +12,7 @@ import httpx
 import pyarrow as pa
 
 from lakemq.testing import GatewayProcess
+from tests.as_administrator import AsAdministrator
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -24,7 +25,7 @@ TLS = ssl.create_default_context()
 
 def connect(gateway: GatewayProcess) -> httpx.Client:
     """A client of the gateway that takes no proxy from the environment."""
-    return httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False, verify=TLS)
+    return httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False, verify=TLS, auth=AsAdministrator())
 
 
 def produce(http: httpx.Client, topic: str, *messages: dict[str, Any] | str, **query: str) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ def test_a_setting_is_named_by_its_section_and_key() -> None:
         ("LAKEMQ_GATEWY__PORT", "did you mean LAKEMQ_GATEWAY__PORT?"),
         ("LAKEMQ_PORT", "did you mean LAKEMQ_GATEWAY__PORT or LAKEMQ_SQL__PORT?"),
         ("LAKEMQ_BROKERS", "did you mean LAKEMQ_BROKER?"),
+        ("LAKEMQ_TOKENFILE", "did you mean LAKEMQ_TOKEN_FILE? (two underscores)"),
         ("LAKEMQ_COLOUR", "settings are named LAKEMQ_SECTION__KEY"),
         ("LAKEMQ_", "settings are named LAKEMQ_SECTION__KEY"),
     ],
@@ -37,6 +38,8 @@ def test_names_of_lakemq_that_are_no_settings_are_let_pass() -> None:
         "LAKEMQ_BROKER": "http://a:1",
         "LAKEMQ_NAMESERVERS": "http://n:1",
         "LAKEMQ_NOTEBOOK": "{}",
+        "LAKEMQ_TOKEN": "lmq_1_secret",
+        "LAKEMQ_TOKEN_FILE": "token",
         "LAKEMQ_TEST_SEED": "7",
     }
     assert read_environment(environment, KNOWN) == {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -52,7 +53,8 @@ class Jobs:
         command = [sys.executable, "-m", "lakemq", "jobs", *names, "--broker", url, "--lake", str(lake)]
         self._log = log
         with log.open("wb") as output:
-            environment = os.environ | QUICK_SPARK | SETTINGS | TASKS | {"LAKEMQ_SPARK__MASTER": cluster.master}
+            own = {"LAKEMQ_SPARK__MASTER": cluster.master, "LAKEMQ_SPARK__CONF": json.dumps(cluster.conf)}
+            environment = os.environ | QUICK_SPARK | SETTINGS | TASKS | own
             self.process = subprocess.Popen(command, stderr=output, stdout=output, env=environment)
 
     def said(self) -> str:

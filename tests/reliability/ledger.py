@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from tests.as_administrator import AsAdministrator
+
 TOPIC = "orders"
 QUEUES = 3
 AGAIN_S = 0.02
@@ -155,4 +157,4 @@ class Reader:
 def client(origin: str | None = None) -> httpx.Client:
     """One that takes no proxy, and sends from that address."""
     transport = httpx.HTTPTransport(local_address=origin, trust_env=False)
-    return httpx.Client(timeout=ANSWER_S, trust_env=False, transport=transport)
+    return httpx.Client(timeout=ANSWER_S, trust_env=False, transport=transport, auth=AsAdministrator())

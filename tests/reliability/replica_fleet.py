@@ -11,9 +11,11 @@ from typing import Any
 
 import httpx
 
+from lakemq.model.token import ID_BYTES, SECRET_BYTES, make_token
 from lakemq.settings import Settings
 from lakemq.storage.slices.kept_frames import messages_in
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.as_administrator import AsAdministrator
 from tests.etcd_server import EtcdServer
 from tests.gateway.fleet.electing import Replicas, described, role_of
 from tests.gateway.fleet.faulty_wire import FaultyWire
@@ -25,6 +27,10 @@ UNTIL_S_MAX = 120.0
 
 class TooLong(AssertionError):
     """What has to come by itself did not."""
+
+
+TOKEN = make_token(bytes(ID_BYTES + SECRET_BYTES))
+"""The administrator's, of all replicas of a fleet on nodes of their own."""
 
 
 def until(done: Callable[[], bool], what: str) -> None:
@@ -79,14 +85,24 @@ class Fleet(Replicas):
         spawn = None
         if self.network is not None:
             host = self.network.address(str(replica))
-            options |= {"gateway__host": host, "gateway__port": 8080, "auth__insecure": "true"}
+            options |= {"gateway__host": host, "gateway__port": 8080, "auth__insecure": "true", "token": TOKEN.text}
             spawn = partial(self.network.spawn, str(replica))
+            self._give_token(replica)
         process = start_gateway(self.folder(replica), spawn=spawn, **options)
         self._ports[replica] = int(process.url.rpartition(":")[2])
         self.running[replica] = process
         self.lives.append((replica, process))
-        self._clients[replica] = connect(process)
-        return self._clients[replica]
+        http = self._clients[replica] = connect(process)
+        if self.network is not None:
+            http.auth = AsAdministrator(TOKEN.text)
+        return http
+
+    def _give_token(self, replica: int) -> None:
+        """They are at other addresses than this machine's, where nobody finds a token: all have the same one."""
+        folder = self.folder(replica)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "admin.token").write_text(TOKEN.text + "\n")
+        (folder / "admin.token").chmod(0o600)
 
     def start_or_begin_anew(self, replica: int) -> None:
         """Start it; where a damaged log keeps it from that it is given an empty folder, as an operator would do."""

@@ -23,6 +23,7 @@ import httpx
 import pyarrow as pa
 
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.as_administrator import AsAdministrator
 from tests.reliability.fork_server import ForkServer
 
 TOPIC = "kill"
@@ -166,7 +167,7 @@ def _stored_bodies(request: Request) -> Request:
 
 
 def _client(url: str) -> httpx.Client:
-    return httpx.Client(base_url=url, trust_env=False, timeout=90, verify=TLS)
+    return httpx.Client(base_url=url, trust_env=False, timeout=90, verify=TLS, auth=AsAdministrator())
 
 
 class KillRun:

@@ -12,7 +12,7 @@ import pytest
 
 from lakemq.client import MessageView, Producer, PushConsumer, SimpleConsumer
 from lakemq.client.http import HttpClient
-from lakemq.model.errors import SettingsError, StoreUnwritable
+from lakemq.model.errors import SettingsError, StoreUnwritable, Unauthenticated
 from lakemq.model.message import Draft
 from lakemq.testing import ManualClock, MemoryBroker
 from lakemq.web.listen import CantListen
@@ -36,6 +36,14 @@ def wait_until(done: Callable[[], bool]) -> None:
     while not done():
         assert time.monotonic() < give_up
         time.sleep(0.02)
+
+
+def test_its_administrator_has_a_token() -> None:
+    with MemoryBroker(auth__required="true") as broker:
+        with HttpClient(broker.url, token=broker.token) as admin:
+            assert admin.produce("orders", [Draft(b"x")])
+        with HttpClient(broker.url) as nobody, pytest.raises(Unauthenticated):
+            nobody.produce("orders", [Draft(b"x")])
 
 
 def test_messages_go_through_it_by_all_clients(broker: MemoryBroker) -> None:

@@ -66,12 +66,13 @@ class History:
 
     def __init__(self, settings: Settings, lake: Path) -> None:
         from lakemq.jobs.session.discovery import find_server
+        from lakemq.jobs.session.token_file import token_for
         from lakemq.jobs.sql.connect_client import ConnectClient
 
         server = find_server(lake)
         if server is None:
             raise LakemqError(f"no Spark server runs for the lake in {lake}")
-        self._client = ConnectClient(server, settings.sql.token)
+        self._client = ConnectClient(server, token_for(settings.sql, lake))
         self.rows(queries.VIEW)
 
     def __enter__(self) -> Self:

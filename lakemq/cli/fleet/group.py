@@ -13,6 +13,7 @@ from lakemq.cli.up import take_port
 from lakemq.client.http import HttpClient
 from lakemq.model.errors import LakemqError
 from lakemq.model.primary import PRIMARY
+from lakemq.storage.disk.privacy import write_private
 
 REPLICAS = 2
 _ANSWER_S = 3.0
@@ -21,11 +22,16 @@ Sections = Mapping[str, Mapping[str, Any]]
 
 
 def write_settings(file: Path, sections: Sections) -> None:
-    """A file of settings: texts, numbers and lists of texts, as JSON and TOML both write them."""
+    """A file of settings, which nobody else reads: texts, numbers and lists of texts, as JSON and TOML both write
+    them."""
     lines: list[str] = []
     for name, values in sections.items():
-        lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items()), ""]
-    file.write_text("\n".join(lines))
+        lines += [f"[{name}]", *(f"{_name(key)} = {json.dumps(value)}" for key, value in values.items()), ""]
+    write_private(file, "\n".join(lines))
+
+
+def _name(key: str) -> str:
+    return json.dumps(key) if "." in key else key
 
 
 class Leader(NamedTuple):

@@ -63,12 +63,13 @@ class Spark:
         self.master = f"spark://{host}:{port}"
         own, folder = spark_cluster.environment(), root / "spark"
         folder.mkdir(parents=True)
-        launch = foreign(*spark_cluster.master_command(host, port), environment=own)
+        self._conf = spark_cluster.make_secret(folder)
+        launch = foreign(*spark_cluster.master_command(host, port, folder), environment=own)
         self._master = Process("Spark's master", launch, root / "spark-master.log", keep=keep)
         self._workers = [
             Process(
                 f"Spark's worker {number}",
-                foreign(*spark_cluster.worker_command(host, self.master, folder / f"work-{number}"), environment=own),
+                foreign(*spark_cluster.worker_command(host, self.master, folder, number), environment=own),
                 root / f"spark-worker-{number}.log",
                 keep=keep,
             )
@@ -78,7 +79,7 @@ class Spark:
     @property
     def settings(self) -> Sections:
         """For the jobs."""
-        return {"spark": {"master": self.master}}
+        return {"spark": {"master": self.master}, "spark.conf": self._conf}
 
     @property
     def processes(self) -> list[Process]:

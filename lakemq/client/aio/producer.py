@@ -55,7 +55,7 @@ class Producer:
 
     def __init__(self, brokers: str | Sequence[str] | None = None, **options: Unpack[ProducerOptions]) -> None:
         self._options = core_options(options)
-        self._cluster = Cluster(brokers, options.get("routes"), options.get("nameservers"))
+        self._cluster = Cluster(brokers, options.get("routes"), options.get("nameservers"), options.get("token"))
         given = options.get("tracing", False)
         self._tracing = tracing_of(given)
         self._started: Core | None = None

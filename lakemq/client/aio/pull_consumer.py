@@ -46,6 +46,9 @@ class PullOptions(TypedDict, total=False):
     """Addresses of name servers, which know the brokers, in the place of `brokers`."""
     routes: RouteSource | None
     """Where routes come from instead."""
+    token: str | None
+    """By which the client says who it is. Without one it is that of the environment, LAKEMQ_TOKEN or the file that
+    LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found."""
     consume_from: ConsumeFrom
     """Where a group begins that has consumed nothing yet: `last` (default), `first`, or at a time."""
     strategy: str | Strategy

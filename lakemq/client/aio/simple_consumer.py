@@ -34,6 +34,9 @@ class SimpleOptions(TypedDict, total=False):
     """Addresses of name servers, which know the brokers, in the place of `brokers`."""
     routes: RouteSource | None
     """Where routes come from instead."""
+    token: str | None
+    """By which the client says who it is. Without one it is that of the environment, LAKEMQ_TOKEN or the file that
+    LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found."""
     max_reconsume_times: int | None
     """A message that was handed out so often again, and never acknowledged, goes to the group's dead
     letters. Default: as the broker is set (16)."""
@@ -55,7 +58,9 @@ class SimpleConsumer:
 
     def __init__(self, group: str, **options: Unpack[SimpleOptions]) -> None:
         self.group = check_group(group)
-        self._cluster = Cluster(options.get("brokers"), options.get("routes"), options.get("nameservers"))
+        self._cluster = Cluster(
+            options.get("brokers"), options.get("routes"), options.get("nameservers"), options.get("token")
+        )
         self._gaps = Gaps(options.get("on_gap"))
         self._more: dict[str, Any] = {"ordered": options.get("ordered", False)}
         if options.get("max_reconsume_times") is not None:

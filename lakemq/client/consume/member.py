@@ -8,7 +8,7 @@ import os
 import secrets
 import socket
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,6 +52,7 @@ class MemberOptions:
     client_id: str | None = None
     offset_file: str | os.PathLike[str] | None = None
     on_gap: OnGap | None = None
+    token: str | None = field(default=None, repr=False)
 
 
 class Member:
@@ -66,7 +67,7 @@ class Member:
         self.gaps = Gaps(options.on_gap)
         self._consume_from: ConsumeFrom = check_consume_from(options.consume_from)
         self._model = options.model
-        self.cluster = Cluster(options.brokers, options.routes, options.nameservers)
+        self.cluster = Cluster(options.brokers, options.routes, options.nameservers, options.token)
         self.api = GroupApi(self.cluster, group, self.client_id)
         self.subscriptions: dict[str, Subscription] = {}
         if retries and not self.broadcasting:

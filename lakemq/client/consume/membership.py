@@ -10,7 +10,7 @@ from typing import Any
 from lakemq.client.consume.group_api import EXPIRY_S, GroupApi, View
 from lakemq.client.errors import Unreachable
 from lakemq.client.failures import say_failed
-from lakemq.model.errors import GroupNotFound
+from lakemq.model.errors import GroupNotFound, LakemqError
 
 logger = logging.getLogger("lakemq.client")
 
@@ -20,6 +20,8 @@ BEATS_AN_EXPIRY = 4
 WATCH_S = 30.0
 """How long one long poll of the members takes."""
 AGAIN_S = 1.0
+REFUSED_S = 10.0
+"""How long to wait where a token is refused: somebody has to change something. Heartbeats say it meanwhile."""
 LEAVE_S = 5.0
 DIFFERENT_S = 3.0
 
@@ -156,11 +158,12 @@ class Membership:
                 self._note(broker, view, begin_s)
             except Exception as error:  # noqa: BLE001  without it nobody would hear of who comes and goes
                 say_failed(logger, error, f"the members of {self._api.group} can't be asked for", logging.INFO)
-                known = isinstance(error, Unreachable)
-                if known and broker not in self._away:
+                refused = isinstance(error, LakemqError) and error.lasting
+                known = isinstance(error, Unreachable) or refused
+                if known and not refused and broker not in self._away:
                     self._away.add(broker)
                     self._changed()
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(REFUSED_S if refused else AGAIN_S)
             if not known:  # it expired there, for it was too slow, or away for too long
                 await self._beat_again(broker)
 

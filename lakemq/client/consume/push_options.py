@@ -33,6 +33,9 @@ class PushOptions(TypedDict, total=False):
     """Addresses of name servers, which know the brokers, in the place of `brokers`."""
     routes: RouteSource | None
     """Where routes come from instead."""
+    token: str | None
+    """By which the client says who it is. Without one it is that of the environment, LAKEMQ_TOKEN or the file that
+    LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found."""
     model: Model
     """`clustering` (default): each message goes to one member. `broadcasting`: to every one; offsets
     are in a file then, and a message that fails does not come again."""

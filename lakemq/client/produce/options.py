@@ -62,6 +62,8 @@ class ProducerOptions(TypedDict, total=False):
     `tracing` (False): OpenTelemetry spans, by the process's tracer provider or the one given.
     `nameservers`: addresses of name servers, which know the brokers, in the place of `brokers`.
     `routes`: a source of routes in the place of both.
+    `token`: by which the producer says who it is; else that of the environment's LAKEMQ_TOKEN, or of the file that its
+    LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found.
     """
 
     linger_ms: float
@@ -78,6 +80,7 @@ class ProducerOptions(TypedDict, total=False):
     tracing: bool | TracerProvider
     nameservers: str | Sequence[str] | None
     routes: RouteSource | None
+    token: str | None
 
 
 def core_options(given: ProducerOptions) -> Options:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from lakemq.contract.route import Target
 from lakemq.wire.connections import Answer, Connections, NoAnswer
+from lakemq.wire.credentials import NOBODY
 
 TXN = Target("POST", "/v3/kv/txn")
 ANSWER_BYTES_MAX = 1024 * 1024
@@ -53,7 +54,7 @@ class Etcd:
 
     def __init__(self, addresses: Sequence[str], answer_s: float) -> None:
         """All members together are waited for `answer_s`, or a little longer where answers come slowly."""
-        self._members = [Connections(each) for each in addresses]
+        self._members = [Connections(each, NOBODY) for each in addresses]
         self._answer_s = answer_s
         self._at = 0
         """The member that is asked first: who answered last."""

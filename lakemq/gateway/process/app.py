@@ -30,6 +30,7 @@ from lakemq.gateway.receive.receiver import Receiver
 from lakemq.gateway.requests.request_handler import RequestHandler
 from lakemq.gateway.requests.requests import Requests
 from lakemq.gateway.routes import (
+    access_routes,
     broker_routes,
     docs_routes,
     erasure_routes,
@@ -94,7 +95,8 @@ def _make_app(broker: Broker) -> App:
     problem = broker.work.counters.problem
     until, refused = answered_when(broker.log), refused_when(broker.log)
     most = broker.work.limits.message_bytes_max
-    return App(Front(GRAMMAR, served, app, most, problem, until, checks, refused), producer)
+    front = Front(GRAMMAR, served, app, most, problem, until, checks, refused, broker.access)
+    return App(front, producer)
 
 
 def _refusals(log: FollowedLog) -> dict[Route, Handler]:
@@ -176,6 +178,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         erasure_routes.make_router(broker.erasures, log, broker.topics, router.transactions, broker.replication, cold),
         broker_routes.make_router(broker, log, router.jobs, work.waiters, BrokerCollector(broker)),
         leader_routes.make_router(broker.lead),
+        access_routes.make_router(broker.users, work.listing),
     ]
 
 

@@ -9,6 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from lakemq.gateway.access.access import Access
+from lakemq.gateway.access.audit import Audit
+from lakemq.gateway.access.users import Users
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.decode import Limits
@@ -50,6 +53,7 @@ from lakemq.storage.state.secret_ids import SecretIds
 
 logger = logging.getLogger(__name__)
 
+
 HOUSEKEEPING_S = 10.0
 HOUSEKEEPING_FULL_S = 0.5
 PRIMARY_S_MAX = 5.0
@@ -82,6 +86,9 @@ class Broker:
         self.secret_ids = SecretIds(self.ids)
         self.store = Store(self.log, self.reader, self.ids, self.secret_ids)
         self.topics = TopicChanges(self.log, settings.topics, drained=settings.broker.permission == "r")
+        is_audited = settings.auth.required if settings.auth.audit is None else settings.auth.audit
+        self.audit = Audit(self.log, self.topics.system, self.clock) if is_audited else None
+        self.access = Access(settings.auth.required, lambda: self.log.state.access, self.clock, self.audit)
         self.cold = ColdReader(settings, self.log, self.reader, self.ids)
         self.log_cleanup = LogCleanup(settings, self.log, self.cold.run)
         self.replacing = Replacing(self.log, self.reader)
@@ -94,6 +101,7 @@ class Broker:
         self.dropping = Dropping(self.log, self.router.deliveries.clear_below, self.router.settle_lost)
         self.log.retention.on_segment(self.log_cleanup.look_again)
         self.redriver = Redriver(self.router.executor, self.cold)
+        self.users = Users(self.log, system, settings.auth, self.clock)
         self.groups = Groups(settings.groups, self.log, self.reader, self.cold, self.gaps, system, wait)
         limits = Limits.of(settings.gateway)
         self.sinks = Sinks(settings, self.log, self.log.files, limits, system, self.topics.writable)
@@ -146,6 +154,7 @@ class Broker:
         elected = self.tenure.elected
         if elected is None:  # else the folder is held for all that take turns
             self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
+        self.access.open(self.log.files, directory)
         if self.follower is not None and elected is None:
             self.follower.begin()
         self.log.open(self.quarantine.mend, self.quarantine.put_off, loop=loop)
@@ -189,6 +198,8 @@ class Broker:
             else:
                 await self.replication.start(elected.leadership, replace(elected, record=record or elected.record))
             self.replication.erased_by.begin(self.erasures.done)
+        if self.audit is not None:
+            await self.audit.begin()
         self.groups.start()
         await self.router.start()
         self.redriver.start()
@@ -253,6 +264,8 @@ class Broker:
         look_after = partial(self.quarantine.look_after, self.replacing, self.cold.run)
         steps = [self.log_cleanup.clean_up, self.router.make_room, self.dropping.drop, look_after, self._forget_old]
         steps.append(self.erasures.go_on)
+        if self.audit is not None:
+            steps.append(self.audit.begin)
         if self.follower is not None:  # nothing moves on and nothing is dropped but by the primary
             steps = [self.log_cleanup.clean_up, look_after, self._forget_old]
         while True:

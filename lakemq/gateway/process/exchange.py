@@ -354,4 +354,4 @@ def quick_of(broker: Broker, app: App) -> Quick | None:
     """Who serves a broker's quick requests: all of them write."""
     if broker.follower is not None:
         return None
-    return Quick(broker.store, app.producer, broker.router.transactions, broker.work.counters)
+    return Quick(broker.store, app.producer, broker.router.transactions, broker.access, broker.work.counters)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from lakemq.contract.grammar import GRAMMAR
+from lakemq.contract.grammar import GRAMMAR, Found
 from lakemq.contract.route import Route
 from lakemq.contract.routes import BEGIN, PRODUCE, RESOLVE
+from lakemq.gateway.access.access import Access, Admission
 from lakemq.gateway.produce.produce import Producer, plain_properties, raw_draft, receipt_of
 from lakemq.gateway.produce.transact import parse_resolution
 from lakemq.gateway.routing.transactions import Transactions
@@ -47,6 +48,8 @@ class QuickRequest(NamedTuple):
     group: str | None
     sync: bool
     properties: dict[str, str] | None = None
+    admission: Admission | None = None
+    """That who asks may."""
     draft: Draft | None = None
     """Of a message of which more is said than its content type; without its body."""
 
@@ -54,6 +57,11 @@ class QuickRequest(NamedTuple):
     def may_come_again(self) -> bool:
         """Whether the same may be asked for once more: a transaction is committed once."""
         return self.route is not RESOLVE
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether who asks may, as policies and its token are now."""
+        return self.admission is not None and self.admission.holds()
 
 
 class _Waiting:
@@ -119,8 +127,11 @@ class _Commit(_Waiting):
 class Quick:
     """Serves such requests."""
 
-    def __init__(self, store: Store, producer: Producer, transactions: Transactions, counters: Counters) -> None:
+    def __init__(
+        self, store: Store, producer: Producer, transactions: Transactions, access: Access, counters: Counters
+    ) -> None:
         self._log = store.log
+        self._access = access
         self._producer = producer
         self._open_topics = producer.open_topics
         self._bytes_max = producer.small_bytes
@@ -130,33 +141,39 @@ class Quick:
         self.counters = counters
         self.transactions = transactions
 
-    def look(self, url: bytes, headers: Headers) -> QuickRequest | None:
-        """What a POST asks for; None when it has to go the long way."""
+    def look(self, url: bytes, headers: Headers, address: str | None) -> QuickRequest | None:
+        """What a POST from that address asks for; None when it has to go the long way."""
         if len(url) > URL_BYTES_MAX:
             return None
         if url.startswith(_TRANSACTION):
             # What follows is looked at by `_resolve`, which leaves all that is no id of ours to the long way.
             name = url[len(_TRANSACTION) :].decode("latin-1")
-            return QuickRequest(RESOLVE, name, None, False) if _takes(RESOLVE, headers) else None
+            admission = self._access.admit_quickly(Found(RESOLVE, (name,)), headers, address)
+            if admission is None or not _takes(RESOLVE, headers):
+                return None
+            return QuickRequest(RESOLVE, name, None, False, admission=admission)
         found = _known(url)
         if found is None or not _takes(found.route, headers):
+            return None
+        admission = self._access.admit_quickly(Found(found.route, (found.name,)), headers, address)
+        if admission is None:
             return None
         properties, draft = plain_properties(headers), None
         if properties is None and found.route is PRODUCE:
             draft = raw_draft(headers, self._producer.limits)
         if properties is None and draft is None:
             return None
-        return found._replace(properties=properties, draft=draft)
+        return found._replace(properties=properties, admission=admission, draft=draft)
 
     def serve(self, connection: Answering, wanted: QuickRequest, body: bytes) -> bool:
         """Do what is asked for; False when it has to go the long way, and nothing has happened."""
         log = self._log
-        if log.backlogged:
+        if log.backlogged or not wanted.is_admitted:
             return False
         size = len(body)
         if size > self._bytes_max:
             return False
-        route, name, group, sync, properties, draft = wanted
+        route, name, group, sync, properties, _, draft = wanted
         if self._promises and route is not PRODUCE:
             return False
         if route is RESOLVE:

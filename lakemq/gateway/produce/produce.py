@@ -36,9 +36,10 @@ SMALL_BYTES = 64 * 1024
 DELETED_MAX = 64
 """So many topics are remembered that may be no more."""
 _OCTETS = OCTETS.encode()
-# Headers that never change what a plain raw request means.
+# Headers that never change what a plain raw request means: who may ask is another matter.
 _NEUTRAL = frozenset(
     {b"host", b"user-agent", b"accept", b"accept-encoding", b"content-length", b"connection", b"transfer-encoding"}
+    | {b"authorization"}
 )
 
 

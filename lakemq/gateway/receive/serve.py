@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.filter.scan import LIGHT_BYTES, LIGHT_ROWS, rows_and_bytes
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.receipts.acknowledger import Acknowledger
@@ -15,6 +16,7 @@ from lakemq.gateway.receive.bodies import AcksBody, Body, InvisibilityBody, Rece
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.work.run import Run, at_once
 from lakemq.gateway.work.work import Work
+from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import InvalidRequest, InvalidTopic
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, check_group, check_readable, is_system, retry_topic
 from lakemq.settings import Settings
@@ -53,6 +55,7 @@ class Server:
     async def serve_receive(self, request: HttpRequest) -> None:
         """Answer one receive; raises `LakemqError` or `Disconnected`."""
         group, body = await _read(request, ReceiveBody)
+        caller_of(request.scope).check(need_of_topic((Action.SUB,), body.topic))
         await _answer(request, await self._receive(group, body, request.scope))
 
     async def serve_acks(self, request: HttpRequest) -> None:

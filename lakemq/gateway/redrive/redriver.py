@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from lakemq.gateway.cold import ColdReader
@@ -114,14 +115,18 @@ class Redriver:
 
     # Looking up ------------------------------------------------------------------------------
 
-    async def describe(self, redrive_id: str, offset: int, results_max: int) -> dict[str, Any]:
-        """How a redrive is, with its results from `offset` on. Raises `RedriveNotFound`, `LogDamaged`."""
+    async def describe(
+        self, redrive_id: str, offset: int, results_max: int, check: Callable[[str], None]
+    ) -> dict[str, Any]:
+        """How a redrive is, with its results from `offset` on; `check` may refuse that of its group. Raises
+        `RedriveNotFound`, `LogDamaged`."""
         position = self._position(redrive_id)
         run = self._runs.get(position)
         if run is not None:
             progress, state = run.progress, "running"
         else:
             progress, state = await self._look_up(position)
+        check(progress.redrive.group)
         shown = progress.describe(state, offset, results_max, self._executor.message_id)
         return {"redrive_id": redrive_id, **shown}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Protocol
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,9 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from lakemq import __version__
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.jobs import Heartbeat, Jobs
 from lakemq.gateway.work.waiters import Waiters
+from lakemq.model.access import Action, Kind, Need, Resource
 from lakemq.model.errors import InvalidRequest, StoreUnwritable
 from lakemq.storage.log.commit_log import CommitLog
 
@@ -73,12 +75,13 @@ def make_router(broker: Operated, log: CommitLog, jobs: Jobs, waiters: Waiters, 
         return {"status": "up"}
 
     @serves(router, routes.READY)
-    async def readyz() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def readyz(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         if log.unwritable is not None:
             raise StoreUnwritable(log.unwritable)
         if waiters.stopping:
             raise StoreUnwritable("the gateway is stopping")
-        return {"status": "ready", "degraded": broker.degraded()}
+        may_know = caller_of(request.scope).may(Need((Action.GET,), Resource(Kind.CLUSTER)))
+        return {"status": "ready"} | ({"degraded": broker.degraded()} if may_know else {})
 
     @serves(router, routes.METRICS)
     async def get_metrics() -> Response:  # pyright: ignore[reportUnusedFunction]

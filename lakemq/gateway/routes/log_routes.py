@@ -10,13 +10,16 @@ from fastapi import APIRouter, Query, Request, Response
 
 from lakemq.contract import routes
 from lakemq.contract.limits import OFFSET_MAX
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.accept import ARROW
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
-from lakemq.gateway.routes.subscription import subscription_of
+from lakemq.gateway.routes.subscription import readable, subscription_of, topics_of
 from lakemq.gateway.work.workshop import Workshop
+from lakemq.model.access import Action, need_of_topic
 from lakemq.model.columns import MESSAGE, READABLE
 from lakemq.model.errors import InvalidRequest, PositionGone
+from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.store import Store
 from lakemq.storage.slices.holes import Range, positions_without, to_header
 from lakemq.storage.slices.messages import to_arrow
@@ -42,23 +45,7 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:
     router = APIRouter()
     log, reader, ids, _ = store
 
-    @serves(router, routes.LOG_END)
-    async def end(  # pyright: ignore[reportUnusedFunction]
-        begin: Annotated[int | None, Query(alias="from", ge=0, le=OFFSET_MAX)] = None,
-        messages_max: Annotated[int | None, Query(alias="max", ge=1, le=OFFSET_MAX)] = None,
-        topics: str | None = None,
-        pattern: str | None = None,
-        wait_ms: Annotated[int, Query(ge=0, le=WAIT_MS_MAX)] = 0,
-        timer: Literal["delay", "transaction", "receive", "any"] | None = None,
-    ) -> dict[str, Any]:
-        deadline = asyncio.get_running_loop().time() + wait_ms / 1000
-        while True:
-            wanted = subscription_of(log, topics, pattern)
-            start = log.min_position if begin is None else begin
-            reached = await ends.reached(start, wanted, messages_max)
-            timer_ms = None if timer is None else ends.timer_ms(timer)
-            if reached > start or not await ends.wait(wanted, timer_ms, seconds_until(deadline)):
-                return ends.describe(reached, timer_ms)
+    _add_end(router, log, ends)
 
     @serves(router, routes.LOG_MESSAGES)
     async def messages(  # pyright: ignore[reportUnusedFunction]
@@ -72,7 +59,7 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:
     ) -> Response:
         if begin < log.min_position:
             raise PositionGone(f"the log begins with position {log.min_position}; {begin} is gone")
-        wanted = subscription_of(log, topics, pattern)
+        wanted = readable(log, caller_of(request.scope), topics, pattern)
         schema = _schema(columns)
         plan = reader.plan_positions(begin, await ends.up_to(to), wanted, bytes_max)
 
@@ -96,3 +83,26 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:
         return {"position": min(reader.position_at_time(timestamp_ms), log.visible_position)}
 
     return router
+
+
+def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd) -> None:
+    @serves(router, routes.LOG_END)
+    async def end(  # pyright: ignore[reportUnusedFunction]
+        request: Request,
+        begin: Annotated[int | None, Query(alias="from", ge=0, le=OFFSET_MAX)] = None,
+        messages_max: Annotated[int | None, Query(alias="max", ge=1, le=OFFSET_MAX)] = None,
+        topics: str | None = None,
+        pattern: str | None = None,
+        wait_ms: Annotated[int, Query(ge=0, le=WAIT_MS_MAX)] = 0,
+        timer: Literal["delay", "transaction", "receive", "any"] | None = None,
+    ) -> dict[str, Any]:
+        for topic in topics_of(topics) or ():
+            caller_of(request.scope).check(need_of_topic((Action.SUB, Action.GET), topic))
+        deadline = asyncio.get_running_loop().time() + wait_ms / 1000
+        while True:
+            wanted = subscription_of(log, topics, pattern)
+            start = log.min_position if begin is None else begin
+            reached = await ends.reached(start, wanted, messages_max)
+            timer_ms = None if timer is None else ends.timer_ms(timer)
+            if reached > start or not await ends.wait(wanted, timer_ms, seconds_until(deadline)):
+                return ends.describe(reached, timer_ms)

@@ -6,15 +6,17 @@ import asyncio
 from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.by_key import KeySearch, Sought
 from lakemq.gateway.http.by_fastapi import serves
+from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import MessageNotFound, PositionGone
-from lakemq.model.names import check_readable
+from lakemq.model.names import SCHEDULE_TOPIC, check_readable
 from lakemq.storage.lake.cold_rows import ColdSlice
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.read.store import Store
@@ -42,12 +44,15 @@ def make_router(store: Store, cold: ColdReader, bytes_max: int) -> APIRouter:
         return {"messages": messages, "complete": complete}
 
     @serves(router, routes.MESSAGE)
-    async def message(message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def message(request: Request, message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         position = ids.position(message_id)
         part = await _find(store, cold, position)
         if part is None:
             raise MessageNotFound(f"there is no message at position {position}, neither in the log nor in the lake")
         found = to_dicts(part, ids)[0]
+        # Who scheduled a message may look at it while it waits in a topic of the system.
+        topic = found["real_topic"] if found["topic"] == SCHEDULE_TOPIC else found["topic"]
+        caller_of(request.scope).check(need_of_topic((Action.SUB, Action.GET), topic))
         # A topic that was made again has the same queues: what was deleted lies below their floors.
         if found["queue_offset"] < log.topics.floor(found["topic"], found["queue_id"]):
             raise MessageNotFound(f"the topic of message {message_id!r} was deleted")

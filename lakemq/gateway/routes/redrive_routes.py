@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.redrive.redriver import Redriver
+from lakemq.model.access import Action, Kind, Need, Resource
 from lakemq.model.names import check_group
 
 RATE_MIN, RATE_MAX = 0.01, 100_000
@@ -37,10 +39,14 @@ def make_router(redriver: Redriver) -> APIRouter:
 
     @serves(router, routes.REDRIVEN)
     async def describe(  # pyright: ignore[reportUnusedFunction]
+        request: Request,
         redrive_id: str,
         offset: Annotated[int, Query(ge=0, le=OFFSET_MAX)] = 0,
         results_max: Annotated[int, Query(alias="max", ge=0, le=RESULTS_MAX)] = 1_000,
     ) -> dict[str, Any]:
-        return await redriver.describe(redrive_id, offset, results_max)
+        def check(group: str) -> None:
+            caller_of(request.scope).check(Need((Action.GET, Action.UPDATE), Resource(Kind.GROUP, group)))
+
+        return await redriver.describe(redrive_id, offset, results_max, check)
 
     return router

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.accept import ARROW
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.decisions import Posted
@@ -16,6 +17,7 @@ from lakemq.gateway.routing.nacks import Nack
 from lakemq.gateway.routing.pending import Due
 from lakemq.gateway.routing.router import Router
 from lakemq.gateway.work.workshop import Workshop
+from lakemq.model.access import Action, need_of_topic
 from lakemq.model.decide import Kind
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
@@ -73,16 +75,22 @@ def make_router(routing: Router, log: CommitLog, answering: Workshop) -> APIRout
     router = APIRouter()
 
     @serves(router, routes.RECALL)
-    async def recall(message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        await routing.recalls.recall(message_id)
+    async def recall(request: Request, message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        def check(topic: str) -> None:
+            caller_of(request.scope).check(need_of_topic((Action.PUB,), topic))
+
+        await routing.recalls.recall(message_id, check)
         return {"message_id": message_id, "recalled": True}
 
     @serves(router, routes.NACKS)
-    async def nack(group: str, body: NacksBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def nack(request: Request, group: str, body: NacksBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        def check(topic: str) -> None:
+            caller_of(request.scope).check(need_of_topic((Action.SUB,), topic))
+
         nacks = [
             Nack(each.message_id, each.delay_level, each.max_reconsume_times, each.receipt) for each in body.messages
         ]
-        statuses = await routing.nacks.nack(check_group(group), nacks)
+        statuses = await routing.nacks.nack(check_group(group), nacks, check)
         results = [each.name() | {"status": status} for each, status in zip(body.messages, statuses, strict=True)]
         return {"messages": results}
 

@@ -10,9 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import in_order, respond
+from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_readable, check_writable, is_system
 from lakemq.storage.log.commit_log import CommitLog
@@ -67,10 +69,15 @@ def make_router(log: CommitLog, changes: TopicChanges, cold: ColdReader, listing
 
     @serves(router, routes.PUT_TOPIC, responses={201: {"description": "made"}})
     async def put_topic(  # pyright: ignore[reportUnusedFunction]
-        topic: str, response: Response, auto: bool = False, body: TopicBody | None = None
+        request: Request, topic: str, response: Response, auto: bool = False, body: TopicBody | None = None
     ) -> dict[str, Any]:
+        caller = caller_of(request.scope)
         check_writable(topic)
         old = log.topics.find(topic)
+        change = Action.UPDATE if old else Action.CREATE
+        caller.check(need_of_topic((Action.PUB, change) if auto else (change,), topic))
+        if not auto:
+            caller.changes(f"PUT /v1/topics/{topic}")
         if auto:
             if body is not None:
                 raise InvalidRequest("with auto=true a topic is as its first message makes it: leave out the body")

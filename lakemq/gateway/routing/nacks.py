@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
@@ -30,6 +30,10 @@ logger = logging.getLogger(__name__)
 
 
 DUPLICATE = "duplicate"
+
+
+def _anybody(topic: str) -> None:
+    """Refuse nobody."""
 
 
 class Nack(NamedTuple):
@@ -84,8 +88,9 @@ class Nacks:
         self._anticipate = anticipate
         self._storing: dict[tuple[str, int], asyncio.Future[None]] = {}
 
-    async def nack(self, group: str, nacks: Sequence[Nack]) -> list[str]:
-        """Store the nacks, all or none; of each: `ok`; `duplicate` when the group was done with the message
+    async def nack(self, group: str, nacks: Sequence[Nack], check: Callable[[str], None] = _anybody) -> list[str]:
+        """Store the nacks, all or none; `check` may refuse those of a topic, whose messages the group would read as
+        retries. Of each: `ok`; `duplicate` when the group was done with the message
         before (nacked, acknowledged, ran out); of one by receipt also `receipt_expired` when it was done
         with otherwise than by a nack, and `invalid_receipt`.
 
@@ -94,6 +99,8 @@ class Nacks:
         self._check_room(len(nacks))
         asked = await self._ask(group, nacks)
         known = await self._look_up(group, sorted({each.position for each in asked if each.position is not None}))
+        for topic in {each.topic for each in known.values()}:
+            check(topic)
         now = self._executor.log.now_ms()
         # Before anything is stored: a group whose topics can't be made has no nacks.
         for action in {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lakemq.gateway.effects.executor import Executor
 from lakemq.model.errors import AlreadyDelivered, InvalidRequest, MessageNotFound
 from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC
@@ -14,8 +16,8 @@ class Recalls:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
 
-    async def recall(self, message_id: str) -> None:
-        """See to it that the message is never delivered; twice is fine.
+    async def recall(self, message_id: str, check: Callable[[str], None]) -> None:
+        """See to it that the message is never delivered; twice is fine. `check` may refuse that of its topic.
 
         Raises `AlreadyDelivered`, `MessageNotFound`, `InvalidRequest` for a message that isn't
         scheduled, `StoreUnwritable`.
@@ -28,12 +30,12 @@ class Recalls:
             if asked in state.recalled:
                 return
             if position in state.delays:
-                if await self._recall(message_id, position):
+                if await self._recall(message_id, position, check):
                     return
             elif position == state.moved.get(asked, asked):
                 raise await self._why_not(message_id, asked)
 
-    async def _recall(self, message_id: str, position: int) -> bool:
+    async def _recall(self, message_id: str, position: int, check: Callable[[str], None]) -> bool:
         """Whether that was in time; False when it was taken for delivery, or moved, in between."""
         part = await self._executor.read_one(position)
         if part is None:
@@ -41,6 +43,7 @@ class Recalls:
         row = part.row(part.numbers[0])
         if value_of(row, "retry_topic") is not None:
             raise InvalidRequest(f"message {message_id!r} is a retry that waits: it can't be recalled")
+        check(value_of(row, "real_topic"))
         topic = await self._executor.ensure_topic(DECISION_TOPIC)
         due = value_of(row, "deliver_at_ms")
         record = make_row(body=b"", tag="recall", cause=position, deliver_at_ms=due, origin_message_id=message_id)

@@ -7,7 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from lakemq.jobs.session.discovery import find_server
-from lakemq.jobs.sql.connect_session import bounded
+from lakemq.jobs.session.token_file import token_for
+from lakemq.jobs.sql.connect_session import only_session
 from lakemq.model.environment import BROKER
 from lakemq.settings import Settings
 
@@ -32,8 +33,7 @@ def find_session(settings: Settings) -> SparkSession:
     server = find_server(settings.lake.dir)
     if server is not None:
         sys.stdout.write(f"a session of the jobs' Spark at {server.url}\n")
-        # Not `connect_session`: this way PySpark's functions, too, are those for a session at a server.
-        return bounded(SparkSession.Builder().remote(server.url_with(settings.sql.token)).getOrCreate())
+        return only_session(server, token_for(settings.sql, settings.lake.dir))
     from lakemq.jobs.sql.statement import open_lake
 
     sys.stdout.write("no jobs run on this lake: the notebook has a Spark of its own\n")

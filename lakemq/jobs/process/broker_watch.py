@@ -50,6 +50,7 @@ class _Broker:
         self.name: str | None = None
         self.has_left = False
         self.was_asked = False
+        self.is_refused = False
         self.since_s: float | None = None
         self.last_s: float | None = None
 
@@ -167,9 +168,10 @@ class BrokerWatch:
             except BrokerUnavailable as error:
                 self._note_silence(broker, error)
             except (LakemqError, ValueError, KeyError, TypeError) as error:  # it is there, but doesn't understand
-                logger.debug("%s: %s", broker.address, error)
+                self._note_refusal(broker, error)
                 self._note_answer(broker, broker.name)
             else:
+                broker.is_refused = False
                 self._note_answer(broker, name)
             self._stop.wait(BEAT_S if broker.answers() else BEAT_S / 4)
         client.close()
@@ -186,6 +188,14 @@ class BrokerWatch:
             broker.since_s = now if broker.since_s is None else broker.since_s
         if is_back:
             logger.info("the broker at %s answers", broker.address)
+
+    def _note_refusal(self, broker: _Broker, error: Exception) -> None:
+        """Said once where somebody has to change something: the queries fail by it too, and say it again."""
+        refused = isinstance(error, LakemqError) and error.lasting
+        logger.log(
+            logging.WARNING if refused and not broker.is_refused else logging.DEBUG, "%s: %s", broker.address, error
+        )
+        broker.is_refused = refused
 
     def _note_silence(self, broker: _Broker, error: LakemqError) -> None:
         with self._lock:

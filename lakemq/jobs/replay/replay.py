@@ -34,6 +34,7 @@ from lakemq.jobs.replay.plan import (
     sweep_plans,
 )
 from lakemq.jobs.session.discovery import find_server
+from lakemq.jobs.session.token_file import token_for
 from lakemq.jobs.sql.connect_client import complaint
 from lakemq.jobs.sql.connect_session import connect_session
 from lakemq.model.errors import LakemqError, SinkNotFound
@@ -170,7 +171,7 @@ def lake_session(settings: Settings, say: Callable[[str], None]) -> Generator[Sp
     `LakeNotFound`."""
     server = find_server(settings.lake.dir)
     if server is not None:
-        session = connect_session(server.url_with(settings.sql.token))
+        session = connect_session(server, token_for(settings.sql, settings.lake.dir))
         try:
             yield session
         finally:

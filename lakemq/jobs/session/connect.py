@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 from collections.abc import Generator
 from typing import Any
 
@@ -20,6 +21,7 @@ LIVE = "live"
 """The database of the views that are the same in all sessions: Spark's global temporary views."""
 
 PORTS_TRIED_MAX = 32
+_TOKEN_BYTES = 32
 _TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (a name of Spark's)
 
 CONF = {
@@ -40,14 +42,15 @@ def server_conf(settings: Sql) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def token_in_environment(token: str) -> Generator[None]:
-    """A JVM that is started meanwhile asks its clients for that token; "": for none.
+def token_in_environment(settings: Sql | None) -> Generator[None]:
+    """A JVM that is started meanwhile asks its clients for the token that is set, or for one that nobody knows yet.
+    None: it is no server.
 
     Spark's conf would have it on the JVM's command line, which every user of the machine can read.
     """
     before = os.environ.pop(_TOKEN, None)
-    if token:
-        os.environ[_TOKEN] = token
+    if settings is not None:
+        os.environ[_TOKEN] = settings.token or secrets.token_urlsafe(_TOKEN_BYTES)
     try:
         yield
     finally:
@@ -62,4 +65,11 @@ def server_of(session: SparkSession, settings: Settings) -> Server:
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     service = loader.loadClass("org.apache.spark.sql.connect.service.SparkConnectService$")
     port = service.getField("MODULE$").get(None).localPort()
-    return Server(server_url(settings.sql, port), os.getpid())
+    token = "" if settings.sql.token else token_of(session)
+    return Server(server_url(settings.sql, port), os.getpid(), token)
+
+
+def token_of(session: SparkSession) -> str:
+    """What that session's JVM, which is a server too, asks its clients for."""
+    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+    return str(jvm.java.lang.System.getenv(_TOKEN) or "")

@@ -9,11 +9,11 @@ import contextlib
 import json
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from lakemq.model.errors import SettingsError
+from lakemq.jobs.session.token_file import forget_token, keep_token
 from lakemq.objects.path import beside
 from lakemq.settings import Sql, is_loopback
 from lakemq.storage.disk.privacy import DIRECTORY_MODE
@@ -27,30 +27,17 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S1
 
 @dataclass(frozen=True)
 class Server:
-    """A Spark Connect server. `url` is what Spark's clients take, but for the token."""
+    """A Spark Connect server. `url` is what Spark's clients take, but for the token. `token`: what it wants, where this
+    process has started it and nobody has set one; it is announced apart."""
 
     url: str
     pid: int
+    token: str = field(default="", repr=False, compare=False)
 
     @property
     def address(self) -> tuple[str, int]:
         parts = urlsplit(self.url)
         return parts.hostname or "127.0.0.1", parts.port or 15_002
-
-    def url_with(self, token: str) -> str:
-        """The URL for PySpark's client, which sends a token in the clear to `localhost` only.
-
-        Raises `SettingsError` where a token is needed and the server is not to be reached so.
-        """
-        if not token:
-            return self.url
-        host, port = self.address
-        if not is_loopback(host):
-            raise SettingsError(
-                f"Spark's client sends sql.token in the clear to localhost only, and the server is at {host}: "
-                "set sql.host to 0.0.0.0, or put a proxy with TLS in front of it"
-            )
-        return f"sc://localhost:{port}/;token={quote(token, safe='')}"
 
 
 def server_url(settings: Sql, port: int) -> str:
@@ -60,11 +47,14 @@ def server_url(settings: Sql, port: int) -> str:
 
 
 def announce(lake: Path, server: Server) -> None:
-    """Says in the lake's folder where the server is; the file appears whole."""
+    """Says in the lake's folder where the server is, and before that what it wants (`token_file`); each file appears
+    whole."""
     lake = beside(lake)
     lake.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
+    keep_token(lake, server.token)
     new = lake / f"{FILE}.{server.pid}"
-    new.write_text(json.dumps({"url": server.url, "pid": server.pid}) + "\n", encoding="utf-8")
+    content = {"url": server.url, "pid": server.pid, "boot": _boot()}
+    new.write_text(json.dumps(content) + "\n", encoding="utf-8")
     new.replace(lake / FILE)
 
 
@@ -73,14 +63,19 @@ def withdraw(lake: Path) -> None:
     announced = read(lake)
     if announced is not None and announced.pid == os.getpid():
         (beside(lake) / FILE).unlink(missing_ok=True)
+        forget_token(lake)
 
 
 def read(lake: Path) -> Server | None:
-    """What was announced, though it may be gone; None: nothing."""
+    """What was announced, though it may be gone; None: nothing that this machine reaches."""
     try:
         content = json.loads((beside(lake) / FILE).read_text(encoding="utf-8"))
         server = Server(str(content["url"]), int(content["pid"]))
-        return server if all(server.address) else None  # which fails for what is no URL
+        if not all(server.address):  # which fails for what is no URL
+            return None
+        # Another machine's, in a folder that both have: its loopback is not this one's, nor are its processes.
+        is_elsewhere = content.get("boot", _boot()) != _boot()
+        return None if is_elsewhere and is_loopback(server.address[0]) else server
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -94,6 +89,14 @@ def find_server(lake: Path) -> Server | None:
     with contextlib.suppress(OSError), socket.create_connection(server.address, _LOOK_S_MAX):
         return server
     return None
+
+
+def _boot() -> str:
+    """This run of this machine, where the system names it; else ""."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
 
 
 def _runs(pid: int) -> bool:

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import SparkNotStarted
-from lakemq.jobs.session import class_archive, cluster, connect, jars, object_storage_jars
+from lakemq.jobs.session import class_archive, cluster, connect, guard, jars, object_storage_jars
 from lakemq.jobs.session.java import QUICK, check_java
 from lakemq.jobs.session.object_storage import give_keys, object_conf
 from lakemq.jobs.source.data_source import LakemqDataSource
@@ -112,7 +112,7 @@ def start_session(
     `server`: its JVM is a Spark Connect server too, as `settings.sql` says (`connect`).
     `short_lived`: for a few statements, so compiled once and quickly: the first answer costs half
     the CPU, long work some more. In one process there is one session: the second call gets the
-    first one's. Raises `JavaNotFound`, `JarsUnavailable`, `SparkNotStarted`.
+    first one's. Raises `JavaNotFound`, `JarsUnavailable`, `SparkNotStarted`, `SettingsError`.
     """
     java = check_java()
     os.environ["PYSPARK_PYTHON"] = cluster.python_of_executors(settings.spark, sys.executable)
@@ -121,10 +121,9 @@ def start_session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for variable in _REMOTE:
         os.environ.pop(variable, None)
-    builder = SparkSession.Builder().appName(name).master(settings.spark.master)
-    builder = builder.config("spark.driver.memory", settings.spark.driver_memory)
-    conf = CONF | connect.CONF
-    conf |= local_conf(settings.spark)
+    conf = {"spark.app.name": name, "spark.master": settings.spark.master}
+    conf |= {"spark.driver.memory": settings.spark.driver_memory} | CONF | connect.CONF
+    conf |= local_conf(settings.spark) | guard.guard_conf(settings.spark)
     if is_object(settings.lake.dir):
         conf |= object_conf(settings.lake.dir)
     if server:
@@ -134,12 +133,10 @@ def start_session(
     if short_lived:
         conf[_JAVA_OPTIONS] += f" {QUICK}"
     conf[_JAVA_OPTIONS] += class_archive.java_options(java)
-    for key, value in conf.items():
-        builder = builder.config(key, value)
     # PySpark logs each error of a statement too, with the JVM's stack; it is raised all the same.
     logging.getLogger("SQLQueryContextLogger").disabled = True
-    with connect.token_in_environment(settings.sql.token if server else ""):
-        session = _start(builder)
+    with connect.token_in_environment(settings.sql if server else None):
+        session = _start(conf)
     if cluster.is_cluster(settings.spark.master):
         cluster.ship_package(session)
     if is_object(settings.lake.dir):
@@ -157,13 +154,21 @@ def local_conf(settings: Spark) -> dict[str, str]:
     return LOCAL_CONF if _JAVA_OPTIONS in settings.conf else LOCAL_CONF | COLLECTOR
 
 
-def _start(builder: SparkSession.Builder) -> SparkSession:
+def _start(conf: dict[str, str]) -> SparkSession:
+    secret = guard.kept_back(conf)
+    shown = {key: value for key, value in conf.items() if key not in secret}
+    builder = SparkSession.Builder()
+    for key, value in shown.items():
+        builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        guard.start_java_with(shown, secret)
+        session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
         raise SparkNotStarted("Spark's Java ended before it was up; what it said stands above") from None
+    guard.guard_callbacks()
+    return session
 
 
 def _build_catalog(session: SparkSession) -> None:

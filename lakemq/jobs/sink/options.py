@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql.types import (
     ArrayType,
@@ -17,6 +17,7 @@ from pyspark.sql.types import (
 )
 
 from lakemq.jobs.errors import InvalidOption
+from lakemq.jobs.log_client import check_token
 from lakemq.model.message_columns import GIVEN_TO_SINK, Column, Kind
 
 _TYPES: dict[Kind, tuple[type[DataType], ...]] = {
@@ -32,7 +33,7 @@ _SPECIAL = {Kind.TEXTS: "array<string>", Kind.MAP: "map<string,string>", Kind.IN
 COLUMNS: dict[str, Column] = {column.lake_name: column for column in GIVEN_TO_SINK}
 """What a message can be made of; only `body` is needed."""
 _GIVEN_BY_SPARK = frozenset({"path", "checkpointlocation"})
-_NAMES = ("broker", "nameservers", "topic", "group", "sink", "batch", "progress", "retrySeconds")
+_NAMES = ("broker", "nameservers", "topic", "group", "sink", "batch", "progress", "retrySeconds", "token")
 PROGRESS_CHARACTERS_MAX = 4_096
 RETRY_S_MAX = 3_600
 
@@ -42,7 +43,7 @@ class SinkOptions:
     """Where messages go. `broker`: the address of a gateway, or with `nameservers` the name of a broker that these
     know; `name` is that then, once the address is known. `group`: only that consumer group gets them. `sink` and
     `batch` name what is written, so that it is written once however often it is tried; `progress` is kept with the
-    sink."""
+    sink. `token`: by which it says who it is; None: that of where it runs."""
 
     broker: str
     topic: str
@@ -53,6 +54,7 @@ class SinkOptions:
     retry_s: int = 30
     nameservers: tuple[str, ...] = ()
     name: str = ""
+    token: str | None = field(default=None, repr=False)
 
 
 def parse_sink_options(options: Mapping[str, str], streaming: bool) -> SinkOptions:
@@ -75,6 +77,8 @@ def parse_sink_options(options: Mapping[str, str], streaming: bool) -> SinkOptio
         raise InvalidOption("give both 'sink' and 'batch', or neither")
     if len(given.get("progress", "")) > PROGRESS_CHARACTERS_MAX:
         raise InvalidOption(f"option 'progress' has more than {PROGRESS_CHARACTERS_MAX} characters")
+    if "token" in given:
+        check_token(given["token"])
     return SinkOptions(
         broker=given["broker"],
         topic=given["topic"],
@@ -83,6 +87,7 @@ def parse_sink_options(options: Mapping[str, str], streaming: bool) -> SinkOptio
         batch=_number("batch", given["batch"], 2**63 - 1) if "batch" in given else None,
         progress=given.get("progress", ""),
         nameservers=tuple(each.strip() for each in given.get("nameservers", "").split(",") if each.strip()),
+        token=given.get("token"),
         retry_s=_number("retrySeconds", given.get("retryseconds", "30"), RETRY_S_MAX),
     )
 
@@ -97,13 +102,13 @@ def check_columns(schema: StructType) -> None:
     """Raise `InvalidOption` unless messages can be made of rows of this schema."""
     if "body" not in schema.fieldNames():
         raise InvalidOption("a message needs a column 'body': text or bytes")
-    for field in schema.fields:
-        if field.name not in COLUMNS:
-            raise InvalidOption(f"column {field.name!r} is no part of a message; there are {', '.join(COLUMNS)}")
-        kind = field.dataType
-        column = COLUMNS[field.name]
+    for each in schema.fields:
+        if each.name not in COLUMNS:
+            raise InvalidOption(f"column {each.name!r} is no part of a message; there are {', '.join(COLUMNS)}")
+        kind = each.dataType
+        column = COLUMNS[each.name]
         if not isinstance(kind, _TYPES[column.kind]) or not _holds_text(kind):
-            raise InvalidOption(f"column {field.name!r} can't be {kind.simpleString()}; it is {_wanted(column.kind)}")
+            raise InvalidOption(f"column {each.name!r} can't be {kind.simpleString()}; it is {_wanted(column.kind)}")
 
 
 def _holds_text(kind: DataType) -> bool:

@@ -107,11 +107,11 @@ def _connect(options: SinkOptions, retry_s: float) -> LogClient:
     """A client of the broker, which goes on where name servers say that it is led from by then."""
 
     def elsewhere() -> str | None:
-        with suppress(BrokerUnavailable):
-            return find_brokers(options.nameservers, 0).get(options.name)
+        with suppress(LakemqError):
+            return find_brokers(options.nameservers, 0, options.token).get(options.name)
         return None
 
-    return LogClient(options.broker, retry_s, elsewhere=elsewhere if options.name else None)
+    return LogClient(options.broker, retry_s, elsewhere=elsewhere if options.name else None, token=options.token)
 
 
 # In a task --------------------------------------------------------------------------------------------

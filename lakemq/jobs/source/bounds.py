@@ -30,7 +30,7 @@ class Brokers:
         if not self._by_name:
             found: dict[str, LogClient] = {}
             for address in self._options.brokers:
-                client = LogClient(address, self._options.retry_s)
+                client = LogClient(address, self._options.retry_s, token=self._options.token)
                 name = client.end().broker
                 if name in found:
                     raise InvalidOption(f"two brokers answer with the name {name!r}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lakemq.jobs.errors import InvalidOption
-from lakemq.jobs.log_client import Subscription
+from lakemq.jobs.log_client import Subscription, check_token
 from lakemq.jobs.source.columns import COLUMNS, EXTRA_COLUMNS
 from lakemq.model.decide import Kind
 
@@ -48,7 +48,7 @@ class SourceOptions:
     `tick_ms`: each batch of a stream also has a row of just its clock; the first has one at once,
     and while `timer` is over there is such a batch every `tick_ms`. `pending`: with a broker's ticks come the causes of
     these kinds that it has pending, as `listed_until` its clock. `nameservers`: who is asked for the brokers, once,
-    as the reading begins.
+    as the reading begins. `token`: by which it says who it is; None: that of where it runs.
     """
 
     brokers: tuple[str, ...] = ()
@@ -66,6 +66,7 @@ class SourceOptions:
     timer: str | None = None
     tick_ms: int | None = None
     pending: tuple[str, ...] = ()
+    token: str | None = field(default=None, repr=False)
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
@@ -132,6 +133,11 @@ def _pending(value: str) -> tuple[str, ...]:
     return tuple(Kind(kind).value for kind in kinds)
 
 
+def _token(value: str) -> str:
+    check_token(value)  # what it raises is no error of a value's: it doesn't show it
+    return value
+
+
 def _integer(least: int, most: int | None = None) -> Callable[[str], int]:
     def parse(value: str) -> int:
         number = int(value)
@@ -195,4 +201,5 @@ _PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "timer": ("timer", _timer),
     "tickMs": ("tick_ms", _integer(1, WAIT_MS_MAX)),
     "pending": ("pending", _pending),
+    "token": ("token", _token),
 }

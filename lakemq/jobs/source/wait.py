@@ -18,7 +18,9 @@ class EndWatch:
 
     def __init__(self, options: SourceOptions, addresses: Mapping[str, str]) -> None:
         self._options = options
-        self._clients = {name: LogClient(address, options.retry_s) for name, address in addresses.items()}
+        self._clients = {
+            name: LogClient(address, options.retry_s, token=options.token) for name, address in addresses.items()
+        }
         self._threads = ThreadPoolExecutor(len(self._clients)) if len(self._clients) > 1 else None
         self._asked: dict[str, Future[LogEnd]] = {}
         self._timers: dict[str, int] = {}

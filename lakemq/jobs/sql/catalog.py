@@ -21,7 +21,7 @@ from lakemq.jobs.session.connect import LIVE
 from lakemq.jobs.tables.schemas import SCHEMAS
 from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.ids import MESSAGE_ID_PATTERN, NONCE_PATTERN
-from lakemq.model.names import DEAD_LETTER_PREFIX, GROUP_TOPIC
+from lakemq.model.names import AUDIT_TOPIC, DEAD_LETTER_PREFIX, GROUP_TOPIC
 from lakemq.objects.path import is_object
 from lakemq.storage.lake.delta_log import tables_of
 
@@ -90,13 +90,22 @@ _DEAD_LETTERS = f"""
 SELECT * FROM {{messages}} WHERE startswith(topic, '{DEAD_LETTER_PREFIX}')
 """  # noqa: S608
 
+_AUDIT = f"""
+SELECT store_time AS at, what.user AS user, what.source AS source, tag AS outcome, what.what AS what, what.why AS why,
+  what.times AS times, what.missed AS missed, broker, position
+FROM (SELECT *, from_json(CAST(body AS STRING),
+    'user STRING, source STRING, what STRING, why STRING, times BIGINT, missed BIGINT') AS what
+  FROM {{messages}} WHERE topic = '{AUDIT_TOPIC}')
+"""  # noqa: S608
+"""Who did what, and who was refused (docs/security.md)."""
+
 _COLUMNS = {table.name: table.columns for table in TABLES} | {
     name: {field.name: field.dataType.simpleString() for field in from_arrow_schema(schema)}
     for name, schema in SCHEMAS.items()
 }
 """Of each table that a lake has sooner or later."""
 
-VIEWS = {"topics": _TOPICS, "consumer_offsets": _OFFSETS, "dead_letters": _DEAD_LETTERS}
+VIEWS = {"topics": _TOPICS, "consumer_offsets": _OFFSETS, "dead_letters": _DEAD_LETTERS, "audit": _AUDIT}
 """By name; made over `messages`, and over `live.messages` too."""
 
 

@@ -76,15 +76,15 @@ class Result:
 class ConnectClient:
     """A session at a server; a context manager, because the server keeps a session for an hour."""
 
-    def __init__(self, server: Server, token: str = "") -> None:
+    def __init__(self, server: Server, token: str) -> None:
         host, port = server.address
         self._server = server
         self._messages = _messages()
-        self._metadata = [("authorization", f"Bearer {token}")] if token else []
+        self._metadata = [("authorization", f"Bearer {token}")]
         user = self._messages["User"](user_id=_user_name(), user_name=_user_name())
         self._session = {"session_id": str(uuid.uuid4()), "user_context": user}
-        # A message may be as large as a row, and bodies are.
-        options = [("grpc.max_receive_message_length", -1)]
+        # A message may be as large as a row, and bodies are. And no proxy is told the token.
+        options = [("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0)]
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._channel: Any = grpc.insecure_channel(target, options)
 
@@ -141,7 +141,9 @@ class ConnectClient:
     def _explained(self, error: Any) -> LakemqError:
         code, details = error.code(), str(error.details())
         if code is grpc.StatusCode.UNAUTHENTICATED:
-            return SettingsError(f"the Spark server at {self._server.url} wants another token (setting sql.token)")
+            return SettingsError(
+                f"the Spark server at {self._server.url} wants another token than this (setting sql.token)"
+            )
         if code is grpc.StatusCode.UNAVAILABLE:
             return LakemqError(f"the Spark server at {self._server.url} is gone: {details}")
         return InvalidStatement(complaint(details))

@@ -70,13 +70,13 @@ def embedded_client(settings: Settings, broker_url: str, statement: str) -> Gene
     """
     from pyspark.sql import SparkSession
 
-    from lakemq.jobs.session.connect import server_of
+    from lakemq.jobs.session.connect import server_of, token_of
 
-    own = settings.model_copy(update={"sql": Sql(port=0, token=secrets.token_urlsafe())})
+    own = settings.model_copy(update={"sql": Sql(port=0)})
     found = SparkSession.getActiveSession()
     session = open_lake(own, broker_url, needs_live=re.search(r"\blive`?\s*\.", statement, re.IGNORECASE) is not None)
     try:
-        with ConnectClient(server_of(session, own), own.sql.token) as client:
+        with ConnectClient(server_of(session, own), token_of(session)) as client:
             yield client
     finally:
         if found is None:

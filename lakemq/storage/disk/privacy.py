@@ -5,6 +5,7 @@ What others may read they can also lock, and a lock that a stranger holds stops 
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from pathlib import Path
@@ -36,6 +37,25 @@ def _tighten(path: Path) -> None:
             path.chmod(mode & ~_OTHERS)
         except PermissionError as error:
             logger.warning("%s can be used by other users of this machine: %s", path, error)
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file with that text, in place of what is there, that others can read at no moment.
+
+    It appears whole, and isn't made to last: what a crash leaves beside it is nobody else's to read either. Raises
+    `OSError`, as where the file system lets others read whatever is in it.
+    """
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(new, flags, FILE_MODE), "w", encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_mode & _OTHERS:
+                raise PermissionError(errno.EPERM, "this file system lets others read it", str(path))
+            file.write(text)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def be_private() -> None:

@@ -1,4 +1,4 @@
-"""Everything that the log makes beside its messages: topics, what waits to be routed, groups, and sinks;
+"""Everything that the log makes beside its messages: topics, what waits to be routed, groups, sinks, and users;
 and which log it is."""
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lakemq.model.errors import LogVersion
+from lakemq.storage.state.access_state import AccessState
 from lakemq.storage.state.group_state import GroupState
 from lakemq.storage.state.log_identity import LogIdentity
 from lakemq.storage.state.routing_state import RoutingState
@@ -24,6 +25,7 @@ class LogState:
         self.routing = RoutingState()
         self.groups = GroupState()
         self.sinks = SinkState()
+        self.access = AccessState()
         self.groups.on_reset = self._reset
         self.groups.on_delete = self._delete_group
         self.groups.on_idle = self.routing.receipts.forget_idle
@@ -49,7 +51,7 @@ class LogState:
 
     def freeze_in_steps(self) -> Steps[Callable[[], dict[str, Any]]]:
         """`freeze`, where no frame is written between the steps."""
-        log, sinks = self.identity.dump(), self.sinks.dump()
+        log, sinks, access = self.identity.dump(), self.sinks.dump(), self.access.freeze()
         topics = yield from self.topics.dump_in_steps()
         groups = yield from self.groups.copy_in_steps()
         routing = yield from self.routing.copy_in_steps()
@@ -59,10 +61,11 @@ class LogState:
             "routing": routing.dump(),
             "groups": groups.dump(),
             "sinks": sinks,
+            "access": access(),
         }
 
     def restore(self, dumped: dict[str, Any]) -> None:
-        """Become what `dump` said; a dump from before there was routing, or groups, or sinks, lacks them."""
+        """Become what `dump` said; a dump from before there was routing, or groups, or sinks, or users, lacks them."""
         self._restore(dumped, self.topics.restore)
 
     def renew(self, dumped: dict[str, Any]) -> None:
@@ -80,3 +83,4 @@ class LogState:
         self.routing.restore(dumped.get("routing", {}))
         self.groups.restore(dumped.get("groups", {}))
         self.sinks.restore(dumped.get("sinks", {}))
+        self.access.restore(dumped.get("access", {}))

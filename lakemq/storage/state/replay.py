@@ -60,6 +60,7 @@ def apply(state: LogState, meta: Meta, content: Content) -> None:
     state.routing.apply(meta, content)
     state.groups.apply(meta, content)
     state.sinks.apply(meta, content)
+    state.access.apply(meta, content)
 
 
 def advance(topics: TopicTable, meta: Meta) -> None:

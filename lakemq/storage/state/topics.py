@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 from weakref import WeakSet
 
 from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
-from lakemq.model.names import GROUP_TOPIC, SINK_TOPIC
+from lakemq.model.names import ACCESS_TOPIC, GROUP_TOPIC, SINK_TOPIC
 from lakemq.storage.segment.frame import encode_queue
 from lakemq.storage.state.endings import Endings
 from lakemq.storage.state.routing_state import is_routed
@@ -33,7 +33,7 @@ LATELY = 1_000
 
 def says_something(topic: str) -> bool:
     """Whether the topic's messages change the log's state beside being stored."""
-    return topic in (TOPICS_TOPIC, GROUP_TOPIC, SINK_TOPIC) or is_routed(topic)
+    return topic in (TOPICS_TOPIC, GROUP_TOPIC, SINK_TOPIC, ACCESS_TOPIC) or is_routed(topic)
 
 
 class TopicRecord(TypedDict):

@@ -12,6 +12,7 @@ from typing import Any, Self
 import httpx
 
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.as_administrator import AsAdministrator
 from tests.gateway.fleet.following import SMALL
 from tests.gateway.http_client import connect
 from tests.gateway.routing.asking import wait_until
@@ -96,7 +97,7 @@ class Load:
 
     def _run(self) -> None:
         number = 0
-        with httpx.Client(timeout=60.0) as http:
+        with httpx.Client(timeout=60.0, auth=AsAdministrator()) as http:
             address = self._addresses[0]
             while not self._ends.is_set():
                 address = self._send(http, address, str(number))

@@ -14,6 +14,7 @@ from lakemq import settings
 from lakemq.gateway.process.embedded import Embedded
 from lakemq.settings import Settings
 from lakemq.storage.disk.files import Files
+from tests.as_administrator import AsAdministrator
 from tests.gateway.fleet.electing import SYNC
 from tests.gateway.http_client import WAIT_S
 
@@ -42,7 +43,7 @@ def replica(root: Path, number: int, files: Files, **options: Any) -> Generator[
     (root / "store").mkdir(exist_ok=True)
     gateway = Embedded(chosen(root, number, **options), files=files)
     try:
-        with httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False) as http:
+        with httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False, auth=AsAdministrator()) as http:
             yield http
     finally:
         gateway.stop()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from lakemq.contract import routes
+from lakemq.contract import routes, user_routes
 from lakemq.contract.route import Route
 from lakemq.contract.routes import ALL
 from lakemq.testing import start_gateway
@@ -162,6 +162,25 @@ def of_jobs(http: httpx.Client) -> dict[Route, Asked]:
     }
 
 
+def of_users(http: httpx.Client) -> dict[Route, Asked]:
+    """One of each route of users."""
+    for name in ("u", "deleted"):
+        assert http.put(f"/v1/users/{name}", json={}).is_success
+    token_id = http.post("/v1/users/u/tokens", json={}).json()["token_id"]
+    return {
+        user_routes.USERS: Asked(),
+        user_routes.USER: Asked(("u",)),
+        user_routes.PUT_USER: Asked(("made",), body={}),
+        user_routes.DELETE_USER: Asked(("deleted",)),
+        user_routes.TOKENS: Asked(("u",)),
+        user_routes.ADD_TOKEN: Asked(("u",), body={}),
+        user_routes.DELETE_TOKEN: Asked(("u", token_id)),
+        user_routes.POLICIES: Asked(("u",)),
+        user_routes.PUT_POLICIES: Asked(("u",), body={"policies": []}),
+        user_routes.ACCESS: Asked(body={"user": "u", "action": "Pub", "resource": "Topic:t"}),
+    }
+
+
 def send(http: httpx.Client, route: Route, asked: Asked) -> httpx.Response:
     method, path = route.at(*asked.values)
     if asked.body is not None:
@@ -192,7 +211,7 @@ REFUSED = {
 
 def test_no_route_answers_before_what_it_says_is_confirmed(tmp_path: Path) -> None:
     with start_gateway(tmp_path, **SMALL, **SYNC) as gateway, connect(gateway) as http:
-        asked = of_messages(http) | of_groups(http) | of_jobs(http)  # of a lone broker yet
+        asked = of_messages(http) | of_groups(http) | of_jobs(http) | of_users(http)  # of a lone broker yet
         primary = Primary(http, tmp_path)
         wait_until(primary.keep_in_sync)
         before, topic = broker_of(http)["confirmed_position"], http.get("/v1/topics/t").json()

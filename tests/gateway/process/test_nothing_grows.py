@@ -66,7 +66,8 @@ def live(harness: RoutingHarness) -> None:
     plain = [harness.produce(Draft(b"x", tag="a", keys=["k"])) for _ in range(12)]
     for delay_ms in (500, 7_000, 30_000, 70_000, 10 * ROUND_MS):
         harness.produce(Draft(b"x", delay_ms=delay_ms))
-    run(router.recalls.recall(harness.id_of(harness.produce(Draft(b"x", delay_ms=60_000)))))
+    recalled = harness.id_of(harness.produce(Draft(b"x", delay_ms=60_000)))
+    run(router.recalls.recall(recalled, lambda _: None))
     halves = [harness.produce(Draft(b"x"), "pg") for _ in range(3)]
     for half, resolution in zip(halves, ("commit", "rollback", "unknown"), strict=True):
         run(router.transactions.resolve(harness.secret_of(half), "pg", resolution))

@@ -13,6 +13,8 @@ from typing import Any
 
 import httpx
 
+from tests.as_administrator import AsAdministrator
+
 TOPIC = "orders"
 GROUP = "workers"
 RECEIVED, RECEIVERS = "received", "receivers"
@@ -59,7 +61,7 @@ class Flow:
             raise self.failures[0]
 
     def _run(self, work: Callable[[httpx.Client, random.Random], None], rng: random.Random) -> None:
-        with httpx.Client(base_url=self._url, timeout=20, trust_env=False) as http:
+        with httpx.Client(base_url=self._url, timeout=20, trust_env=False, auth=AsAdministrator()) as http:
             while not self._stopped.wait(PAUSE_S):
                 try:
                     work(http, rng)

@@ -68,7 +68,7 @@ class RoutingMachine(RuleBasedStateMachine):
     def recall(self, pick: int) -> None:
         position = sorted(self.due)[pick % len(self.due)]
         try:
-            self.harness.run(self.harness.broker.router.recalls.recall(self.harness.id_of(position)))
+            self.harness.run(self.harness.broker.router.recalls.recall(self.harness.id_of(position), lambda _: None))
         except AlreadyDelivered:
             assert position not in self.recalled
             assert self.harness.clock.time_ms >= self.due[position]

@@ -23,6 +23,7 @@ from lakemq.settings import Settings, Storage
 from lakemq.storage.state.topics import Queue
 from lakemq.web.front import Front
 from lakemq.web.gone import put_gone
+from tests.gateway.access.asking import token_of
 
 BODY = "x" * 1_000
 
@@ -68,10 +69,19 @@ class Stays:
 
 
 async def ask(
-    front: Front, client: str, method: str, path: str, body: bytes, media: bytes, query: bytes = b"", status: int = 200
+    front: Front,
+    client: str,
+    method: str,
+    path: str,
+    body: bytes,
+    media: bytes,
+    query: bytes = b"",
+    status: int = 200,
+    token: str = "",
 ) -> Any:
-    """The answer to one request that comes from an address, if it is JSON."""
+    """The answer to one request that comes from an address, if it is JSON; with that token, if there is one."""
     headers = [(b"content-type", media), (b"host", b"localhost")]
+    headers += [(b"authorization", b"Bearer " + token.encode())] if token else []
     scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "query_string": query, "headers": headers}
     put_gone(scope, Stays())
     answers, bodies = list[bytes](), [body]
@@ -119,15 +129,18 @@ def test_what_takes_long_is_done_for_clients_in_turn(tmp_path: Path, kind: str) 
     order: list[str] = []
     method, path, body, media, query, status = KINDS[kind]
 
-    async def one(front: Front, client: str, number: int) -> None:
-        await ask(front, client, method, path.format(number), body, media, query, status)
+    async def one(front: Front, client: str, number: int, token: str) -> None:
+        await ask(front, client, method, path.format(number), body, media, query, status, token)
         order.append(client)
 
     async def all_of_it() -> None:
         async with serving(tmp_path) as (front, broker):
             workshops = broker.work.decoding, broker.work.answering
+            token = token_of(broker.settings.storage.data_dir)
             async with busy(*workshops):
-                tasks = [asyncio.ensure_future(one(front, client, number)) for number, client in enumerate("aaaaaaaab")]
+                tasks = [
+                    asyncio.ensure_future(one(front, each, number, token)) for number, each in enumerate("aaaaaaaab")
+                ]
                 await until(lambda: sum(each.waiting for each in workshops) == len(tasks))
             await asyncio.gather(*tasks)
 

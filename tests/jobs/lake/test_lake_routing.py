@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-import orjson
+import httpx
 import pytest
 from pyspark.sql import SparkSession
 
@@ -18,6 +17,8 @@ from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import Lake, Settings
 from lakemq.storage.state.routing_state import position_of
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.as_administrator import AsAdministrator
+from tests.gateway.http_client import TLS
 from tests.gateway.routing.asking import half_id, wait_until
 from tests.jobs.conftest import WAIT_S, produce_to
 from tests.jobs.empty_lake import put_tables
@@ -31,17 +32,10 @@ ALONE: dict[str, Any] = {"routing__lead_ms": 600_000, "routing__grace_ms": -1}
 
 def ask(url: str, method: str, path: str, content: object = None) -> Any:
     """What the gateway answers; it must be a 200."""
-    parts = urlsplit(url)
-    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=WAIT_S)
-    try:
-        body = None if content is None else orjson.dumps(content)
-        connection.request(method, path, body, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        answer = orjson.loads(response.read())
-        assert response.status == 200, answer
-        return answer
-    finally:
-        connection.close()
+    with httpx.Client(base_url=url, timeout=WAIT_S, trust_env=False, verify=TLS, auth=AsAdministrator()) as http:
+        answer = http.request(method, path, json=content)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
 
 
 def wait_for_message(url: str, topic: str, offset: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.replay.plan import Plan, ReplayRequest, read_plan, rows_of, write_plan
 from lakemq.jobs.replay.replay import Replayed, look, replay
-from lakemq.jobs.session.connect import server_of
+from lakemq.jobs.session.connect import server_of, token_of
 from lakemq.jobs.sql.connect_session import connect_session
 from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.model.errors import LakemqError
@@ -171,7 +171,7 @@ def test_a_last_batch_that_comes_again_when_all_is_done_is_not_taken(
 def test_it_works_over_spark_connect_too(
     spark: SparkSession, gateway: GatewayProcess, http: httpx.Client, lake: Path, topic: str
 ) -> None:
-    session = connect_session(server_of(spark, Settings()).url)
+    session = connect_session(server_of(spark, Settings()), token_of(spark))
     try:
         (found,) = look(session, lake, where(1))
         assert (found["topic"], found["messages"]) == (SOURCE, 10)

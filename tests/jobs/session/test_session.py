@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
+import time
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.session.session import COLLECTOR, LOCAL_CONF, SOCKET_S_MAX, local_conf
 from lakemq.settings import Spark
+
+WAIT_S_MAX = 120.0
 
 
 def test_a_session_has_the_name_that_it_was_given(spark: SparkSession) -> None:
@@ -21,6 +27,31 @@ def test_a_local_session_that_was_held_up_does_not_take_itself_for_dead(spark: S
     """Stopped for longer than this, with two minutes for it: queries failed with "Block broadcast_1 does not exist"."""
     days = spark.conf.get("spark.storage.blockManagerHeartbeatTimeoutMs")
     assert days == "365d"
+
+
+def test_sparks_own_ports_ask_for_a_secret(spark: SparkSession) -> None:
+    assert spark.sparkContext.getConf().get("spark.authenticate") == "true"
+
+
+def test_what_java_calls_in_this_process_nobody_else_does(spark: SparkSession) -> None:
+    """Regression: whoever connected to PySpark's port called any method of what the queries are called by."""
+    gateway: Any = spark.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+    with socket.create_connection(("127.0.0.1", gateway._callback_server.port), WAIT_S_MAX) as stranger:
+        stranger.sendall(b"c\np0\ncall\ne\n")
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            answer = stranger.recv(1000)
+    assert answer == b""
+    called: list[int] = []
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
+    query = rows.writeStream.foreachBatch(lambda frame, number: called.append(number)).start()
+    try:
+        end_s = time.monotonic() + WAIT_S_MAX
+        while not called and query.isActive and time.monotonic() < end_s:
+            time.sleep(0.05)
+        assert called
+    finally:
+        query.stop()
 
 
 def test_who_gives_javas_options_has_javas_choice_of_a_collector() -> None:

@@ -4,9 +4,12 @@ import pytest
 
 from lakemq.jobs.errors import InvalidOption
 from lakemq.jobs.log_client import Subscription
+from lakemq.jobs.sink.options import parse_sink_options
 from lakemq.jobs.source.options import TICK_MS_MAX, Positions, QueueOffsets, parse_options
+from lakemq.model.token import make_token
 from lakemq.model.wheel import LISTED_MS
 
+TOKEN = make_token(bytes(40)).text
 BROKER = {"broker": "http://127.0.0.1:1"}
 
 
@@ -65,6 +68,21 @@ def test_queue_offsets_and_positions_are_told_apart() -> None:
 def test_a_fault_names_its_option(options: dict[str, str], named: str) -> None:
     with pytest.raises(InvalidOption, match=named):
         parse_options(options)
+
+
+def test_a_token_is_shown_neither_by_options_nor_by_an_error() -> None:
+    options = parse_options(BROKER | {"token": TOKEN})
+    assert options.token == TOKEN
+    assert TOKEN not in repr(options)
+    written = parse_sink_options(BROKER | {"topic": "t", "Token": TOKEN}, streaming=True)
+    assert written.token == TOKEN
+    assert TOKEN not in repr(written)
+    with pytest.raises(InvalidOption, match="option 'token' can't be that") as refused:
+        parse_options(BROKER | {"token": "my-secret"})
+    assert "my-secret" not in str(refused.value)
+    with pytest.raises(InvalidOption, match="option 'token' can't be that") as refused:
+        parse_sink_options(BROKER | {"topic": "t", "token": "my-secret"}, streaming=False)
+    assert "my-secret" not in str(refused.value)
 
 
 def test_what_is_listed_is_not_due_before_the_next_batch_of_an_idle_stream() -> None:

@@ -248,6 +248,24 @@ def test_a_dead_letter_is_in_its_view(scene: Scene, topic: str) -> None:
     assert found == [(topic, message_id)]
 
 
+def test_who_did_what_is_in_the_audit(spark: SparkSession, tmp_path: Path) -> None:
+    with start_gateway(tmp_path / "log", auth__audit="true") as gateway, connect(gateway) as http:
+        put_topic(http, "orders")
+        assert http.delete("/v1/sinks/none").status_code == 404, "as the administrator, at the second try"
+        put_tables(spark, tmp_path / "lake")
+        scene = Scene(spark, gateway, tmp_path / "lake")
+        scene.views.register()
+        columns = "user, source, outcome, what, times, missed"
+        found = scene.rows(f"SELECT {columns} FROM live.audit WHERE at > TIMESTAMP '2020-01-01 00:00:00'")
+        here = "127.0.0.1"
+        assert ("", here, "allowed", "PUT /v1/topics/orders", 1, 0) in found
+        assert ("", here, "refused", "DELETE /v1/sinks/none", 1, 0) in found
+        assert ("admin.token", here, "login", "", 1, 0) in found
+        assert ("admin.token", here, "allowed", "DELETE /v1/sinks/none", 1, 0) in found
+        scene.compact()
+        assert set(found) <= set(scene.rows(f"SELECT {columns} FROM audit"))
+
+
 def test_a_table_elsewhere_is_forgotten_when_another_lake_is_registered(scene: Scene, tmp_path: Path) -> None:
     other = tmp_path / "it's another"
     MESSAGES.create(scene.spark, other)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import BrokerUnavailable, InvalidOption, InvalidStatement, LakeNotFound
 from lakemq.jobs.maintenance.runs import Run, append_run
-from lakemq.jobs.session.connect import server_of
+from lakemq.jobs.session.connect import server_of, token_of
 from lakemq.jobs.sql.chart import check_chart_file, draw_chart
 from lakemq.jobs.sql.connect_client import ConnectClient
 from lakemq.jobs.sql.statement import Format, embedded_client, format_of, write_file, write_rows
@@ -37,7 +37,7 @@ GATEWAY_AWAY = "http://127.0.0.1:9"
 
 @pytest.fixture
 def client(spark: SparkSession) -> Iterator[ConnectClient]:
-    with ConnectClient(server_of(spark, Settings())) as client:
+    with ConnectClient(server_of(spark, Settings()), token_of(spark)) as client:
         yield client
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.lock import DirectoryLock
-from lakemq.storage.disk.privacy import tighten
+from lakemq.storage.disk.privacy import tighten, write_private
 
 
 def mode(path: Path) -> int:
@@ -68,3 +68,36 @@ def test_what_can_not_be_closed_is_said(
     with caplog.at_level(logging.WARNING):
         tighten(tmp_path)
     assert "can be used by other users" in caplog.text
+
+
+def test_what_is_private_is_nobody_elses_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another user could open it between its making and its closing it is read for ever."""
+    file, seen = tmp_path / "secret", list[tuple[str, int]]()
+    file.write_text("old")
+    (tmp_path / "secret.new").write_text("left by a crash")
+    (tmp_path / "secret.new").chmod(0o666)
+    opened = os.open
+
+    def watched(path: Path, flags: int, at: int) -> int:
+        descriptor = opened(path, flags, at)
+        seen.append((path.read_text(), mode(path)))
+        return descriptor
+
+    old = os.umask(0)
+    try:
+        monkeypatch.setattr(os, "open", watched)
+        write_private(file, "new")
+    finally:
+        os.umask(old)
+    assert seen == [("", 0o600)]
+    assert (file.read_text(), mode(file)) == ("new", 0o600)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_no_link_is_followed_to_where_something_private_would_be_written(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("x")
+    (tmp_path / "secret.new").symlink_to(other)
+    write_private(tmp_path / "secret", "new")
+    assert other.read_text() == "x"
+    assert not (tmp_path / "secret").is_symlink()

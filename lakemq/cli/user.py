@@ -1,0 +1,234 @@
+"""`lakemq user list | put | show | delete` and `lakemq user token add | list | delete`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from lakemq.cli import shown
+from lakemq.cli.brokers import Named, ask_each, connect_all, said_of
+from lakemq.cli.delay import milliseconds
+from lakemq.cli.options import AsJson, Broker, Nameservers
+from lakemq.cli.output import note, stdout, write_line
+from lakemq.model.errors import LakemqError, TokenNotFound, Unauthenticated, UserNotFound
+from lakemq.model.token import ID_BYTES, SECRET_BYTES, Token, make_token, parse_token
+from lakemq.storage.disk.clock import SystemClock
+
+NOT_THERE = (UserNotFound,)
+"""A broker may not have heard of a user that others have."""
+
+app = typer.Typer(no_args_is_help=True, help="Make users, look at them, give them tokens.")
+tokens = typer.Typer(no_args_is_help=True, help="Tokens by which a user says who it is.")
+app.add_typer(tokens, name="token")
+
+Name = Annotated[str, typer.Argument(metavar="USER", help="Its name.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
+
+
+@app.command("list")
+def list_users(
+    context: typer.Context, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
+) -> None:
+    """List the users.
+
+    \b
+    lakemq user list
+    lakemq user list --nameservers http://127.0.0.1:9876
+    """
+    with connect_all(context, broker, nameservers) as brokers:
+        found = ask_each(brokers, lambda client: client.users.all())
+    rows: list[dict[str, Any]] = [{**user, **said_of(name)} for name, users in found.items() for user in users]
+    if as_json:
+        for row in rows:
+            write_line(orjson.dumps(row).decode())
+        return
+    table = shown.table("user", *said_of(*found), "type", "status")
+    for row in sorted(rows, key=lambda each: each["user"]):
+        table.add_row(shown.name(row["user"]), *said_of(row.get("broker", "")).values(), row["type"], row["status"])
+    stdout().print(table)
+
+
+@app.command()
+def put(
+    context: typer.Context,
+    user: Name,
+    type_: Annotated[str | None, typer.Option("--type", metavar="super|normal", help="Super users may do all.")] = None,
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="enabled|disabled", help="A disabled user may do nothing.")
+    ] = None,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Make a user, or change one: at one broker, or at all that name servers know.
+
+    \b
+    lakemq user put ann
+    lakemq user put root2 --type super
+    lakemq user put ann --status disabled
+    lakemq user put ann --nameservers http://127.0.0.1:9876
+    """
+    with connect_all(context, broker, nameservers) as brokers:
+        made = ask_each(brokers, lambda client: client.users.put(user, type_, status), ())
+    for name, answer in made.items():
+        note(f"user {user} is {answer['type']} and {answer['status']}{name and f' at {name}'}")
+
+
+@app.command()
+def show(
+    context: typer.Context, user: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
+) -> None:
+    """Show a user: its policies, and when its tokens are over; never a token.
+
+    \b
+    lakemq user show ann
+    lakemq user show ann --nameservers http://127.0.0.1:9876
+    """
+    with connect_all(context, broker, nameservers) as brokers:
+        found = ask_each(brokers, lambda client: client.users.get(user), NOT_THERE)
+    for name, content in found.items():
+        if as_json:
+            write_line(orjson.dumps({**content, **said_of(name)}).decode())
+            continue
+        where = name and f" at {name}"
+        write_line(f"user {user} is {content['type']} and {content['status']}{where}")
+        show_policies(content["policies"], f"{user}{where}: policies")
+        _show_tokens({name: content["tokens"]}, f"{user}{where}: tokens")
+
+
+@app.command()
+def delete(
+    context: typer.Context, user: Name, yes: Yes = False, broker: Broker = None, nameservers: Nameservers = None
+) -> None:
+    """Delete a user with its policies and tokens.
+
+    \b
+    lakemq user delete ann
+    lakemq user delete ann --yes
+    lakemq user delete ann --yes --nameservers http://127.0.0.1:9876
+    """
+    if not yes:
+        typer.confirm(f"Delete user {user} with its policies and tokens?", abort=True, err=True)
+    with connect_all(context, broker, nameservers) as brokers:
+        deleted = ask_each(brokers, lambda client: client.users.delete(user), NOT_THERE)
+    for name in deleted:
+        note(f"deleted user {user}{name and f' at {name}'}")
+
+
+@tokens.command("add")
+def add_token(
+    context: typer.Context,
+    user: Name,
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="DURATION", help="Valid so long: 90s, 12h, 90d; else for ever.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="No new one: the token in that file, which others know."),
+    ] = None,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Make a token for a user, and write it: it can't be shown again.
+
+    A user may have several, so that a new one takes the place of an old one without a break. Of several brokers each
+    is told the same token's hash: where one can't be, none has it. With --file nothing is written, and a broker that
+    was added later knows the token too.
+
+    \b
+    lakemq user token add ann --expires 90d
+    lakemq user token add ann > ann.token
+    lakemq user token add ann --file ann.token
+    lakemq user token add ann --nameservers http://127.0.0.1:9876
+    """
+    expires_ms = None if expires is None else SystemClock().now_ms() + milliseconds(expires, "--expires")
+    token = make_token(os.urandom(ID_BYTES + SECRET_BYTES)) if file is None else _read_token(file)
+    with connect_all(context, broker, nameservers) as brokers:
+        if file is None:
+            _give(brokers, user, token, expires_ms)
+            write_line(token.text)
+            return
+        told = ask_each(brokers, lambda client: client.users.let_in(user, token.id, token.secret_hash, expires_ms), ())
+    for name in told:
+        note(f"user {user} has token {token.id}{name and f' at {name}'}")
+
+
+def _read_token(file: Path) -> Token:
+    try:
+        return parse_token(file.read_text("ascii").strip())
+    except (OSError, ValueError, Unauthenticated):
+        raise typer.BadParameter(f"{file} holds no token: one is lmq_<id>_<secret>", param_hint="--file") from None
+
+
+def _give(brokers: list[Named], user: str, token: Token, expires_ms: int | None) -> None:
+    """Let all brokers take the token, or none."""
+    try:
+        ask_each(brokers, lambda client: client.users.let_in(user, token.id, token.secret_hash, expires_ms), ())
+    except LakemqError:
+        for each in brokers:  # one that didn't answer may have taken it
+            with suppress(LakemqError):
+                each.client.users.delete_token(user, token.id)
+        raise
+
+
+@tokens.command("list")
+def list_tokens(
+    context: typer.Context, user: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
+) -> None:
+    """List a user's tokens by their ids: a token is lmq_<id>_<secret>.
+
+    \b
+    lakemq user token list ann
+    lakemq user token list ann --nameservers http://127.0.0.1:9876
+    """
+    with connect_all(context, broker, nameservers) as brokers:
+        found = ask_each(brokers, lambda client: client.users.tokens(user), NOT_THERE)
+    if as_json:
+        for name, listed in found.items():
+            for each in listed:
+                write_line(orjson.dumps({**each, **said_of(name)}).decode())
+        return
+    _show_tokens(found, f"{user}: tokens")
+
+
+@tokens.command("delete")
+def delete_token(
+    context: typer.Context,
+    user: Name,
+    token_id: Annotated[str, typer.Argument(metavar="TOKEN_ID", help="What stands between lmq_ and the next _.")],
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Have a token be valid no more.
+
+    \b
+    lakemq user token delete ann 5f1d8f0c9a2b4e67
+    lakemq user token delete ann 5f1d8f0c9a2b4e67 --nameservers http://127.0.0.1:9876
+    """
+    with connect_all(context, broker, nameservers) as brokers:
+        missing = (*NOT_THERE, TokenNotFound)
+        deleted = ask_each(brokers, lambda client: client.users.delete_token(user, token_id), missing)
+    for name in deleted:
+        note(f"deleted token {token_id} of user {user}{name and f' at {name}'}")
+
+
+def _show_tokens(found: dict[str, list[dict[str, Any]]], title: str) -> None:
+    table = shown.table(*said_of(*found), "token id", "made", "over", title=title)
+    for name, listed in found.items():
+        for each in listed:
+            over = "never" if each["expires_ms"] is None else shown.time_of(each["expires_ms"])
+            table.add_row(*said_of(name).values(), each["token_id"], shown.time_of(each["created_ms"]), over)
+    stdout().print(table)
+
+
+def show_policies(policies: list[dict[str, Any]], title: str) -> None:
+    """A table of policies."""
+    table = shown.table("", "decision", "actions", "resource", "from", title=title)
+    for number, each in enumerate(policies):
+        sources = ", ".join(each["sources"]) or "everywhere"
+        table.add_row(str(number), each["decision"], ", ".join(each["actions"]), each["resource"], sources)
+    stdout().print(table)

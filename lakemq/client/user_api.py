@@ -1,0 +1,81 @@
+"""The contract's requests about users: who may do what. They take a super user's token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lakemq.contract import user_routes as routes
+from lakemq.contract.route import Target
+
+Call = Callable[[Target, Mapping[str, Any] | None], dict[str, Any]]
+"""Sends a body, or none, and returns what is answered."""
+
+
+class NewToken(NamedTuple):
+    """A token that was made: `token` is shown this once. `expires_ms`: valid before that time; None: always."""
+
+    token: str
+    token_id: str
+    expires_ms: int | None
+
+    def __repr__(self) -> str:
+        return f"NewToken(token_id={self.token_id!r}, expires_ms={self.expires_ms})"
+
+
+class UserApi:
+    """Those of one gateway. Every method raises `UserNotFound` where there is no such user, and else as the client."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def all(self) -> list[dict[str, Any]]:
+        """All users: `user`, `type`, `status`."""
+        return self._call(routes.USERS.at(), None)["users"]
+
+    def get(self, user: str) -> dict[str, Any]:
+        """A user with its `policies` and its `tokens`, of which no secret is said."""
+        return self._call(routes.USER.at(user), None)
+
+    def put(self, user: str, type_: str | None = None, status: str | None = None) -> dict[str, Any]:
+        """Make a user, or change it; what isn't said stays, or is `normal` and `enabled`."""
+        said = {"type": type_, "status": status}
+        body = {name: value for name, value in said.items() if value is not None}
+        return self._call(routes.PUT_USER.at(user), body)
+
+    def delete(self, user: str) -> None:
+        """Delete a user with all it has."""
+        self._call(routes.DELETE_USER.at(user), None)
+
+    def tokens(self, user: str) -> list[dict[str, Any]]:
+        """A user's tokens: `token_id`, `created_ms`, `expires_ms`."""
+        return self._call(routes.TOKENS.at(user), None)["tokens"]
+
+    def add_token(self, user: str, expires_ms: int | None = None) -> NewToken:
+        """Make a token. `expires_ms`: until that time since the epoch; below 10^11: so long from now."""
+        answer = self._call(routes.ADD_TOKEN.at(user), {"expires_ms": expires_ms})
+        return NewToken(answer["token"], answer["token_id"], answer["expires_ms"])
+
+    def let_in(self, user: str, token_id: str, secret_hash: str, expires_ms: int | None = None) -> None:
+        """Let the user have a token that was made elsewhere: its id, and the SHA-256 of its secret in hex. The same
+        again is fine."""
+        body = {"token_id": token_id, "secret_hash": secret_hash, "expires_ms": expires_ms}
+        self._call(routes.ADD_TOKEN.at(user), body)
+
+    def delete_token(self, user: str, token_id: str) -> None:
+        """Let a token be valid no more. Raises `TokenNotFound`."""
+        self._call(routes.DELETE_TOKEN.at(user, token_id), None)
+
+    def policies(self, user: str) -> list[dict[str, Any]]:
+        """A user's policies: `resource`, `actions`, `sources`, `decision`."""
+        return self._call(routes.POLICIES.at(user), None)["policies"]
+
+    def put_policies(self, user: str, policies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Have these be all of the user's policies; as they are kept."""
+        return self._call(routes.PUT_POLICIES.at(user), {"policies": list(policies)})["policies"]
+
+    def may(self, user: str, action: str, resource: str, source: str | None = None) -> tuple[bool, str]:
+        """Whether the user may do that, from that address, and what says so."""
+        body = {"user": user, "action": action, "resource": resource}
+        answer = self._call(routes.ACCESS.at(), body if source is None else {**body, "source": source})
+        return answer["allowed"], answer["by"]

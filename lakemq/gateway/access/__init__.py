@@ -1,0 +1,1 @@
+"""Who asks, and what they may: tokens, rights, and the users that the log knows."""

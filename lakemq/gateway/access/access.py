@@ -1,0 +1,206 @@
+"""Who asks is known by a token; whether they may, by the policies in the log. Every request passes here, whoever serves
+it, and mostly costs two look-ups: what was found once holds until a policy changes or the token is over."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from lakemq.contract.grammar import Found
+from lakemq.contract.route import Route
+from lakemq.gateway.access.admin_token import NAME, open_admin_token
+from lakemq.gateway.access.audit import Audit, Entry
+from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
+from lakemq.gateway.access.failures import Failures
+from lakemq.model.access import ADMINISTRATOR, User, UserType
+from lakemq.model.errors import FlowControl, Forbidden, InvalidRequest, LakemqError, Unauthenticated
+from lakemq.model.token import Token, parse_bearer
+from lakemq.storage.disk.clock import Clock
+from lakemq.storage.disk.files import Files
+from lakemq.web.asgi import Scope, client_of
+from lakemq.web.problems import Headers
+
+CALLERS_MAX = 4_096
+"""So many pairs of a token and an address are known without looking anything up, and so many addresses without one."""
+
+
+class Users(Protocol):
+    """Those that the log knows."""
+
+    @property
+    def generation(self) -> int:
+        """Moves with every change of users, policies and tokens."""
+        ...
+
+    def find_token(self, token_id: str) -> tuple[User, str, int | None] | None:
+        """Whose it is, the hash of its secret, and when it is over, in ms; None: there is none of that id."""
+        ...
+
+
+class Admission(NamedTuple):
+    """That a request was allowed; `caller` None: to everybody."""
+
+    access: Access
+    caller: Caller | None
+    generation: int
+
+    def holds(self) -> bool:
+        """Whether it would be now."""
+        return self.caller is None or self.access.holds(self.caller, self.generation)
+
+
+class Access:
+    """That of one broker. `users` are those of the log of the moment."""
+
+    def __init__(self, required: bool, users: Callable[[], Users], clock: Clock, audit: Audit | None = None) -> None:
+        """`audit` None: nothing is written down."""
+        self._required = required
+        self._audit = audit
+        self._users = users
+        self._clock = clock
+        self._failures = Failures()
+        self.seen = Seen()
+        self._administrator: Token | None = None
+        self._token_file = ""
+        self._nobodies: OrderedDict[str | None, Anonymous] = OrderedDict()
+        self._callers: OrderedDict[tuple[bytes, str | None], Caller] = OrderedDict()
+        self._generation = -1
+        self._key = secrets.token_bytes(32)
+
+    def open(self, files: Files, directory: Path) -> None:
+        """Have the administrator's token. Raises `BadAdminToken`, `OSError`."""
+        self._administrator = open_admin_token(files, directory)
+        self._token_file = str((directory / NAME).absolute())
+
+    # Requests --------------------------------------------------------------------------------
+
+    def admit(self, found: Found, scope: Scope) -> None:
+        """Raise unless who asks is known, where that is needed, and may ask for what the path says; handlers find him
+        in the scope. Raises `Unauthenticated`, `Forbidden`, `FlowControl`, `InvalidRequest`."""
+        address = client_of(scope)
+        try:
+            caller = scope[SCOPE] = self._caller(scope["headers"], address)
+        except Unauthenticated as error:
+            self.refused(self._nobody(address), _shown(scope), error)
+            raise
+        try:
+            caller.admit(found.route, found.values)
+        except (Unauthenticated, Forbidden) as error:
+            self.refused(caller, _shown(scope), error)
+            raise
+
+    def admit_query(self, route: Route, query: Mapping[str, str], scope: Scope) -> None:
+        """`admit`, for what the query says. What changes something is written down before it is done."""
+        caller: Caller = scope[SCOPE]
+        if route.query_rights:
+            try:
+                caller.admit_query(route, query)
+            except (Unauthenticated, Forbidden) as error:
+                self.refused(caller, _shown(scope), error)
+                raise
+        if route.audited:
+            self.changes(caller, _shown(scope))
+
+    def refused(self, caller: Caller, what: str, error: LakemqError) -> None:
+        """As `Notes`."""
+        if self._audit is not None:
+            self._audit.refused(Entry(caller.name, caller.source, what, error.detail))
+
+    def changes(self, caller: Caller, what: str) -> None:
+        """As `Notes`."""
+        if self._audit is not None:
+            self._audit.allowed(Entry(caller.name, caller.source, what, ""))
+
+    def admit_quickly(self, found: Found, headers: Headers, address: str | None) -> Admission | None:
+        """That such a request is allowed; None: it isn't, or may be not."""
+        try:
+            caller = self._caller(headers, address)
+            caller.admit(found.route, found.values)
+        except LakemqError:
+            return None
+        return Admission(self, caller if caller.name else None, self._generation)
+
+    def holds(self, caller: Caller, generation: int) -> bool:
+        """Whether what was known of the caller then still is so."""
+        return generation == self._users().generation and not self._is_over(caller.expires_ms)
+
+    # Who asks --------------------------------------------------------------------------------
+
+    def _caller(self, headers: Headers, address: str | None) -> Caller:
+        said = None
+        for name, value in headers:
+            if name == b"authorization":
+                if said is not None:
+                    raise InvalidRequest("there are two headers Authorization")
+                said = value
+        if said is None:
+            return self._nobody(address)
+        if self._generation != (now := self._users().generation):
+            self._generation = now
+            self._callers.clear()
+        # Not the token itself: of its secret nothing is kept in memory for longer than its request.
+        key = hashlib.blake2b(said, digest_size=16, key=self._key).digest(), address
+        caller = self._callers.get(key)
+        if caller is None:
+            caller = self._callers[key] = self._find(said, address)
+            if len(self._callers) > CALLERS_MAX:
+                self._callers.popitem(last=False)
+        if self._is_over(caller.expires_ms):
+            raise self._stranger(f"the token of user {caller.name} is over", address)
+        return caller
+
+    def _find(self, said: bytes, address: str | None) -> Caller:
+        try:
+            token = parse_bearer(said.decode("latin-1"))
+        except Unauthenticated as error:
+            raise self._stranger(error.detail, address) from None
+        administrator = self._administrator
+        if administrator is not None and token.id == administrator.id and token.is_of(administrator.secret_hash):
+            return self._known(User(ADMINISTRATOR, UserType.SUPER), address, None)
+        found = self._users().find_token(token.id)
+        if found is None or not token.is_of(found[1]):
+            raise self._stranger("this token is not valid", address)
+        user, _, expires_ms = found
+        return self._known(user, address, expires_ms)
+
+    def _known(self, user: User, address: str | None, expires_ms: int | None) -> Caller:
+        if user.type is UserType.SUPER and self._audit is not None:
+            self._audit.logged_in(Entry(user.name, address, "", ""))
+        return Known(user, address, self, expires_ms)
+
+    def _stranger(self, detail: str, address: str | None) -> LakemqError:
+        if self._failures.note(address, self._clock.now_ms() / 1000):
+            return FlowControl("too many tries with tokens that are not valid: wait a second before the next")
+        return Unauthenticated(detail, self._nobody(address).token_file)
+
+    def _nobody(self, address: str | None) -> Anonymous:
+        """Whoever asks from there without a token."""
+        found = self._nobodies.get(address)
+        if found is None:
+            token_file = self._token_file if is_neighbour(address) else ""
+            found = self._nobodies[address] = Anonymous(address, self, self._required, token_file)
+            if len(self._nobodies) > CALLERS_MAX:
+                self._nobodies.popitem(last=False)
+        return found
+
+    def _is_over(self, expires_ms: int | None) -> bool:
+        return expires_ms is not None and expires_ms <= self._clock.now_ms()
+
+
+def _shown(scope: Scope) -> str:
+    return f"{scope['method']} {scope['path']}"
+
+
+def is_neighbour(address: str | None) -> bool:
+    """Whether that is on this machine."""
+    if address is None or address == "127.0.0.1":
+        return address is not None
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False

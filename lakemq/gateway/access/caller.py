@@ -1,0 +1,159 @@
+"""Who asks, as far as a request says it, and what that one may."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from lakemq.contract.right import Right
+from lakemq.contract.route import Route
+from lakemq.model.access import Need, Status, User
+from lakemq.model.errors import Forbidden, LakemqError, Unauthenticated
+from lakemq.web.asgi import Scope
+
+SEEN_MAX = 10_000
+SEEN_CHARACTERS_MAX = 400
+"""Longer names are nothing's: whoever asks for them is looked at each time."""
+SCOPE = "lakemq.caller"
+"""Where a request's scope has it."""
+
+
+class Seen:
+    """What was allowed, of all callers together: so much, and then all of it is found again. Names are of a client's
+    choice, so what they take is bounded."""
+
+    def __init__(self) -> None:
+        self._keys: set[tuple[Caller, Route, Sequence[str]]] = set()
+
+    def __contains__(self, key: tuple[Caller, Route, Sequence[str]]) -> bool:
+        return key in self._keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, caller: Caller, route: Route, values: Sequence[str]) -> None:
+        """It was allowed."""
+        if sum([len(each) for each in values]) > SEEN_CHARACTERS_MAX:
+            return
+        if len(self._keys) >= SEEN_MAX:
+            self._keys.clear()
+        self._keys.add((caller, route, values))
+
+
+class Notes(Protocol):
+    """Writes down who did what, and knows what was allowed before."""
+
+    seen: Seen
+
+    def refused(self, caller: Caller, what: str, error: LakemqError) -> None:
+        """Somebody may not."""
+        ...
+
+    def changes(self, caller: Caller, what: str) -> None:
+        """Somebody may, and is about to."""
+        ...
+
+
+class Caller(ABC):
+    """One who asks from one address. What was allowed once is not looked at again: a caller is of one generation of
+    the policies, and whoever keeps one asks whether that is still the one (`Access.holds`)."""
+
+    def __init__(self, name: str, source: str | None, notes: Notes, expires_ms: int | None = None) -> None:
+        """`source`: the address. `expires_ms`: when its token is over."""
+        self.name = name
+        self.source = source
+        self._notes = notes
+        self._seen = notes.seen
+        self.expires_ms = expires_ms
+
+    @abstractmethod
+    def refusal(self, need: Need) -> LakemqError | None:
+        """Why it may not; None: it may."""
+
+    @abstractmethod
+    def stranger(self, route: Route) -> LakemqError | None:
+        """Why nobody of whom no more is known may ask for that; None: he may."""
+
+    def check(self, need: Need) -> None:
+        """Raise `Forbidden` or `Unauthenticated` unless it may: of what a handler finds in a body, or by an id."""
+        if (refusal := self.refusal(need)) is not None:
+            self._notes.refused(self, str(need), refusal)
+            raise refusal
+
+    def changes(self, what: str) -> None:
+        """It is about to change something, as a handler has found it may."""
+        self._notes.changes(self, what)
+
+    def may(self, need: Need) -> bool:
+        """Whether it may."""
+        return self.refusal(need) is None
+
+    def admit(self, route: Route, values: Sequence[str]) -> None:
+        """Raise unless it may ask for that, as far as the path says what it asks for. `values`: of the names in it."""
+        if (self, route, values) not in self._seen:
+            if not route.rights.public and (refusal := self.stranger(route)) is not None:
+                raise refusal
+            self._check_all(route.path_rights, dict(zip(route.within, values, strict=True)))
+            self._seen.add(self, route, values)
+
+    def admit_query(self, route: Route, query: Mapping[str, str]) -> None:
+        """`admit`, as far as the query says it."""
+        values = ["?", *[query.get(right.of, "") for right in route.query_rights]]
+        key = tuple(values)
+        if (self, route, key) not in self._seen:
+            self._check_all(route.query_rights, query)
+            self._seen.add(self, route, key)
+
+    def _check_all(self, rights: Sequence[Right], fields: Mapping[str, str]) -> None:
+        for right in rights:
+            need = right.need(fields)
+            if need is not None and (refusal := self.refusal(need)) is not None:
+                raise refusal
+
+
+class Known(Caller):
+    """A user, by a token."""
+
+    def __init__(self, user: User, source: str | None, notes: Notes, expires_ms: int | None) -> None:
+        super().__init__(user.name, source, notes, expires_ms)
+        self._user = user
+
+    def refusal(self, need: Need) -> LakemqError | None:
+        verdict = self._user.decide(need, self.source)
+        if verdict.allowed:
+            return None
+        return Forbidden(f"user {self.name} may not: it takes {need}, and {_why(verdict.by)}")
+
+    def stranger(self, route: Route) -> LakemqError | None:
+        is_known = self._user.status is Status.ENABLED
+        return None if is_known else Forbidden(f"user {self.name} is disabled")
+
+
+class Anonymous(Caller):
+    """Whoever sends no token: may do all that isn't guarded, or nothing where `required` says so. `token_file`: where
+    this machine's administrator has one, if the answer goes there."""
+
+    def __init__(self, source: str | None, notes: Notes, required: bool, token_file: str) -> None:
+        super().__init__("", source, notes)
+        self._required = required
+        self.token_file = token_file
+
+    def refusal(self, need: Need) -> LakemqError | None:
+        return self._who_is_that(str(need)) if self._required or need.guarded else None
+
+    def stranger(self, route: Route) -> LakemqError | None:
+        return self._who_is_that(f"{route.method} {route.path}") if self._required else None
+
+    def _who_is_that(self, what: str) -> Unauthenticated:
+        detail = f"this takes a token, `Authorization: Bearer lmq_...`, of a user who may: {what}"
+        return Unauthenticated(detail, self.token_file)
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Who asks: every request that is served has been seen by `Access.admit`."""
+    return scope[SCOPE]
+
+
+def _why(by: str) -> str:
+    return by if by.startswith(("no policy", "only super", "user ")) else f"a policy says: {by}"

@@ -1,0 +1,65 @@
+"""What of many refusals is written down: a flood of them must not fill the log, and none is passed over in silence."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import NamedTuple
+
+EACH_S = 60.0
+KEYS_MAX = 10_000
+BURST = 200
+PER_S = 20.0
+
+
+class Noted(NamedTuple):
+    """One is to be written: alike ones came `times` since the last of the kind was, this one too, and `missed` of
+    others are written nowhere else."""
+
+    times: int
+    missed: int
+
+
+class _Kind:
+    __slots__ = ("since_s", "times")
+
+    def __init__(self, since_s: float) -> None:
+        self.since_s = since_s
+        self.times = 0
+
+
+class Sieve:
+    """Of each kind one in `each_s`, and of all together so many at once, and so many a second."""
+
+    def __init__(
+        self, each_s: float = EACH_S, keys_max: int = KEYS_MAX, burst: int = BURST, per_s: float = PER_S
+    ) -> None:
+        self._each_s, self._keys_max, self._burst, self._per_s = each_s, keys_max, burst, per_s
+        self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
+        self._left, self._since_s = float(burst), 0.0
+        self._missed = 0
+
+    def note(self, kind: Hashable, now_s: float) -> Noted | None:
+        """One more of that kind; None: it is counted, and said with a later one."""
+        known = self._kinds.get(kind)
+        if known is not None and 0 <= now_s - known.since_s < self._each_s:
+            known.times += 1
+            return None
+        self._left = min(self._left + max(now_s - self._since_s, 0) * self._per_s, self._burst)
+        self._since_s = now_s
+        if self._left < 1:
+            self._missed += 1
+            return None
+        self._left -= 1
+        times = 1 + (known.times if known is not None else 0)
+        self._kinds[kind] = _Kind(now_s)
+        self._kinds.move_to_end(kind)
+        if len(self._kinds) > self._keys_max:
+            _, oldest = self._kinds.popitem(last=False)
+            self._missed += oldest.times
+        missed, self._missed = self._missed, 0
+        return Noted(times, missed)
+
+    def give_back(self, noted: Noted) -> None:
+        """It could not be written after all."""
+        self._missed += noted.times + noted.missed

@@ -1,0 +1,141 @@
+"""Every route of the contract, asked by all who may not, and by who may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from itertools import chain
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+from lakemq.contract import routes
+from lakemq.contract.route import Route
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.gateway.access.asking import all_but, allow, ask_as, deny, give, make_user, request_of, resource_of, token_of
+from tests.gateway.http_client import is_problem
+
+ASKED = [route for route in routes.ALL if not route.rights.public]
+WITH_RIGHTS = [route for route in ASKED if route.rights.each]
+BY_USERS = [route for route in WITH_RIGHTS if all(right.actions for right in route.rights.each)]
+FOR_SUPER_USERS = [route for route in WITH_RIGHTS if route not in BY_USERS]
+
+
+class Scene(NamedTuple):
+    """A gateway that asks everybody who he is, its administrator, and a user whose policies each test sets."""
+
+    gateway: GatewayProcess
+    admin: httpx.Client
+    user: httpx.Client
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    data = tmp_path_factory.mktemp("access") / "data"
+    with start_gateway(data, auth__required="true") as gateway, ask_as(gateway, token_of(data)) as admin:
+        assert admin.put("/v1/topics/orders", json={"queues": 1}).status_code == 201
+        with ask_as(gateway, make_user(admin, "somebody")) as user:
+            yield Scene(gateway, admin, user)
+
+
+def ask(client: httpx.Client, route: Route) -> httpx.Response:
+    method, path, asked = request_of(route)
+    return client.request(method, path, **asked)
+
+
+def is_let_in(response: httpx.Response) -> bool:
+    """Whether it was looked at what is asked for, whatever came of that."""
+    code = "" if response.is_success else response.json()["code"]
+    assert response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR or code in ("busy", "store_unwritable")
+    return code not in ("unauthenticated", "forbidden", "flow_control")
+
+
+def test_nobody_is_let_in_without_a_token(scene: Scene) -> None:
+    with ask_as(scene.gateway) as nobody:
+        for route in ASKED:
+            answer = ask(nobody, route)
+            assert is_problem(answer, 401, "unauthenticated"), route.path
+            assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_nobody_is_let_in_with_a_token_that_is_none(scene: Scene) -> None:
+    wrong = f"lmq_{'0' * 16}_{'0' * 64}"
+    for token in (wrong, "lmq_", "nonsense", token_of_somebody_else()):
+        with ask_as(scene.gateway, token) as stranger:
+            for route in ASKED[:10]:
+                assert is_problem(ask(stranger, route), 401, "unauthenticated")
+    basic = scene.user.get("/v1/topics", headers={"Authorization": "Basic YTpi"})
+    assert is_problem(basic, 401, "unauthenticated")
+
+
+def token_of_somebody_else() -> str:
+    return f"lmq_{'a' * 16}_{'b' * 64}"
+
+
+def test_everybody_sees_whether_it_is_up(scene: Scene) -> None:
+    with ask_as(scene.gateway) as nobody:
+        for route in routes.ALL:
+            if route.rights.public:
+                assert ask(nobody, route).is_success, route.path
+        assert nobody.get("/readyz").json() == {"status": "ready"}
+    assert scene.admin.get("/readyz").json()["degraded"] is not None
+
+
+@pytest.mark.parametrize("route", WITH_RIGHTS, ids=lambda route: f"{route.method} {route.path}")
+def test_each_route_is_refused_without_its_right(scene: Scene, route: Route) -> None:
+    give(scene.admin, "somebody", all_but(route.rights.each))
+    answer = ask(scene.user, route)
+    assert is_problem(answer, 403, "forbidden")
+    (needed, *_) = [resource_of(right) for right in route.rights.each]
+    assert needed in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("route", BY_USERS, ids=lambda route: f"{route.method} {route.path}")
+def test_each_route_is_served_with_its_right_and_refused_where_that_is_denied(scene: Scene, route: Route) -> None:
+    rights = route.rights.each
+    for number in range(max(len(right.actions) for right in rights)):
+        enough = [allow(resource_of(right), right.actions[number % len(right.actions)].value) for right in rights]
+        give(scene.admin, "somebody", enough)
+        assert is_let_in(ask(scene.user, route)), enough
+    everything = [allow(resource_of(right), *[each.value for each in right.actions]) for right in rights]
+    denied = [deny(f"{rights[0].kind}:*", *[each.value for each in rights[0].actions])]
+    give(scene.admin, "somebody", [*everything, *denied])
+    assert is_problem(ask(scene.user, route), 403, "forbidden")
+
+
+def test_what_super_users_do_nobody_else_may(scene: Scene) -> None:
+    give(scene.admin, "somebody", all_but(()))
+    for route in FOR_SUPER_USERS:
+        assert is_problem(ask(scene.user, route), 403, "forbidden"), route.path
+        assert is_let_in(ask(scene.admin, route)), route.path
+
+
+def test_every_right_is_by_a_name_in_the_path_or_the_query() -> None:
+    for route in routes.ALL:
+        names = {*route.within, *route.names}
+        assert {right.of for right in route.rights.each if right.of} <= names, route.path
+        assert route.rights.public or route.rights.each or route.rights.by_handler or route in KNOWN_ONLY, route.path
+
+
+KNOWN_ONLY = (routes.BROKER, routes.LOG_POSITION)
+"""Any user may ask for these: they say nothing of a topic."""
+
+
+def test_a_disabled_user_and_an_expired_token_are_nobody(scene: Scene) -> None:
+    give(scene.admin, "somebody", all_but(()))
+    expired = scene.admin.post("/v1/users/somebody/tokens", json={"expires_ms": 1_000_000_000_000}).json()["token"]
+    with ask_as(scene.gateway, expired) as late:
+        assert is_problem(late.get("/v1/topics"), 401, "unauthenticated")
+    assert scene.user.get("/v1/topics").is_success
+    scene.admin.put("/v1/users/somebody", json={"status": "disabled"})
+    try:
+        assert is_problem(scene.user.get("/v1/topics"), 403, "forbidden")
+        assert is_problem(scene.user.get("/v1/broker"), 403, "forbidden")
+    finally:
+        scene.admin.put("/v1/users/somebody", json={"status": "enabled"})
+    assert scene.user.get("/v1/topics").is_success
+
+
+def test_no_route_is_left_out() -> None:
+    assert set(chain(WITH_RIGHTS, [route for route in ASKED if not route.rights.each])) == set(ASKED)
