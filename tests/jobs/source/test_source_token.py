@@ -3,6 +3,7 @@ none."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from lakemq.model.message import Draft
 from lakemq.model.token import Token, parse_token
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.jobs.streams import begun
+
+SHOWN_S_MAX = 120
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +45,14 @@ def shown(frame: Any) -> str:
     plans = [execution.logical(), execution.analyzed(), execution.optimizedPlan(), execution.executedPlan()]
     texts = [execution.toString(), execution.simpleString(), *(each.treeString() for each in plans)]
     return "\n".join([*texts, *(each.verboseString(1000) for each in plans), repr(frame)])
+
+
+def executions(spark: SparkSession) -> list[tuple[int, str]]:
+    """Those that Spark's interface shows still, of all of a session's the last ones: number, and what it says."""
+    session: Any = spark
+    listed = session._jsparkSession.sharedState().statusStore().executionsList()
+    found = [listed.apply(number) for number in range(listed.size())]
+    return [(each.executionId(), each.physicalPlanDescription() + each.details()) for each in found]
 
 
 def test_a_read_has_the_token_and_spark_shows_none(
@@ -77,18 +88,14 @@ def test_a_stream_has_the_token_and_spark_shows_and_keeps_none(
 def test_a_write_has_the_token_and_spark_shows_none(
     spark: SparkSession, options: dict[str, str], strict: tuple[GatewayProcess, Token], topic: str
 ) -> None:
-    session: Any = spark
-    store = session._jsparkSession.sharedState().statusStore()
-    before = store.executionsCount()
+    before = max((number for number, _ in executions(spark)), default=-1)
     write = {"broker": options["broker"], "topic": topic, "token": options["token"]}
     frame = spark.range(3).selectExpr("CAST(id AS STRING) AS body")
     frame.write.format("lakemq").options(**write).mode("append").save()
     with HttpClient(options["broker"], token=options["token"]) as client:
         assert sum(each["max_offset"] for each in client.topic(topic)["queues"]) == 4
-    executions = store.executionsList()
-    text = "".join(
-        executions.apply(number).physicalPlanDescription() + executions.apply(number).details()
-        for number in range(before, executions.size())
-    )
-    assert "AppendData" in text
+    give_up, text = time.monotonic() + SHOWN_S_MAX, ""
+    while "AppendData" not in text:  # Spark hears of what it has done a little later
+        assert time.monotonic() < give_up, text
+        text = "".join(each for number, each in executions(spark) if number > before)
     assert strict[1].secret not in text
