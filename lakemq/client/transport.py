@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus
@@ -80,6 +81,9 @@ class Transport:
         self._credentials = Credentials() if credentials is None else credentials
         self._connections_max = connections_max
         self._session: aiohttp.ClientSession | None = None
+        self._opened_s = 0.0
+        self._before: list[aiohttp.ClientSession] = []
+        """Sessions with connections from before a token was found, on which it must not go."""
         self._closed = False
 
     async def request(
@@ -149,15 +153,21 @@ class Transport:
         """Close the connections, for good. Requests under way end with `Unreachable`, later ones with
         `Closed`."""
         self._closed = True
-        session, self._session = self._session, None
-        if session is not None:
+        sessions = [*self._before, *([] if self._session is None else [self._session])]
+        self._session, self._before = None, []
+        for session in sessions:
             await session.close()
+        if sessions:
             await asyncio.sleep(0)  # so that the connections' own callbacks run
 
     def _open(self) -> aiohttp.ClientSession:
         if self._closed:
             raise Closed(f"the client of {self.address} is closed")
+        if self._session is not None and not self._credentials.may_have(self.address, self._opened_s):
+            self._before.append(self._session)
+            self._session = None
         if self._session is None:
+            self._opened_s = time.monotonic()
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     limit=self._connections_max, ttl_dns_cache=60, socket_factory=self._socket

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import time
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import NamedTuple
@@ -58,7 +59,8 @@ class Connections:
         parts = urlsplit(to_url(address))
         self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._host, self._port, self._prefix = parts.hostname or "", parts.port, parts.path.rstrip("/")
-        self._idle: list[HTTPConnection] = []
+        self._idle: list[tuple[HTTPConnection, float]] = []
+        """Each with when it was opened."""
 
     def ask(
         self,
@@ -91,7 +93,7 @@ class Connections:
     ) -> tuple[Answer, Mapping[str, str]]:
         """The answer, and which token the request had."""
         path = f"{self._prefix}{target.path}?{urlencode(params)}" if params else f"{self._prefix}{target.path}"
-        connection = self._connect(timeout_s)
+        connection, opened_s = self._connect(timeout_s)
         token = self.credentials.headers(self.address)
         try:
             connection.request(target.method, path, body, {**_HEADERS, **token, **headers})
@@ -108,39 +110,41 @@ class Connections:
             connection.close()  # who stopped waiting left an answer in it
             raise
         if not response.will_close and len(self._idle) < IDLE_MAX:
-            self._idle.append(connection)
+            self._idle.append((connection, opened_s))
         else:
             connection.close()
         return answer, token
 
     def has_ended(self) -> bool:
         """Whether the other side has closed a connection that is kept: its process has ended, maybe."""
-        return any(each.sock is None or _has_ended(each.sock) for each in list(self._idle))
+        return any(each.sock is None or _has_ended(each.sock) for each, _ in list(self._idle))
 
     def close(self) -> None:
         """Close the connections. What is asked then opens new ones."""
         while self._idle:
-            self._idle.pop().close()
+            self._idle.pop()[0].close()
 
-    def _connect(self, timeout_s: float) -> HTTPConnection:
+    def _connect(self, timeout_s: float) -> tuple[HTTPConnection, float]:
         while True:
             try:
-                connection = self._idle.pop()
+                connection, opened_s = self._idle.pop()
             except IndexError:
                 break
-            if connection.sock is not None and not _has_ended(connection.sock):
+            is_fit = self.credentials.may_have(self.address, opened_s)
+            if is_fit and connection.sock is not None and not _has_ended(connection.sock):
                 connection.sock.settimeout(timeout_s)
-                return connection
+                return connection, opened_s
             connection.close()
         connection = self._kind(self._host, self._port, timeout=min(CONNECT_TIMEOUT_S, timeout_s))
         try:
             self.credentials.check(self.address)
+            opened_s = time.monotonic()
             connection.connect()
         except OSError as error:
             connection.close()
             raise NoAnswer(_reason(error), sent=False) from error
         connection.sock.settimeout(timeout_s)
-        return connection
+        return connection, opened_s
 
 
 def _has_ended(connection: socket.socket) -> bool:

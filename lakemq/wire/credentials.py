@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from collections.abc import Mapping
 from errno import EACCES
 from pathlib import Path
@@ -50,6 +51,7 @@ class Credentials:
         self._source = "the token that was given"
         self._file = ""
         self._found: dict[str, Headers] = {}
+        self._found_s: dict[str, float] = {}
         self._trusted: set[str] = set()
         self._headers: Headers = _NONE if self._given is None else self._given
         if self._given is None:
@@ -116,7 +118,13 @@ class Credentials:
         while len(self._found) >= ADDRESSES_MAX:
             self._found.pop(next(iter(self._found)), None)
         self._trusted.add(address)
+        self._found_s[address] = time.monotonic()
         self._found[address] = found
+
+    def may_have(self, address: str, opened_s: float) -> bool:
+        """Whether a connection that was opened then (monotonic) may have the token: not one from before it was looked
+        who listens there, as another may have taken that one."""
+        return opened_s > self._found_s.get(address, -1.0)
 
 
 class _Nobody(Credentials):
@@ -167,7 +175,7 @@ def _token_file(content: bytes) -> str:
     """Which file the answer names; empty: none."""
     try:
         problem = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     named = cast("dict[str, object]", problem).get("token_file") if isinstance(problem, dict) else None
     return named if isinstance(named, str) else ""

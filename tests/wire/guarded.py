@@ -26,6 +26,8 @@ class Guarded:
         self.leader = ""
         self.heard: list[str | None] = []
         self.bodies: list[bytes] = []
+        self.ports: list[int] = []
+        """Of the client, by which connections differ."""
         self.url = ""
 
     def answer(self, authorization: str | None) -> tuple[int, dict[str, object]]:
@@ -46,6 +48,7 @@ def guarded(port: int = 0) -> Generator[Guarded]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            peer.ports.append(self.client_address[1])
             peer.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
             status, content = peer.answer(self.headers.get("Authorization"))
             body = json.dumps(content).encode()

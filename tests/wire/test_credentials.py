@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import pickle
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lakemq.client.transport import Transport
 from lakemq.contract import routes
 from lakemq.model.errors import InvalidRequest, LakemqError, SettingsError, Unauthenticated
 from lakemq.wire.connections import Connections, NoAnswer
@@ -289,3 +291,31 @@ def test_a_name_server_that_refuses_the_token_says_so(peer: Guarded) -> None:
     assert refused.value.refusal.lasting
     with closing(NameServers([peer.url], Credentials(TOKEN))) as names:
         assert names.replicas() == []
+
+
+def test_a_token_that_was_found_goes_on_no_connection_from_before_it_was_looked_who_listens(
+    peer: Guarded, tmp_path: Path
+) -> None:
+    """Who had the port before, and gave it back to this user's gateway, may still have that connection."""
+    peer.token_file = write_token(tmp_path)
+    with closing(Connections(peer.url)) as connections:
+        for _ in range(2):
+            assert connections.ask(routes.BROKER.at(), timeout_s=60).error() is None
+    assert peer.heard == [None, f"Bearer {TOKEN}", f"Bearer {TOKEN}"]
+    first, second, third = peer.ports
+    assert first != second
+    assert second == third
+
+    async def by_aiohttp() -> None:
+        transport = Transport(peer.url)
+        try:
+            for _ in range(2):
+                await transport.get(routes.BROKER.at())
+        finally:
+            await transport.close()
+
+    peer.ports.clear()
+    asyncio.run(by_aiohttp())
+    first, second, third = peer.ports
+    assert first != second
+    assert second == third

@@ -85,13 +85,16 @@ class Access:
         address = client_of(scope)
         try:
             caller = scope[SCOPE] = self._caller(scope["headers"], address)
-        except Unauthenticated as error:
-            self.refused(self._nobody(address), _shown(scope), error)
+        except LakemqError as error:
+            scope[SCOPE] = self._nobody(address)
+            if found.route.rights.public:
+                return  # a probe is answered, whichever token it has
+            self.refused(scope[SCOPE], _shown(found.route, scope), error)
             raise
         try:
             caller.admit(found.route, found.values)
         except (Unauthenticated, Forbidden) as error:
-            self.refused(caller, _shown(scope), error)
+            self.refused(caller, _shown(found.route, scope), error)
             raise
 
     def admit_query(self, route: Route, query: Mapping[str, str], scope: Scope) -> None:
@@ -101,10 +104,10 @@ class Access:
             try:
                 caller.admit_query(route, query)
             except (Unauthenticated, Forbidden) as error:
-                self.refused(caller, _shown(scope), error)
+                self.refused(caller, _shown(route, scope), error)
                 raise
         if route.audited:
-            self.changes(caller, _shown(scope))
+            self.changes(caller, _shown(route, scope))
 
     def refused(self, caller: Caller, what: str, error: LakemqError) -> None:
         """As `Notes`."""
@@ -119,10 +122,10 @@ class Access:
     def admit_quickly(self, found: Found, headers: Headers, address: str | None) -> Admission | None:
         """That such a request is allowed; None: it isn't, or may be not."""
         try:
-            caller = self._caller(headers, address)
+            caller = self._caller(headers, address, counts=False)
             caller.admit(found.route, found.values)
         except LakemqError:
-            return None
+            return None  # the long way says why, and counts it
         return Admission(self, caller if caller.name else None, self._generation)
 
     def holds(self, caller: Caller, generation: int) -> bool:
@@ -131,7 +134,8 @@ class Access:
 
     # Who asks --------------------------------------------------------------------------------
 
-    def _caller(self, headers: Headers, address: str | None) -> Caller:
+    def _caller(self, headers: Headers, address: str | None, counts: bool = True) -> Caller:
+        """`counts`: a token that is none is one more try."""
         said = None
         for name, value in headers:
             if name == b"authorization":
@@ -143,28 +147,29 @@ class Access:
         if self._generation != (now := self._users().generation):
             self._generation = now
             self._callers.clear()
+            self.seen.clear()
         # Not the token itself: of its secret nothing is kept in memory for longer than its request.
         key = hashlib.blake2b(said, digest_size=16, key=self._key).digest(), address
         caller = self._callers.get(key)
         if caller is None:
-            caller = self._callers[key] = self._find(said, address)
+            caller = self._callers[key] = self._find(said, address, counts)
             if len(self._callers) > CALLERS_MAX:
                 self._callers.popitem(last=False)
         if self._is_over(caller.expires_ms):
-            raise self._stranger(f"the token of user {caller.name} is over", address)
+            raise self._stranger(f"the token of user {caller.name} is over", address, counts)
         return caller
 
-    def _find(self, said: bytes, address: str | None) -> Caller:
+    def _find(self, said: bytes, address: str | None, counts: bool) -> Caller:
         try:
             token = parse_bearer(said.decode("latin-1"))
         except Unauthenticated as error:
-            raise self._stranger(error.detail, address) from None
+            raise self._stranger(error.detail, address, counts) from None
         administrator = self._administrator
         if administrator is not None and token.id == administrator.id and token.is_of(administrator.secret_hash):
             return self._known(User(ADMINISTRATOR, UserType.SUPER), address, None)
         found = self._users().find_token(token.id)
         if found is None or not token.is_of(found[1]):
-            raise self._stranger("this token is not valid", address)
+            raise self._stranger("this token is not valid", address, counts)
         user, _, expires_ms = found
         return self._known(user, address, expires_ms)
 
@@ -173,8 +178,8 @@ class Access:
             self._audit.logged_in(Entry(user.name, address, "", ""))
         return Known(user, address, self, expires_ms)
 
-    def _stranger(self, detail: str, address: str | None) -> LakemqError:
-        if self._failures.note(address, self._clock.now_ms() / 1000):
+    def _stranger(self, detail: str, address: str | None, counts: bool) -> LakemqError:
+        if counts and self._failures.note(address, self._clock.now_ms() / 1000):
             return FlowControl("too many tries with tokens that are not valid: wait a second before the next")
         return Unauthenticated(detail, self._nobody(address).token_file)
 
@@ -192,8 +197,10 @@ class Access:
         return expires_ms is not None and expires_ms <= self._clock.now_ms()
 
 
-def _shown(scope: Scope) -> str:
-    return f"{scope['method']} {scope['path']}"
+def _shown(route: Route, scope: Scope) -> str:
+    """Names that rights are by; ids may be secrets."""
+    is_named = route.audited or any(right.of in route.within for right in route.path_rights)
+    return f"{route.method} {scope['path'] if is_named else route.path}"
 
 
 def is_neighbour(address: str | None) -> bool:

@@ -19,26 +19,35 @@ SCOPE = "lakemq.caller"
 """Where a request's scope has it."""
 
 
+Allowed = tuple["Caller", "Route | tuple[Right, ...]", Sequence["str | None"]]
+"""Who, what, and the names in it: of a route, or of rights that are by a query. Neither can be taken for the other,
+whatever the names are."""
+
+
 class Seen:
     """What was allowed, of all callers together: so much, and then all of it is found again. Names are of a client's
     choice, so what they take is bounded."""
 
     def __init__(self) -> None:
-        self._keys: set[tuple[Caller, Route, Sequence[str]]] = set()
+        self._keys: set[Allowed] = set()
 
-    def __contains__(self, key: tuple[Caller, Route, Sequence[str]]) -> bool:
+    def __contains__(self, key: Allowed) -> bool:
         return key in self._keys
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def add(self, caller: Caller, route: Route, values: Sequence[str]) -> None:
+    def add(self, key: Allowed) -> None:
         """It was allowed."""
-        if sum([len(each) for each in values]) > SEEN_CHARACTERS_MAX:
+        if sum([len(each) for each in key[2] if each is not None]) > SEEN_CHARACTERS_MAX:
             return
         if len(self._keys) >= SEEN_MAX:
             self._keys.clear()
-        self._keys.add((caller, route, values))
+        self._keys.add(key)
+
+    def clear(self) -> None:
+        """Nothing holds any more."""
+        self._keys.clear()
 
 
 class Notes(Protocol):
@@ -91,19 +100,20 @@ class Caller(ABC):
 
     def admit(self, route: Route, values: Sequence[str]) -> None:
         """Raise unless it may ask for that, as far as the path says what it asks for. `values`: of the names in it."""
-        if (self, route, values) not in self._seen:
+        key: Allowed = (self, route, values if route.path_rights else ())
+        if key not in self._seen:
             if not route.rights.public and (refusal := self.stranger(route)) is not None:
                 raise refusal
             self._check_all(route.path_rights, dict(zip(route.within, values, strict=True)))
-            self._seen.add(self, route, values)
+            self._seen.add(key)
 
     def admit_query(self, route: Route, query: Mapping[str, str]) -> None:
         """`admit`, as far as the query says it."""
-        values = ["?", *[query.get(right.of, "") for right in route.query_rights]]
-        key = tuple(values)
-        if (self, route, key) not in self._seen:
-            self._check_all(route.query_rights, query)
-            self._seen.add(self, route, key)
+        rights = route.query_rights
+        key: Allowed = (self, rights, tuple([query.get(right.of) for right in rights]))
+        if key not in self._seen:
+            self._check_all(rights, query)
+            self._seen.add(key)
 
     def _check_all(self, rights: Sequence[Right], fields: Mapping[str, str]) -> None:
         for right in rights:

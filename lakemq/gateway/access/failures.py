@@ -19,7 +19,7 @@ class Failures:
     def note(self, address: str | None, now_s: float) -> bool:
         """One more try failed; whether there were too many."""
         left, since_s = self._left.pop(address, (float(self._burst), now_s))
-        left = min(left + (now_s - since_s) * self._per_s, self._burst)
+        left = min(left + max(now_s - since_s, 0) * self._per_s, self._burst)
         is_too_many = left < 1
         self._left[address] = (left if is_too_many else left - 1, now_s)
         if len(self._left) > self._addresses_max:

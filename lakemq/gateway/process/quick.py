@@ -58,10 +58,11 @@ class QuickRequest(NamedTuple):
         """Whether the same may be asked for once more: a transaction is committed once."""
         return self.route is not RESOLVE
 
-    @property
-    def is_admitted(self) -> bool:
-        """Whether who asks may, as policies and its token are now."""
-        return self.admission is not None and self.admission.holds()
+    def is_admitted(self, access: Access) -> bool:
+        """Whether who asks may, as policies and its token are now. `access`: of the broker that is asked, which may be
+        another one than when the head came first."""
+        admission = self.admission
+        return admission is not None and admission.access is access and admission.holds()
 
 
 class _Waiting:
@@ -168,7 +169,7 @@ class Quick:
     def serve(self, connection: Answering, wanted: QuickRequest, body: bytes) -> bool:
         """Do what is asked for; False when it has to go the long way, and nothing has happened."""
         log = self._log
-        if log.backlogged or not wanted.is_admitted:
+        if log.backlogged or not wanted.is_admitted(self._access):
             return False
         size = len(body)
         if size > self._bytes_max:

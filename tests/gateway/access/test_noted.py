@@ -61,3 +61,8 @@ def test_who_failed_often_waits_and_no_other_does() -> None:
     assert failures.note("a", 5.0) is False
     assert failures.note("c", 5.0) is False  # of so many addresses the oldest is forgotten
     assert failures.note(None, 5.0) is False
+
+
+def test_a_clock_that_goes_back_makes_nobody_wait() -> None:
+    failures = Failures(burst=3, per_s=1)
+    assert [failures.note("a", now_s) for now_s in (10_000.0, 10.0, 11.0)] == [False] * 3

@@ -213,6 +213,30 @@ def test_a_group_gets_no_messages_as_retries_that_its_user_may_not_read(scene: S
         assert nack(own).json()["messages"][0]["status"] == "ok", "nothing was stored of those that were refused"
 
 
+def test_what_a_path_says_stands_for_nothing_that_a_query_says(scene: Scene) -> None:
+    token = make_user(
+        scene.admin, "mallory", allow("Sink:*", "Pub"), allow("Topic:own", "Pub"), allow("Topic:*", "Sub")
+    )
+    with ask_as(scene.gateway, token) as mallory:
+        for sink in ("%3F", "mine", "%3F"):
+            path = f"/v1/sinks/{sink}/batches/theirs/parts/billing"
+            for query in (
+                {"topic": "x"},
+                {"topic": "theirs", "group": "billing"},
+                {"topic": "own", "group": "billing"},
+            ):
+                assert is_problem(mallory.put(path, params=query), 403, "forbidden")
+        assert mallory.get("/v1/topics/%3F/queues/billing/messages", params={"offset": 0}).status_code == 400
+        pulled = mallory.get("/v1/topics/own/queues/0/messages", params={"offset": 0, "group": "billing"})
+        assert is_problem(pulled, 403, "forbidden")
+
+
+def test_a_probe_is_answered_whichever_token_it_has(scene: Scene) -> None:
+    with ask_as(scene.gateway, f"lmq_{'c' * 16}_{'d' * 64}") as probe:
+        assert probe.get("/healthz").is_success
+        assert probe.get("/readyz").json() == {"status": "ready"}
+
+
 def test_a_topic_is_made_changed_and_made_by_its_first_message_by_who_may(scene: Scene) -> None:
     token = make_user(scene.admin, "ivan", allow("Topic:new*", "Create"))
     with ask_as(scene.gateway, token) as ivan:
@@ -305,7 +329,7 @@ def test_what_was_allowed_is_bounded() -> None:
     access = Access(False, lambda: AccessState(), SystemClock())
     caller = Anonymous(None, access, False, "")
     for number in range(SEEN_MAX + 1):
-        seen.add(caller, routes.TOPIC, (str(number),))
+        seen.add((caller, routes.TOPIC, (str(number),)))
     assert len(seen) == 1
-    seen.add(caller, routes.TOPIC, ("n" * (SEEN_CHARACTERS_MAX + 1),))
+    seen.add((caller, routes.TOPIC, ("n" * (SEEN_CHARACTERS_MAX + 1),)))
     assert len(seen) == 1
