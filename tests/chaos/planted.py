@@ -164,7 +164,7 @@ def end(directory: Path) -> None:
     write: Any = Files.append
 
     def write_and_end(self: Files, *others: Any) -> Any:
-        segments = list_segments(self, directory)
+        segments = _segments(directory)
         if segments and segments[-1].path.stat().st_size > ENDS_AT_BYTES:
             os.write(2, b"ends with exit code %d\n" % ENDED)  # in a start nobody is told the code
             os._exit(ENDED)

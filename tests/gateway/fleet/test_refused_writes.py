@@ -9,6 +9,7 @@ import pytest
 
 from lakemq.contract.route import Reads, Route
 from lakemq.contract.routes import ALL, CHECKS, ELECT
+from lakemq.contract.user_routes import ACCESS
 from tests.gateway.fleet.following import Pair, broker_of, start_pair, wait_for
 from tests.gateway.http_client import Connection, is_problem, put_topic
 
@@ -51,7 +52,7 @@ def test_a_route_that_reads_is_served(pair: Pair, route: Route) -> None:
 
 def test_all_but_what_is_got_writes_and_so_does_what_hands_out() -> None:
     assert {route.method for route in READS if not route.of_replica} == {"GET", "HEAD"}
-    assert [route for route in READS if route.of_replica] == [ELECT]
+    assert [route for route in READS if route.of_replica] == [ELECT, ACCESS]
     assert [route for route in WRITES if route.method == "GET"] == [CHECKS]
     assert len(WRITES) > 25
 
