@@ -1,8 +1,8 @@
 """Who did what, when, from where, and whether it was allowed: records in a topic of the system, so rows of the lake.
 
 What changes something is written down before it is done: in the log the record stands before what was changed, so a
-change that survives has its record. Refusals are sieved (`noted.py`). Where nothing can be written, nothing can be
-changed either, and what is missing is counted and said with the next record.
+change that survives has its record. Refusals are sieved (`noted.py`). What finds no room, or comes before there is the
+topic, is carried out all the same: it is counted, and said with a later refusal's record.
 """
 
 from __future__ import annotations
