@@ -102,7 +102,11 @@ class Need(NamedTuple):
     guarded: bool = False
 
     def __str__(self) -> str:
-        return f"{' or '.join(self.actions) or 'all'} on {self.resource}"
+        return self.on(str(self.resource))
+
+    def on(self, called: str) -> str:
+        """The same, where the resource is called so."""
+        return f"{' or '.join(self.actions) or 'all'} on {called}"
 
 
 class Verdict(NamedTuple):

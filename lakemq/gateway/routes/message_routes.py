@@ -52,7 +52,7 @@ def make_router(store: Store, cold: ColdReader, bytes_max: int) -> APIRouter:
         found = to_dicts(part, ids)[0]
         # Who scheduled a message may look at it while it waits in a topic of the system.
         topic = found["real_topic"] if found["topic"] == SCHEDULE_TOPIC else found["topic"]
-        caller_of(request.scope).check(need_of_topic((Action.SUB, Action.GET), topic))
+        caller_of(request.scope).check(need_of_topic((Action.SUB, Action.GET), topic), "the message's topic")
         # A topic that was made again has the same queues: what was deleted lies below their floors.
         if found["queue_offset"] < log.topics.floor(found["topic"], found["queue_id"]):
             raise MessageNotFound(f"the topic of message {message_id!r} was deleted")

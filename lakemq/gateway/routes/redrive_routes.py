@@ -45,7 +45,7 @@ def make_router(redriver: Redriver) -> APIRouter:
         results_max: Annotated[int, Query(alias="max", ge=0, le=RESULTS_MAX)] = 1_000,
     ) -> dict[str, Any]:
         def check(group: str) -> None:
-            caller_of(request.scope).check(Need((Action.GET, Action.UPDATE), Resource(Kind.GROUP, group)))
+            caller_of(request.scope).check(Need((Action.GET, Action.UPDATE), Resource(Kind.GROUP, group)), "its group")
 
         return await redriver.describe(redrive_id, offset, results_max, check)
 

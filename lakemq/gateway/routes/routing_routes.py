@@ -77,7 +77,7 @@ def make_router(routing: Router, log: CommitLog, answering: Workshop) -> APIRout
     @serves(router, routes.RECALL)
     async def recall(request: Request, message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         def check(topic: str) -> None:
-            caller_of(request.scope).check(need_of_topic((Action.PUB,), topic))
+            caller_of(request.scope).check(need_of_topic((Action.PUB,), topic), "the message's topic")
 
         await routing.recalls.recall(message_id, check)
         return {"message_id": message_id, "recalled": True}
@@ -85,7 +85,7 @@ def make_router(routing: Router, log: CommitLog, answering: Workshop) -> APIRout
     @serves(router, routes.NACKS)
     async def nack(request: Request, group: str, body: NacksBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         def check(topic: str) -> None:
-            caller_of(request.scope).check(need_of_topic((Action.SUB,), topic))
+            caller_of(request.scope).check(need_of_topic((Action.SUB,), topic), "the messages' topics")
 
         nacks = [
             Nack(each.message_id, each.delay_level, each.max_reconsume_times, each.receipt) for each in body.messages
