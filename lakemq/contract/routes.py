@@ -13,6 +13,7 @@ GET, LIST, ROUTE, COMPACT = Action.GET, Action.LIST, Action.ROUTE, Action.COMPAC
 _TO_GROUP = Right((SUB, UPDATE), Kind.GROUP, "group", optional=True)
 _NACKING = group(SUB, by_handler="`Sub` on the messages' topics")
 _AS_GROUP = Right((SUB,), Kind.GROUP, "group", optional=True)
+_AS_PRODUCER = Right((PUB,), Kind.GROUP, "producer_group")
 JSON, MESSAGES = Reads.JSON, Reads.MESSAGES
 AT_ONCE, BY_HANDLER, CONFIRMED = Answered.AT_ONCE, Answered.BY_HANDLER, Answered.CONFIRMED
 _ACK = Field("ack", "string", "`sync`: on disk before the answer", "async", choices=("async", "sync"))
@@ -96,7 +97,7 @@ BEGIN = Route(
     (Field("producer_group", "string", required=True), _ACK),
     MESSAGES,
     differs=BY_HANDLER,
-    rights=topic(PUB),
+    rights=also(topic(PUB), _AS_PRODUCER),
 )
 RESOLVE = Route(
     "POST",
@@ -105,7 +106,7 @@ RESOLVE = Route(
     "Resolve a transaction",
     (_ACK,),
     JSON,
-    rights=known("the transaction's id, which is secret, and its group"),
+    rights=known("`Pub` on the producer group; the transaction's id, which is secret"),
 )
 RESOLVE_MANY = Route(
     "POST",
@@ -113,7 +114,7 @@ RESOLVE_MANY = Route(
     "transactions",
     "Resolve many transactions",
     reads=JSON,
-    rights=known("the transactions' ids, which are secret, and their group"),
+    rights=known("`Pub` on the producer group; the transactions' ids, which are secret"),
 )
 CHECKS = Route(
     "GET",
@@ -122,7 +123,7 @@ CHECKS = Route(
     "Halves that the broker wants an answer for",
     (Field("client_id", "string", default=""), _WAIT_MS),
     hands_out=True,
-    rights=group(PUB),
+    rights=group(PUB, by_handler="`Pub` on the halves' topics, or they are left to others"),
 )
 
 # Requests and replies

@@ -208,6 +208,11 @@ def need_of_topic(actions: tuple[Action, ...], topic: str) -> Need:
     return Need(actions, Resource(Kind.TOPIC, topic))
 
 
+def need_of_group(actions: tuple[Action, ...], group: str) -> Need:
+    """What one of these actions on a group needs."""
+    return Need(actions, Resource(Kind.GROUP, group))
+
+
 def check_user_name(name: str) -> str:
     """Return it if it can name a user; raises `InvalidRequest`."""
     if not _USER.match(name):

@@ -19,6 +19,7 @@ from lakemq.storage.state.access_state import AccessState
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, deny, give, make_user, token_of
 from tests.gateway.http_client import Connection, is_problem
+from tests.gateway.routing.asking import begin, checks, decide, position
 
 MESSAGE = b'{"messages": [{"body": "x"}]}'
 
@@ -181,6 +182,50 @@ def test_a_half_is_read_by_nobody_before_its_commit(scene: Scene) -> None:
         assert is_problem(grace.get("/v1/log/messages", params=query), 403, "forbidden")
         commit = {"producer_group": "p", "resolution": "commit"}
         assert grace.post(f"/v1/transactions/{half['transaction_id']}", json=commit).is_success
+
+
+def test_a_producer_group_is_its_users_alone(scene: Scene) -> None:
+    token = make_user(scene.admin, "nora", allow("Topic:bills", "Pub"))
+    body = {"messages": [{"body": "x"}]}
+    with ask_as(scene.gateway, token) as nora:
+
+        def half_of(form: dict[str, Any]) -> httpx.Response:
+            return nora.post("/v1/topics/bills/transactions", params={"producer_group": "billers"}, **form)
+
+        def resolve(transaction: str, resolution: str = "commit") -> httpx.Response:
+            body = {"producer_group": "billers", "resolution": resolution}
+            return nora.post(f"/v1/transactions/{transaction}", json=body)
+
+        first, *halves = begin(scene.admin, "bills", *["x"] * 9, group="billers")
+        commit = {"producer_group": "billers", "resolution": "commit"}
+        assert scene.admin.post(f"/v1/transactions/{first}", json=commit).is_success, "the next ones come quickly"
+        many = {
+            "producer_group": "billers",
+            "resolutions": [{"transaction_id": each, "resolution": "commit"} for each in halves],
+        }
+        raw: dict[str, Any] = {"content": b"x", "headers": {"Content-Type": "text/plain"}}
+        for form in ({"json": body}, raw, raw):
+            assert is_problem(half_of(form), 403, "forbidden")
+        for half in halves:
+            assert is_problem(resolve(half), 403, "forbidden")
+        assert is_problem(resolve(halves[0], "unknown"), 403, "forbidden")
+        assert is_problem(nora.post("/v1/transactions", json=many), 403, "forbidden")
+        give(scene.admin, "nora", [allow("Topic:bills", "Pub"), allow("Group:billers", "Pub")])
+        assert all(half_of(form).is_success for form in ({"json": body}, raw, raw))
+        assert all(resolve(half).is_success for half in halves)
+        assert nora.post("/v1/transactions", json=many).is_success
+
+
+def test_checks_are_handed_to_who_may_produce_to_their_topics_and_left_to_others(scene: Scene) -> None:
+    kept = begin(scene.admin, "kept", *["x"] * 40, group="shared")
+    (own,) = begin(scene.admin, "own", "x", group="shared")
+    assert decide(scene.admin, "check", [position(each) for each in [*kept, own]])["accepted"] == 41
+    token = make_user(scene.admin, "olaf", allow("Topic:own", "Pub"), allow("Group:shared", "Pub"))
+    with ask_as(scene.gateway, token) as olaf:
+        assert [each["transaction_id"] for each in checks(olaf, "shared")] == [own]
+        assert checks(olaf, "shared") == [], "and that one is handed out"
+        found = [each["transaction_id"] for _ in range(2) for each in checks(scene.admin, "shared")]
+        assert sorted(found) == sorted(kept)
 
 
 def test_a_group_receives_topics_that_its_user_may_read(scene: Scene) -> None:
