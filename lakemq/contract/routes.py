@@ -237,7 +237,7 @@ TOPICS = Route(
     "topics",
     "All topics",
     (Field("system", "boolean", default=False),),
-    rights=every(Kind.TOPIC, LIST),
+    rights=every(Kind.TOPIC, LIST, by_handler="of the system's those that one may read"),
 )
 TOPIC = Route(
     "GET",
@@ -329,7 +329,7 @@ LOG_END = Route(
         Field("timer", "string", choices=("delay", "transaction", "receive", "any")),
     ),
     differs=AT_ONCE,
-    rights=known("`Sub` or `Get` on the topics that are named"),
+    rights=known("`Sub` or `Get` on the topics that are named; of a pattern's it is about those alone"),
 )
 LOG_MESSAGES = Route(
     "GET",

@@ -14,12 +14,13 @@ from lakemq.contract import routes
 from lakemq.gateway.access.access import Access
 from lakemq.gateway.access.caller import SEEN_CHARACTERS_MAX, SEEN_MAX, Anonymous, Seen
 from lakemq.gateway.access.failures import BURST
+from lakemq.model.names import ACCESS_TOPIC
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.state.access_state import AccessState
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, deny, give, make_user, token_of
 from tests.gateway.http_client import Connection, is_problem
-from tests.gateway.routing.asking import begin, checks, decide, position
+from tests.gateway.routing.asking import begin, checks, decide, nack, position
 
 MESSAGE = b'{"messages": [{"body": "x"}]}'
 
@@ -316,6 +317,46 @@ def test_readers_of_the_log_get_their_topics(scene: Scene) -> None:
         assert is_problem(judy.get("/v1/log/end", params={"topics": "read-2"}), 403, "forbidden")
         assert judy.get("/v1/log/end", params={"topics": "read-1"}).is_success
         assert is_problem(judy.get("/v1/log/frames", params={"from": 0}), 403, "forbidden")
+
+
+def test_the_end_of_a_pattern_is_that_of_topics_that_one_may_read(scene: Scene) -> None:
+    stored(scene.admin, "seen-1")
+    token = make_user(scene.admin, "pia", allow("Topic:seen-1", "Sub"), allow("Topic:seen-3", "Get"))
+    with ask_as(scene.gateway, token) as pia:
+
+        def end(client: httpx.Client, **query: str) -> int:
+            answer = client.get("/v1/log/end", params={"from": 0, **query})
+            assert answer.is_success, answer.text
+            return answer.json()["end_position"]
+
+        own = end(pia, topics="seen-1")
+        stored(scene.admin, "seen-2")
+        assert end(scene.admin, pattern="seen-.*") > own
+        assert end(pia, pattern="seen-.*") == end(pia, pattern=".*") == own
+        assert end(pia, pattern="seen-2") == end(pia, topics="")
+        stored(scene.admin, "seen-3")
+        assert end(pia, pattern=".*") > own
+        many = ",".join(f"t{number}" for number in range(1_001))
+        for path, query in (("/v1/log/end", {}), ("/v1/log/messages", {"from": "0", "to": "1"})):
+            assert is_problem(scene.admin.get(path, params={"topics": many} | query), 400, "invalid_request")
+
+
+def test_topics_of_the_system_are_listed_for_who_may_read_them(scene: Scene) -> None:
+    own, others = stored(scene.admin, "listed"), stored(scene.admin, "listed")
+    for group, message in (("qa", own), ("qb", others)):
+        assert nack(scene.admin, group, {"message_id": message, "delay_level": -1}).is_success
+    token = make_user(scene.admin, "quentin", allow("Topic:*", "List"), allow("Group:qa", "Sub"))
+    with ask_as(scene.gateway, token) as quentin:
+
+        def listed(client: httpx.Client, **query: str) -> set[str]:
+            return {each["topic"] for each in client.get("/v1/topics", params=query).json()["topics"]}
+
+        plain, everything = listed(quentin), listed(scene.admin, system="true")
+        assert "%DLQ%qb" in everything
+        assert ACCESS_TOPIC in everything
+        assert listed(quentin, system="true") == plain | {"%DLQ%qa"}
+        give(scene.admin, "quentin", [allow("Topic:*", "List"), allow("Group:*", "List"), allow("Cluster:*", "Get")])
+        assert listed(quentin, system="true") == everything
 
 
 def test_a_redrive_is_shown_to_who_may_look_at_its_group(scene: Scene) -> None:
