@@ -464,7 +464,7 @@ HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up", dif
 READY = Route(
     "GET", "/readyz", "operations", "Whether the log is recovered and writable", differs=AT_ONCE, rights=PUBLIC
 )
-METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics", differs=AT_ONCE, rights=cluster(GET))
+METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics", differs=AT_ONCE, rights=cluster(LIST, GET))
 DOCS, DOCS_HEAD = (
     Route(method, "/docs", "docs", "A page that shows all this", differs=AT_ONCE, rights=PUBLIC)
     for method in ("GET", "HEAD")

@@ -283,6 +283,20 @@ def test_a_probe_is_answered_whichever_token_it_has(scene: Scene) -> None:
         assert probe.get("/readyz").json() == {"status": "ready"}
 
 
+def test_who_scrapes_metrics_reads_no_messages(scene: Scene) -> None:
+    stored(scene.admin, "scraped")
+    token = make_user(scene.admin, "rita", allow("Cluster:*", "List"))
+    with ask_as(scene.gateway, token) as rita:
+        assert "lakemq_" in rita.get("/metrics").text
+        assert rita.get("/readyz").json()["degraded"] is not None
+        for path, query in (
+            ("/v1/log/frames", {"from": "0"}),
+            ("/v1/log/messages", {"from": "0", "to": "1"}),
+            ("/v1/topics/RMQ_SYS_TOPICS/queues/0/messages", {"offset": "0"}),
+        ):
+            assert is_problem(rita.get(path, params=query), 403, "forbidden")
+
+
 def test_a_topic_is_made_changed_and_made_by_its_first_message_by_who_may(scene: Scene) -> None:
     token = make_user(scene.admin, "ivan", allow("Topic:new*", "Create"))
     with ask_as(scene.gateway, token) as ivan:
