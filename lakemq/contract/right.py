@@ -64,9 +64,9 @@ def group(*actions: Action, by_handler: str = "") -> Rights:
     return Rights((Right(actions, Kind.GROUP, "group"),), by_handler=by_handler)
 
 
-def every(kind: Kind, *actions: Action) -> Rights:
+def every(kind: Kind, *actions: Action, by_handler: str = "") -> Rights:
     """On all of a kind."""
-    return Rights((Right(actions, kind),))
+    return Rights((Right(actions, kind),), by_handler=by_handler)
 
 
 def sink(*actions: Action) -> Rights:

@@ -13,6 +13,7 @@ GET, LIST, ROUTE, COMPACT = Action.GET, Action.LIST, Action.ROUTE, Action.COMPAC
 _TO_GROUP = Right((SUB, UPDATE), Kind.GROUP, "group", optional=True)
 _NACKING = group(SUB, by_handler="`Sub` on the messages' topics")
 _AS_GROUP = Right((SUB,), Kind.GROUP, "group", optional=True)
+_AS_PRODUCER = Right((PUB,), Kind.GROUP, "producer_group")
 JSON, MESSAGES = Reads.JSON, Reads.MESSAGES
 AT_ONCE, BY_HANDLER, CONFIRMED = Answered.AT_ONCE, Answered.BY_HANDLER, Answered.CONFIRMED
 _ACK = Field("ack", "string", "`sync`: on disk before the answer", "async", choices=("async", "sync"))
@@ -96,7 +97,7 @@ BEGIN = Route(
     (Field("producer_group", "string", required=True), _ACK),
     MESSAGES,
     differs=BY_HANDLER,
-    rights=topic(PUB),
+    rights=also(topic(PUB), _AS_PRODUCER),
 )
 RESOLVE = Route(
     "POST",
@@ -105,7 +106,7 @@ RESOLVE = Route(
     "Resolve a transaction",
     (_ACK,),
     JSON,
-    rights=known("the transaction's id, which is secret, and its group"),
+    rights=known("`Pub` on the producer group; the transaction's id, which is secret"),
 )
 RESOLVE_MANY = Route(
     "POST",
@@ -113,7 +114,7 @@ RESOLVE_MANY = Route(
     "transactions",
     "Resolve many transactions",
     reads=JSON,
-    rights=known("the transactions' ids, which are secret, and their group"),
+    rights=known("`Pub` on the producer group; the transactions' ids, which are secret"),
 )
 CHECKS = Route(
     "GET",
@@ -122,7 +123,7 @@ CHECKS = Route(
     "Halves that the broker wants an answer for",
     (Field("client_id", "string", default=""), _WAIT_MS),
     hands_out=True,
-    rights=group(PUB),
+    rights=group(PUB, by_handler="`Pub` on the halves' topics, or they are left to others"),
 )
 
 # Requests and replies
@@ -236,7 +237,7 @@ TOPICS = Route(
     "topics",
     "All topics",
     (Field("system", "boolean", default=False),),
-    rights=every(Kind.TOPIC, LIST),
+    rights=every(Kind.TOPIC, LIST, by_handler="of the system's those that one may read"),
 )
 TOPIC = Route(
     "GET",
@@ -328,7 +329,7 @@ LOG_END = Route(
         Field("timer", "string", choices=("delay", "transaction", "receive", "any")),
     ),
     differs=AT_ONCE,
-    rights=known("`Sub` or `Get` on the topics that are named"),
+    rights=known("`Sub` or `Get` on the topics that are named; of a pattern's it is about those alone"),
 )
 LOG_MESSAGES = Route(
     "GET",
@@ -463,7 +464,7 @@ HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up", dif
 READY = Route(
     "GET", "/readyz", "operations", "Whether the log is recovered and writable", differs=AT_ONCE, rights=PUBLIC
 )
-METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics", differs=AT_ONCE, rights=cluster(GET))
+METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics", differs=AT_ONCE, rights=cluster(LIST, GET))
 DOCS, DOCS_HEAD = (
     Route(method, "/docs", "docs", "A page that shows all this", differs=AT_ONCE, rights=PUBLIC)
     for method in ("GET", "HEAD")

@@ -6,7 +6,7 @@ users may do all.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -126,7 +126,8 @@ class Policy:
     decision: Decision = Decision.ALLOW
 
     @cached_property
-    def _pattern(self) -> tuple[str, str, bool]:
+    def pattern(self) -> tuple[str, str, bool]:
+        """What it is about: kind, name or prefix, and whether it is a prefix."""
         kind, _, name = self.resource.partition(":")
         return kind, name.removesuffix("*"), name.endswith("*")
 
@@ -137,7 +138,7 @@ class Policy:
     def matches(self, action: Action, resource: Resource, source: str | None) -> bool:
         """Whether it says something about that. A policy of some names says nothing of `*`, unless it denies: who may
         not do it to some may not do it to all."""
-        kind, name, is_prefix = self._pattern
+        kind, name, is_prefix = self.pattern
         if action not in self.actions or kind != resource.kind or not self._is_from(source):
             return False
         if resource.name == "*":
@@ -169,6 +170,47 @@ class Policy:
         return f"{self.decision} {actions} on {self.resource}{sources}"
 
 
+class _Index:
+    """A user's policies by what they are about: to decide costs as much as a name is long, however many there are.
+    Numbers are places in the user's list, whose order says which one a decision names."""
+
+    def __init__(self, policies: Sequence[Policy]) -> None:
+        self._policies = policies
+        self._named: dict[tuple[str, str], list[int]] = {}
+        self._prefixed: dict[tuple[str, str], list[int]] = {}
+        self._on_all: dict[str, list[int]] = {}
+        lengths: dict[str, set[int]] = {}
+        for number, policy in enumerate(policies):
+            kind, name, is_prefix = policy.pattern
+            (self._prefixed if is_prefix else self._named).setdefault((kind, name), []).append(number)
+            if is_prefix:
+                lengths.setdefault(kind, set()).add(len(name))
+            if policy.decision is Decision.DENY or (is_prefix and not name):
+                self._on_all.setdefault(kind, []).append(number)
+        self._lengths = {kind: sorted(each) for kind, each in lengths.items()}
+
+    def deciding(self, action: Action, resource: Resource, source: str | None) -> Policy | None:
+        """The policy that decides: the first that denies, else the first that allows. None: no policy says anything."""
+        kind, name = resource
+        if name == "*":
+            numbers = self._on_all.get(kind, [])
+        else:
+            numbers = [*self._named.get((kind, name), ())]
+            for length in self._lengths.get(kind, ()):
+                if length > len(name):
+                    break
+                numbers += self._prefixed.get((kind, name[:length]), ())
+            numbers.sort()
+        allowing = None
+        for number in numbers:
+            policy = self._policies[number]
+            if policy.matches(action, resource, source):
+                if policy.decision is Decision.DENY:
+                    return policy
+                allowing = allowing or policy
+        return allowing
+
+
 @dataclass(frozen=True)
 class User:
     """A user, without tokens."""
@@ -184,21 +226,29 @@ class User:
             return Verdict(False, f"user {self.name} is disabled")
         if self.type is UserType.SUPER:
             return Verdict(True, "super users may do all")
-        verdict = Verdict(False, "only super users may" if not need.actions else "no policy allows it")
+        deciding = None
         for action in need.actions:
-            verdict = self._decide_one(action, need.resource, source)
-            if verdict.allowed:
-                return verdict
-        return verdict
+            deciding = self._index.deciding(action, need.resource, source)
+            if deciding is not None and deciding.decision is Decision.ALLOW:
+                return Verdict(True, str(deciding))
+        if deciding is not None:
+            return Verdict(False, str(deciding))
+        return Verdict(False, "no policy allows it" if need.actions else "only super users may")
 
-    def _decide_one(self, action: Action, resource: Resource, source: str | None) -> Verdict:
-        allowing = None
-        for policy in self.policies:
-            if policy.matches(action, resource, source):
-                if policy.decision is Decision.DENY:
-                    return Verdict(False, str(policy))
-                allowing = allowing or policy
-        return Verdict(False, "no policy allows it") if allowing is None else Verdict(True, str(allowing))
+    def may(self, need: Need, source: str | None) -> bool:
+        """Whether `decide` allows it, without saying why."""
+        if self.type is UserType.SUPER or self.status is Status.DISABLED:
+            return self.status is Status.ENABLED
+        for action in need.actions:
+            deciding = self._index.deciding(action, need.resource, source)
+            if deciding is not None and deciding.decision is Decision.ALLOW:
+                return True
+        return False
+
+    @cached_property
+    def _index(self) -> _Index:
+        # Made when somebody asks, and once: as long as its policies are the same, all who ask as this user share it.
+        return _Index(self.policies)
 
 
 def need_of_topic(actions: tuple[Action, ...], topic: str) -> Need:
@@ -210,6 +260,11 @@ def need_of_topic(actions: tuple[Action, ...], topic: str) -> Need:
     if is_system(topic) and (Action.SUB in actions or Action.GET in actions):
         return Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True)
     return Need(actions, Resource(Kind.TOPIC, topic))
+
+
+def need_of_group(actions: tuple[Action, ...], group: str) -> Need:
+    """What one of these actions on a group needs."""
+    return Need(actions, Resource(Kind.GROUP, group))
 
 
 def check_user_name(name: str) -> str:
@@ -292,6 +347,7 @@ def _network(text: str) -> str:
     return str(network if mapped is None else ip_network((int(mapped), network.prefixlen - 96)))
 
 
+@lru_cache(SOURCES_KNOWN)
 def _address(source: str | None) -> IPv4Address | IPv6Address | None:
     try:
         address = ip_address(source or "")

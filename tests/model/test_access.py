@@ -242,3 +242,57 @@ def test_anything_else_is_refused_and_nothing_worse(fields: Any) -> None:
     for parse in (parse_policy, parse_resource, parse_action):
         with suppress(InvalidRequest):
             parse(fields)
+
+
+# As many policies as there may be ------------------------------------------------------------
+
+_NAMES = st.sampled_from(["a", "b", "ab", "abc", "ba", "%RETRY%a"])
+_PATTERNS = st.one_of(_NAMES, _NAMES.map(lambda name: f"{name}*"), st.just("*"))
+_KINDS = st.sampled_from([Kind.TOPIC, Kind.GROUP])
+_ACTIONS = st.sampled_from([Action.PUB, Action.SUB, Action.GET])
+_SOURCES = st.sampled_from([HERE, THERE, f"::ffff:{HERE}", "fd00::1", None, "no address"])
+_POLICIES = st.builds(
+    Policy,
+    st.builds("{}:{}".format, _KINDS, _PATTERNS),
+    st.frozensets(_ACTIONS, min_size=1),
+    st.lists(st.sampled_from(["10.0.0.0/8", "192.168.0.0/16", "fd00::/8"]), max_size=2).map(tuple),
+    st.sampled_from(Decision),
+)
+_NEEDS = st.builds(Need, st.lists(_ACTIONS, max_size=3, unique=True).map(tuple), st.builds(Resource, _KINDS, _PATTERNS))
+
+
+def plainly(policies: list[Policy], need: Need, source: str | None) -> tuple[bool, str]:
+    """What is decided by looking at each policy: one that denies wins, one of the actions is enough."""
+    by = "only super users may"
+    for action in need.actions:
+        said = [each for each in policies if each.matches(action, need.resource, source)]
+        denying = [str(each) for each in said if each.decision is Decision.DENY]
+        allowing = [str(each) for each in said if each.decision is Decision.ALLOW]
+        if allowing and not denying:
+            return True, allowing[0]
+        by = denying[0] if denying else "no policy allows it"
+    return False, by
+
+
+@given(st.lists(_POLICIES, max_size=12), _NEEDS, _SOURCES)
+def test_looking_at_few_policies_decides_as_looking_at_all_would(
+    policies: list[Policy], need: Need, source: str | None
+) -> None:
+    user = User("u", policies=tuple(policies))
+    assert user.decide(need, source) == plainly(policies, need, source)
+    assert user.may(need, source) is user.decide(need, source).allowed
+
+
+def test_what_a_policy_of_another_name_says_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Policy] = []
+    matches = Policy.matches
+
+    def counting(self: Policy, action: Action, resource: Resource, source: str | None) -> bool:
+        looked.append(self)
+        return matches(self, action, resource, source)
+
+    monkeypatch.setattr(Policy, "matches", counting)
+    others = [policy(f"Topic:other-{number}{end}") for number in range(100) for end in ("", "*")]
+    user = User("u", policies=(*others, policy("Topic:mine*"), policy("Topic:mine", "Sub")))
+    assert user.may(Need((Action.PUB,), Resource(Kind.TOPIC, "mine")), HERE)
+    assert len(looked) == 2

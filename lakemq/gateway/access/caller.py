@@ -86,7 +86,7 @@ class Caller(ABC):
 
     def check(self, need: Need) -> None:
         """Raise `Forbidden` or `Unauthenticated` unless it may: of what a handler finds in a body, or by an id."""
-        if (refusal := self.refusal(need)) is not None:
+        if not self.may(need) and (refusal := self.refusal(need)) is not None:
             self._notes.refused(self, str(need), refusal)
             raise refusal
 
@@ -94,9 +94,9 @@ class Caller(ABC):
         """It is about to change something, as a handler has found it may."""
         self._notes.changes(self, what)
 
+    @abstractmethod
     def may(self, need: Need) -> bool:
         """Whether it may."""
-        return self.refusal(need) is None
 
     def admit(self, route: Route, values: Sequence[str]) -> None:
         """Raise unless it may ask for that, as far as the path says what it asks for. `values`: of the names in it."""
@@ -129,6 +129,9 @@ class Known(Caller):
         super().__init__(user.name, source, notes, expires_ms)
         self._user = user
 
+    def may(self, need: Need) -> bool:
+        return self._user.may(need, self.source)
+
     def refusal(self, need: Need) -> LakemqError | None:
         verdict = self._user.decide(need, self.source)
         if verdict.allowed:
@@ -148,6 +151,9 @@ class Anonymous(Caller):
         super().__init__("", source, notes)
         self._required = required
         self.token_file = token_file
+
+    def may(self, need: Need) -> bool:
+        return not (self._required or need.guarded)
 
     def refusal(self, need: Need) -> LakemqError | None:
         return self._who_is_that(str(need)) if self._required or need.guarded else None

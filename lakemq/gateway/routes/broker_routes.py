@@ -80,7 +80,7 @@ def make_router(broker: Operated, log: CommitLog, jobs: Jobs, waiters: Waiters, 
             raise StoreUnwritable(log.unwritable)
         if waiters.stopping:
             raise StoreUnwritable("the gateway is stopping")
-        may_know = caller_of(request.scope).may(Need((Action.GET,), Resource(Kind.CLUSTER)))
+        may_know = caller_of(request.scope).may(Need((Action.LIST, Action.GET), Resource(Kind.CLUSTER)))
         return {"status": "ready"} | ({"degraded": broker.degraded()} if may_know else {})
 
     @serves(router, routes.METRICS)

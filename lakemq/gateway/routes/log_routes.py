@@ -14,9 +14,9 @@ from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.accept import ARROW
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
-from lakemq.gateway.routes.subscription import readable, subscription_of, topics_of
+from lakemq.gateway.routes.subscription import readable
 from lakemq.gateway.work.workshop import Workshop
-from lakemq.model.access import Action, need_of_topic
+from lakemq.model.access import Action, Kind, Need, Resource
 from lakemq.model.columns import MESSAGE, READABLE
 from lakemq.model.errors import InvalidRequest, PositionGone
 from lakemq.storage.log.commit_log import CommitLog
@@ -59,7 +59,10 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:
     ) -> Response:
         if begin < log.min_position:
             raise PositionGone(f"the log begins with position {log.min_position}; {begin} is gone")
-        wanted = readable(log, caller_of(request.scope), topics, pattern)
+        caller = caller_of(request.scope)
+        wanted = await readable(log, caller, (Action.SUB,), topics, pattern)
+        if wanted is None:
+            caller.check(Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True))
         schema = _schema(columns)
         plan = reader.plan_positions(begin, await ends.up_to(to), wanted, bytes_max)
 
@@ -96,11 +99,11 @@ def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd) -> None:
         wait_ms: Annotated[int, Query(ge=0, le=WAIT_MS_MAX)] = 0,
         timer: Literal["delay", "transaction", "receive", "any"] | None = None,
     ) -> dict[str, Any]:
-        for topic in topics_of(topics) or ():
-            caller_of(request.scope).check(need_of_topic((Action.SUB, Action.GET), topic))
+        caller = caller_of(request.scope)
         deadline = asyncio.get_running_loop().time() + wait_ms / 1000
         while True:
-            wanted = subscription_of(log, topics, pattern)
+            # Each time: of topics that have come to be meanwhile too.
+            wanted = await readable(log, caller, (Action.SUB, Action.GET), topics, pattern)
             start = log.min_position if begin is None else begin
             reached = await ends.reached(start, wanted, messages_max)
             timer_ms = None if timer is None else ends.timer_ms(timer)

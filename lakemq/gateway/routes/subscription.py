@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.gateway.access.caller import Caller
-from lakemq.model.access import Action, Kind, Need, Resource, need_of_topic
+from lakemq.gateway.http.in_slices import Pause
+from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import InvalidRequest
 from lakemq.storage.log.commit_log import CommitLog
 
@@ -16,30 +17,44 @@ from lakemq.storage.log.commit_log import CommitLog
 pc: Any = pyarrow.compute
 
 PATTERN_CHARACTERS_MAX = 1000
+TOPICS_NAMED_MAX = 1_000
+"""In one request: of each it is looked whether who asks may read it."""
 
 
 def topics_of(topics: str | None) -> set[str] | None:
-    """Those of a list with commas between; None for all."""
-    return None if topics is None else {topic.strip() for topic in topics.split(",") if topic.strip()}
+    """Those of a list with commas between; None for all. Raises `InvalidRequest`."""
+    if topics is None:
+        return None
+    named = {topic.strip() for topic in topics.split(",") if topic.strip()}
+    if len(named) > TOPICS_NAMED_MAX:
+        raise InvalidRequest(
+            f"topics names {len(named)} topics; {TOPICS_NAMED_MAX} may be named at most: take a pattern"
+        )
+    return named
 
 
-def readable(log: CommitLog, caller: Caller, topics: str | None, pattern: str | None) -> set[str] | None:
-    """The topics whose messages a reader gets; None for all, which takes `Get` on the cluster. All that are named must
+async def readable(
+    log: CommitLog, caller: Caller, actions: tuple[Action, ...], topics: str | None, pattern: str | None
+) -> set[str] | None:
+    """The topics that a reader wants and may do one of the actions to; None for all of the log. All that are named must
     be allowed. Of those that a pattern matches a user gets his; of the system's only who may read all does. Raises
     `InvalidRequest`, `Forbidden`, `Unauthenticated`."""
-    wanted = subscription_of(log, topics, pattern)
+    wanted = _subscription(log, topics, pattern)
     if wanted is None:
-        caller.check(Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True))
         return None
-    needs = {topic: need_of_topic((Action.SUB,), topic) for topic in wanted}
-    if pattern is not None and caller.name:
-        return {topic for topic, need in needs.items() if caller.may(need)}
-    for need in needs.values():
-        caller.check(need)
-    return wanted
+    pause, allowed = Pause(), set[str]()
+    filters = pattern is not None and bool(caller.name)
+    for topic in wanted:
+        need = need_of_topic(actions, topic)
+        if not filters:
+            caller.check(need)
+        if not filters or caller.may(need):
+            allowed.add(topic)
+        await pause()
+    return allowed
 
 
-def subscription_of(log: CommitLog, topics: str | None, pattern: str | None) -> set[str] | None:
+def _subscription(log: CommitLog, topics: str | None, pattern: str | None) -> set[str] | None:
     """The topics that a reader wants; None for all. Raises `InvalidRequest`."""
     if topics is not None and pattern is not None:
         raise InvalidRequest("at most one of topics and pattern")

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
-from lakemq.gateway.access.caller import caller_of
+from lakemq.gateway.access.caller import Caller, caller_of
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.http.by_fastapi import serves
-from lakemq.gateway.http.in_slices import in_order, respond
+from lakemq.gateway.http.in_slices import all_of, in_order, respond
 from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_readable, check_writable, is_system
@@ -50,14 +50,25 @@ def describe(topic: Topic, min_offset: Callable[[Queue], int]) -> dict[str, Any]
     }
 
 
+def _may_see(caller: Caller, topic: str) -> bool:
+    """Whether a list shows him this topic of the system. That there is one is no secret where nobody says who he is."""
+    need = need_of_topic((Action.GET, Action.LIST, Action.SUB), topic)
+    return not caller.name or caller.may(need)
+
+
 def make_router(log: CommitLog, changes: TopicChanges, cold: ColdReader, listing: Gate) -> APIRouter:
     """The routes of a log's topics."""
     router = APIRouter()
 
     @serves(router, routes.TOPICS)
     async def list_topics(request: Request, system: bool = False) -> Response:  # pyright: ignore[reportUnusedFunction]
+        caller = caller_of(request.scope)
         async with listing.place(client_of(request.scope)):
-            names = await in_order([topic.name for topic in log.topics if system or not is_system(topic.name)])
+            shown = [topic.name for topic in log.topics if not is_system(topic.name)]
+            if system:
+                names = (topic.name for topic in list(log.topics) if is_system(topic.name))
+                shown += await all_of(name for name in names if _may_see(caller, name))
+            names = await in_order(shown)
             there = (topic for name in names if (topic := log.topics.find(name)) is not None)
             return await respond({"topics": (describe(topic, cold.known_min_offset) for topic in there)})
 

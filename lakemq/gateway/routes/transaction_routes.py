@@ -8,8 +8,10 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.router import Router
+from lakemq.model.access import Action, need_of_group, need_of_topic
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
 from lakemq.web.gone import client_gone
@@ -39,9 +41,11 @@ def make_router(routing: Router, wait_ms_max: int) -> APIRouter:
     router = APIRouter()
 
     @serves(router, routes.RESOLVE_MANY)
-    async def resolve_many(body: Resolutions) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def resolve_many(request: Request, body: Resolutions) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        group = check_group(body.producer_group)
+        caller_of(request.scope).check(need_of_group((Action.PUB,), group))
         pairs = [(each.transaction_id, each.resolution) for each in body.resolutions]
-        results = await routing.transactions.resolve_many(pairs, check_group(body.producer_group))
+        results = await routing.transactions.resolve_many(pairs, group)
         return {"results": [result._asdict() for result in results]}
 
     @serves(router, routes.CHECKS)
@@ -53,8 +57,12 @@ def make_router(routing: Router, wait_ms_max: int) -> APIRouter:
     ) -> dict[str, Any]:
         if wait_ms > wait_ms_max:
             raise InvalidRequest(f"wait_ms is at most {wait_ms_max}")
-        gone = client_gone(request.scope)
-        found = await routing.checks.poll(check_group(group), wait_ms, gone)
+        caller, gone = caller_of(request.scope), client_gone(request.scope)
+
+        def may(topic: str) -> bool:
+            return caller.may(need_of_topic((Action.PUB,), topic))
+
+        found = await routing.checks.poll(check_group(group), wait_ms, gone, may)
         return {"checks": found}
 
     return router

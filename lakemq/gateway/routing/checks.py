@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import cache
+from sys import intern
 from typing import Any, NamedTuple
 
 from lakemq.gateway.effects.executor import Executor
@@ -21,10 +24,17 @@ CHECKS_MAX = 32
 
 
 class _Offer(NamedTuple):
-    """Which check of a transaction was handed out, and until when it is nobody else's."""
+    """Which check of a transaction was handed out, and until when it is nobody else's. `topic`: the message's, once
+    somebody has read it; empty before."""
 
-    cause: int
-    until_ms: int
+    cause: int = -1
+    until_ms: int = 0
+    topic: str = ""
+
+
+_NEW = _Offer()
+May = Callable[[str], bool]
+"""Whether who asks may produce to the topic."""
 
 
 class Checks:
@@ -37,7 +47,7 @@ class Checks:
         self._clock = clock
         self._answer_ms = answer_ms
         self._wait = wait
-        self._groups: dict[str, dict[int, _Offer | None]] = {}
+        self._groups: dict[str, dict[int, _Offer]] = {}
         self._waiters: dict[str, set[asyncio.Future[None]]] = {}
 
     def start(self) -> None:
@@ -47,21 +57,31 @@ class Checks:
             self._add(half)
 
     def _add(self, half: OpenHalf) -> None:
-        self._groups.setdefault(half.group, {})[half.origin] = None
-        for waiter in self._waiters.pop(half.group, ()):
+        offers = self._groups.setdefault(half.group, {})
+        offers[half.origin] = _Offer(topic=offers.get(half.origin, _NEW).topic)
+        self._wake(half.group)
+
+    def _wake(self, group: str) -> None:
+        for waiter in self._waiters.pop(group, ()):
             finish(waiter)
 
-    async def poll(self, group: str, wait_ms: int, gone: asyncio.Future[Any]) -> list[dict[str, Any]]:
+    async def poll(self, group: str, wait_ms: int, gone: asyncio.Future[Any], may: May) -> list[dict[str, Any]]:
         """The checks of the group for one client; waits up to `wait_ms` for the first. A client that is
-        `gone` is given none."""
+        `gone` is given none, and nobody those of topics to which it may not produce: they are left to others."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
-        stopping = False
+        stopping, may = False, cache(may)
         while True:
-            halves, next_ms = ([], None) if gone.done() else self._take(group)
+            halves, next_ms = ([], None) if gone.done() else self._take(group, may)
+            if halves:
+                read = await self._describe(halves)
+                found = self._keep(group, halves, read, may)
+                if found or not read:
+                    return found
+                continue  # they are others', which is known of each of them now
             left = deadline - loop.time()
-            if halves or left <= 0 or stopping or gone.done():
-                return await self._describe(halves)
+            if left <= 0 or stopping or gone.done():
+                return []
             if next_ms is not None:
                 left = min(left, max(next_ms - self._clock.now_ms(), 1) / 1000)
             waiter: asyncio.Future[None] = loop.create_future()
@@ -75,8 +95,8 @@ class Checks:
                     if not waiters:
                         del self._waiters[group]
 
-    def _take(self, group: str) -> tuple[list[OpenHalf], int | None]:
-        """The checks that may be handed out now, and when the next one may be."""
+    def _take(self, group: str, may: May) -> tuple[list[OpenHalf], int | None]:
+        """The checks that may be handed out now, as far as their topics are known, and when the next one may be."""
         offers = self._groups.get(group, {})
         now = self._clock.now_ms()
         taken: list[OpenHalf] = []
@@ -85,18 +105,41 @@ class Checks:
             half = self._executor.state.transactions.find(origin)
             if half is None or half.resolution is not None:
                 del offers[origin]
-            elif offer is not None and offer.cause == half.cause and offer.until_ms > now:
+            elif offer.topic and not may(offer.topic):
+                continue
+            elif offer.cause == half.cause and offer.until_ms > now:
                 next_ms = offer.until_ms if next_ms is None else min(next_ms, offer.until_ms)
             elif len(taken) < CHECKS_MAX:
-                offers[origin] = _Offer(half.cause, now + self._answer_ms)
+                offers[origin] = _Offer(half.cause, now + self._answer_ms, offer.topic)
                 taken.append(half)
         if not offers:
             self._groups.pop(group, None)
         return taken, next_ms
 
-    async def _describe(self, halves: list[OpenHalf]) -> list[dict[str, Any]]:
+    def _keep(
+        self, group: str, halves: list[OpenHalf], read: dict[int, dict[str, Any]], may: May
+    ) -> list[dict[str, Any]]:
+        """Those for who asks. Of each it is known from now on whose it is, and the others are offered again."""
+        offers, is_left = self._groups.get(group, {}), False
+        kept: list[dict[str, Any]] = []
+        for half in halves:
+            if (check := read.get(half.cause)) is None:
+                continue
+            topic, offer = intern(check["message"]["topic"]), offers.get(half.origin)
+            if may(topic):
+                kept.append(check)
+            else:
+                is_left = True
+            if offer is not None and offer.cause == half.cause:
+                offers[half.origin] = _Offer(half.cause, offer.until_ms if may(topic) else 0, topic)
+        if is_left:
+            self._wake(group)
+        return kept
+
+    async def _describe(self, halves: list[OpenHalf]) -> dict[int, dict[str, Any]]:
+        """The checks of those halves that can be read, by where they stand."""
         by_cause = {half.cause: half for half in halves}
-        checks: list[dict[str, Any]] = []
+        checks: dict[int, dict[str, Any]] = {}
         async for part in self._executor.read_all(by_cause):
             for number in part.numbers:
                 half = by_cause[part.frame.meta.first_position + number]
@@ -105,7 +148,8 @@ class Checks:
                 message |= {"message_id": self._executor.message_id(half.origin), "topic": message["real_topic"]}
                 message["transaction_id"] = transaction_id
                 message.pop("deliver_at_ms", None)  # when it is checked again is the broker's matter
-                checks.append({"transaction_id": transaction_id, "check_times": half.check_times, "message": message})
+                check = {"transaction_id": transaction_id, "check_times": half.check_times, "message": message}
+                checks[half.cause] = check
         return checks
 
 

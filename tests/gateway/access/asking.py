@@ -18,6 +18,7 @@ from tests.gateway.http_client import TLS, WAIT_S
 NAMES = {
     "topic": "orders",
     "group": "workers",
+    "producer_group": "workers",
     "queue_id": "0",
     "message_id": "broker-a-0",
     "transaction_id": "broker-a-0-x",

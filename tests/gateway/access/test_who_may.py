@@ -14,11 +14,13 @@ from lakemq.contract import routes
 from lakemq.gateway.access.access import Access
 from lakemq.gateway.access.caller import SEEN_CHARACTERS_MAX, SEEN_MAX, Anonymous, Seen
 from lakemq.gateway.access.failures import BURST
+from lakemq.model.names import ACCESS_TOPIC
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.state.access_state import AccessState
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, deny, give, make_user, token_of
 from tests.gateway.http_client import Connection, is_problem
+from tests.gateway.routing.asking import begin, checks, decide, nack, position
 
 MESSAGE = b'{"messages": [{"body": "x"}]}'
 
@@ -183,6 +185,50 @@ def test_a_half_is_read_by_nobody_before_its_commit(scene: Scene) -> None:
         assert grace.post(f"/v1/transactions/{half['transaction_id']}", json=commit).is_success
 
 
+def test_a_producer_group_is_its_users_alone(scene: Scene) -> None:
+    token = make_user(scene.admin, "nora", allow("Topic:bills", "Pub"))
+    body = {"messages": [{"body": "x"}]}
+    with ask_as(scene.gateway, token) as nora:
+
+        def half_of(form: dict[str, Any]) -> httpx.Response:
+            return nora.post("/v1/topics/bills/transactions", params={"producer_group": "billers"}, **form)
+
+        def resolve(transaction: str, resolution: str = "commit") -> httpx.Response:
+            body = {"producer_group": "billers", "resolution": resolution}
+            return nora.post(f"/v1/transactions/{transaction}", json=body)
+
+        first, *halves = begin(scene.admin, "bills", *["x"] * 9, group="billers")
+        commit = {"producer_group": "billers", "resolution": "commit"}
+        assert scene.admin.post(f"/v1/transactions/{first}", json=commit).is_success, "the next ones come quickly"
+        many = {
+            "producer_group": "billers",
+            "resolutions": [{"transaction_id": each, "resolution": "commit"} for each in halves],
+        }
+        raw: dict[str, Any] = {"content": b"x", "headers": {"Content-Type": "text/plain"}}
+        for form in ({"json": body}, raw, raw):
+            assert is_problem(half_of(form), 403, "forbidden")
+        for half in halves:
+            assert is_problem(resolve(half), 403, "forbidden")
+        assert is_problem(resolve(halves[0], "unknown"), 403, "forbidden")
+        assert is_problem(nora.post("/v1/transactions", json=many), 403, "forbidden")
+        give(scene.admin, "nora", [allow("Topic:bills", "Pub"), allow("Group:billers", "Pub")])
+        assert all(half_of(form).is_success for form in ({"json": body}, raw, raw))
+        assert all(resolve(half).is_success for half in halves)
+        assert nora.post("/v1/transactions", json=many).is_success
+
+
+def test_checks_are_handed_to_who_may_produce_to_their_topics_and_left_to_others(scene: Scene) -> None:
+    kept = begin(scene.admin, "kept", *["x"] * 40, group="shared")
+    (own,) = begin(scene.admin, "own", "x", group="shared")
+    assert decide(scene.admin, "check", [position(each) for each in [*kept, own]])["accepted"] == 41
+    token = make_user(scene.admin, "olaf", allow("Topic:own", "Pub"), allow("Group:shared", "Pub"))
+    with ask_as(scene.gateway, token) as olaf:
+        assert [each["transaction_id"] for each in checks(olaf, "shared")] == [own]
+        assert checks(olaf, "shared") == [], "and that one is handed out"
+        found = [each["transaction_id"] for _ in range(2) for each in checks(scene.admin, "shared")]
+        assert sorted(found) == sorted(kept)
+
+
 def test_a_group_receives_topics_that_its_user_may_read(scene: Scene) -> None:
     stored(scene.admin, "received")
     stored(scene.admin, "kept-from")
@@ -237,6 +283,20 @@ def test_a_probe_is_answered_whichever_token_it_has(scene: Scene) -> None:
         assert probe.get("/readyz").json() == {"status": "ready"}
 
 
+def test_who_scrapes_metrics_reads_no_messages(scene: Scene) -> None:
+    stored(scene.admin, "scraped")
+    token = make_user(scene.admin, "rita", allow("Cluster:*", "List"))
+    with ask_as(scene.gateway, token) as rita:
+        assert "lakemq_" in rita.get("/metrics").text
+        assert rita.get("/readyz").json()["degraded"] is not None
+        for path, query in (
+            ("/v1/log/frames", {"from": "0"}),
+            ("/v1/log/messages", {"from": "0", "to": "1"}),
+            ("/v1/topics/RMQ_SYS_TOPICS/queues/0/messages", {"offset": "0"}),
+        ):
+            assert is_problem(rita.get(path, params=query), 403, "forbidden")
+
+
 def test_a_topic_is_made_changed_and_made_by_its_first_message_by_who_may(scene: Scene) -> None:
     token = make_user(scene.admin, "ivan", allow("Topic:new*", "Create"))
     with ask_as(scene.gateway, token) as ivan:
@@ -271,6 +331,46 @@ def test_readers_of_the_log_get_their_topics(scene: Scene) -> None:
         assert is_problem(judy.get("/v1/log/end", params={"topics": "read-2"}), 403, "forbidden")
         assert judy.get("/v1/log/end", params={"topics": "read-1"}).is_success
         assert is_problem(judy.get("/v1/log/frames", params={"from": 0}), 403, "forbidden")
+
+
+def test_the_end_of_a_pattern_is_that_of_topics_that_one_may_read(scene: Scene) -> None:
+    stored(scene.admin, "seen-1")
+    token = make_user(scene.admin, "pia", allow("Topic:seen-1", "Sub"), allow("Topic:seen-3", "Get"))
+    with ask_as(scene.gateway, token) as pia:
+
+        def end(client: httpx.Client, **query: str) -> int:
+            answer = client.get("/v1/log/end", params={"from": 0, **query})
+            assert answer.is_success, answer.text
+            return answer.json()["end_position"]
+
+        own = end(pia, topics="seen-1")
+        stored(scene.admin, "seen-2")
+        assert end(scene.admin, pattern="seen-.*") > own
+        assert end(pia, pattern="seen-.*") == end(pia, pattern=".*") == own
+        assert end(pia, pattern="seen-2") == end(pia, topics="")
+        stored(scene.admin, "seen-3")
+        assert end(pia, pattern=".*") > own
+        many = ",".join(f"t{number}" for number in range(1_001))
+        for path, query in (("/v1/log/end", {}), ("/v1/log/messages", {"from": "0", "to": "1"})):
+            assert is_problem(scene.admin.get(path, params={"topics": many} | query), 400, "invalid_request")
+
+
+def test_topics_of_the_system_are_listed_for_who_may_read_them(scene: Scene) -> None:
+    own, others = stored(scene.admin, "listed"), stored(scene.admin, "listed")
+    for group, message in (("qa", own), ("qb", others)):
+        assert nack(scene.admin, group, {"message_id": message, "delay_level": -1}).is_success
+    token = make_user(scene.admin, "quentin", allow("Topic:*", "List"), allow("Group:qa", "Sub"))
+    with ask_as(scene.gateway, token) as quentin:
+
+        def listed(client: httpx.Client, **query: str) -> set[str]:
+            return {each["topic"] for each in client.get("/v1/topics", params=query).json()["topics"]}
+
+        plain, everything = listed(quentin), listed(scene.admin, system="true")
+        assert "%DLQ%qb" in everything
+        assert ACCESS_TOPIC in everything
+        assert listed(quentin, system="true") == plain | {"%DLQ%qa"}
+        give(scene.admin, "quentin", [allow("Topic:*", "List"), allow("Group:*", "List"), allow("Cluster:*", "Get")])
+        assert listed(quentin, system="true") == everything
 
 
 def test_a_redrive_is_shown_to_who_may_look_at_its_group(scene: Scene) -> None:
