@@ -77,16 +77,18 @@ class Caller(ABC):
         self.expires_ms = expires_ms
 
     @abstractmethod
-    def refusal(self, need: Need) -> LakemqError | None:
-        """Why it may not; None: it may."""
+    def refusal(self, need: Need, said: str = "") -> LakemqError | None:
+        """Why it may not; None: it may. `said`: as what the need is told, where its own name is not to be."""
 
     @abstractmethod
     def stranger(self, route: Route) -> LakemqError | None:
         """Why nobody of whom no more is known may ask for that; None: he may."""
 
-    def check(self, need: Need) -> None:
-        """Raise `Forbidden` or `Unauthenticated` unless it may: of what a handler finds in a body, or by an id."""
-        if not self.may(need) and (refusal := self.refusal(need)) is not None:
+    def check(self, need: Need, of: str = "") -> None:
+        """Raise `Forbidden` or `Unauthenticated` unless it may: of what a handler finds in a body, or by an id.
+
+        `of`: what only an id led to, such as "the message's topic". Ids can be counted through, so it isn't named."""
+        if not self.may(need) and (refusal := self.refusal(need, of and need.on(of))) is not None:
             self._notes.refused(self, str(need), refusal)
             raise refusal
 
@@ -132,10 +134,12 @@ class Known(Caller):
     def may(self, need: Need) -> bool:
         return self._user.may(need, self.source)
 
-    def refusal(self, need: Need) -> LakemqError | None:
+    def refusal(self, need: Need, said: str = "") -> LakemqError | None:
         verdict = self._user.decide(need, self.source)
         if verdict.allowed:
             return None
+        if said:
+            return Forbidden(f"user {self.name} may not: it takes {said}")
         return Forbidden(f"user {self.name} may not: it takes {need}, and {_why(verdict.by)}")
 
     def stranger(self, route: Route) -> LakemqError | None:
@@ -155,8 +159,8 @@ class Anonymous(Caller):
     def may(self, need: Need) -> bool:
         return not (self._required or need.guarded)
 
-    def refusal(self, need: Need) -> LakemqError | None:
-        return self._who_is_that(str(need)) if self._required or need.guarded else None
+    def refusal(self, need: Need, said: str = "") -> LakemqError | None:
+        return self._who_is_that(said or str(need)) if self._required or need.guarded else None
 
     def stranger(self, route: Route) -> LakemqError | None:
         return self._who_is_that(f"{route.method} {route.path}") if self._required else None

@@ -161,7 +161,10 @@ def test_a_message_is_looked_up_by_who_may_read_its_topic(scene: Scene) -> None:
         assert frank.get(f"/v1/messages/{own}").json()["topic"] == "mine"
         assert frank.get(f"/v1/messages/{waits}").is_success
         for each in (others, theirs_wait):
-            assert is_problem(frank.get(f"/v1/messages/{each}"), 403, "forbidden")
+            refused = frank.get(f"/v1/messages/{each}")
+            assert is_problem(refused, 403, "forbidden")
+            # Whoever counts through ids is not told which topics there are.
+            assert refused.json()["detail"] == "user frank may not: it takes Sub or Get on the message's topic"
         assert is_problem(frank.delete(f"/v1/messages/{waits}"), 403, "forbidden")
         give(scene.admin, "frank", [allow("Topic:mine", "Pub")])
         assert is_problem(frank.delete(f"/v1/messages/{theirs_wait}"), 403, "forbidden")
@@ -378,7 +381,9 @@ def test_a_redrive_is_shown_to_who_may_look_at_its_group(scene: Scene) -> None:
     path = f"/v1/redrives/{begun.json()['redrive_id']}"
     token = make_user(scene.admin, "ken", allow("Group:other", "Get"))
     with ask_as(scene.gateway, token) as ken:
-        assert is_problem(ken.get(path), 403, "forbidden")
+        refused = ken.get(path)
+        assert is_problem(refused, 403, "forbidden")
+        assert "redriven" not in refused.json()["detail"]
         give(scene.admin, "ken", [allow("Group:redriven", "Get")])
         assert ken.get(path).is_success
 
