@@ -14,6 +14,7 @@ from lakemq.cli import (
     broker,
     consume,
     demo,
+    doctor,
     erase,
     fleet,
     gateway,
@@ -118,6 +119,7 @@ app.add_typer(log.app, name="log")
 app.add_typer(maintenance.app, name="maintenance")
 app.add_typer(lake.app, name="lake")
 app.command()(erase.erase)
+app.command()(doctor.doctor)
 app.command()(backup.backup)
 app.command()(backup.restore)
 app.command()(demo.demo)

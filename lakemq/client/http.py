@@ -328,6 +328,14 @@ class HttpClient:
         except NoAnswer:
             return False
 
+    def readiness(self) -> dict[str, Any]:
+        """Raises unless it is ready; `degraded` is what is wrong all the same, for who may know."""
+        return _json(self._request(routes.READY.at()))
+
+    def metrics(self) -> str:
+        """Its metrics, in Prometheus' text format."""
+        return self._request(routes.METRICS.at()).body.decode()
+
     def _post_messages(
         self, topic: str, content_type: str, body: bytes, ack: Ack, idempotency_key: str | None
     ) -> dict[str, Any]:

@@ -1,0 +1,83 @@
+"""`lakemq doctor`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+from rich.text import Text
+
+from lakemq import __version__
+from lakemq.cli import shown
+from lakemq.cli.brokers import addresses_of
+from lakemq.cli.doctor.finding import Finding, Grade
+from lakemq.cli.options import AsJson, Broker, DataDir, LakeDir, Nameservers, settings_of
+from lakemq.cli.output import stdout, write_line
+
+if TYPE_CHECKING:
+    from lakemq.settings import Settings
+
+_COLOURS = {Grade.DOWN: shown.NOWHERE, Grade.WRONG: shown.NOWHERE, Grade.SOON: shown.LABEL, Grade.NOTE: ""}
+
+
+def doctor(
+    context: typer.Context,
+    only_here: Annotated[bool, typer.Option("--here", help="Look at this machine alone, and ask no broker.")] = False,
+    data_dir: DataDir = None,
+    lake: LakeDir = None,
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Look at brokers, running or not, and at what this machine has for them; say what is wrong and what to do.
+
+    What matters most comes first: down, wrong, soon (it will be, if nothing is done), note (as it may be meant).
+    It changes nothing. Exit code 1 if anything is down or wrong, or will be.
+
+    \b
+    lakemq doctor
+    lakemq doctor --here --data-dir data --lake lake
+    lakemq doctor --json | jq -r 'select(.grade == "down") | .what'
+    lakemq doctor --nameservers http://127.0.0.1:9876
+    """
+    settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake)
+    found = [] if only_here else _of_brokers(addresses_of(context, broker, nameservers))
+    found += _of_machine(settings)
+    found.sort(key=lambda each: each.grade)
+    for each in found if as_json else ():
+        write_line(orjson.dumps({**each._asdict(), "grade": each.grade.name.lower()}).decode())
+    if not as_json:
+        _show(found)
+    if any(each.grade is not Grade.NOTE for each in found):
+        raise typer.Exit(1)
+
+
+def _of_brokers(addresses: str) -> list[Finding]:
+    from lakemq.cli.doctor.broker import findings_of
+    from lakemq.cli.doctor.look import ASK_S_MAX, look_at_broker
+    from lakemq.client.http import HttpClient
+    from lakemq.storage.disk.clock import SystemClock
+
+    found: list[Finding] = []
+    for address in addresses.split(","):
+        with HttpClient(address, ASK_S_MAX) as client:
+            found += findings_of(look_at_broker(address, client, SystemClock()), __version__)
+    return found
+
+
+def _of_machine(settings: Settings) -> list[Finding]:
+    from lakemq.cli.doctor.look import look_at_machine
+    from lakemq.cli.doctor.machine import findings_of
+
+    return list(findings_of(look_at_machine(settings)))
+
+
+def _show(found: list[Finding]) -> None:
+    out = stdout()
+    for each in found:
+        grade = (f"{each.grade.name.lower():5} ", _COLOURS[each.grade])
+        out.print(Text.assemble(grade, (each.about, shown.NAME), f": {shown.plain(each.what)}"), soft_wrap=True)
+        out.print(Text(f"      {shown.plain(each.do)}"), soft_wrap=True)
+    if not found:
+        out.print("nothing is wrong")

@@ -1,0 +1,139 @@
+"""What a broker says of itself, and what of that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lakemq.cli.doctor.finding import Finding, Grade
+from lakemq.model.names import DEAD_LETTER_PREFIX
+
+CLOCK_S_MAX = 5.0
+"""Clocks that differ by more than that make times of delays, retention and tokens doubtful."""
+LATE_S = 0.25
+"""An event loop that woke so late has kept everybody waiting."""
+LATE_SHARE_MAX = 0.001
+
+ADVICE = {
+    "the job ": "start the jobs: `lakemq jobs`; what they say last is in their log",
+    "nothing can leave the log": "let the jobs run and reach the lake: until then the log grows",
+    "the disk fills up": "make room, or let the log be smaller: storage.log_bytes_max, storage.retention_ms",
+    "the clock has jumped": "set the clock right (chrony, systemd-timesyncd); it is believed when it stays so",
+    "overdue": "start the jobs: `lakemq jobs`; the gateway decides what it can meanwhile",
+    "quarantine": "look at the disk (smartctl, dmesg), then remove the files that are named",
+    "not registered with the name server": "start that name server, or take it out of fleet.nameservers",
+    "nothing is written": "start the followers, or have fewer in sync: replication.min_in_sync",
+    "the primary can't be followed": "see whether it runs, and whether this machine reaches it",
+    "this follower follows no more": "what it says is in docs/fleet.md; a follower with an empty folder begins anew",
+    "the log was full": "those messages are gone; make room, and let the jobs run",
+    "an erasure is not done": "start the jobs: `lakemq jobs`",
+}
+"""What to do about what a broker says, by how that begins."""
+_ELSE = "see docs/reliability.md, and the gateway's log"
+_STOPS = ("nothing is written", "the log was full", "this follower follows no more")
+
+
+class Broker(NamedTuple):
+    """`problem`: why it doesn't answer; then there is nothing else. `unready`: why it takes no messages; empty: it
+    does. `degraded`: what it says is wrong; None: it doesn't tell who asks. `ahead_s`: so far this machine's clock is
+    before its; None: not known. `metrics`: samples without a label, by name, and `loop_late`, the share of turns that
+    came `LATE_S` late."""
+
+    address: str
+    problem: str = ""
+    version: str = ""
+    unready: str = ""
+    described: Mapping[str, Any] = {}
+    degraded: Sequence[str] | None = ()
+    topics: Sequence[Mapping[str, Any]] = ()
+    groups: Sequence[Mapping[str, Any]] = ()
+    metrics: Mapping[str, float] = {}
+    ahead_s: float | None = None
+
+
+def findings_of(broker: Broker, version: str) -> Iterator[Finding]:
+    """What is wrong with it. `version`: of who asks."""
+    if broker.problem:
+        do = "start it: `lakemq up`, or `lakemq gateway`; where it runs elsewhere, name it by --broker"
+        yield Finding(Grade.DOWN, broker.address, broker.problem, do)
+        return
+    if broker.unready:
+        yield Finding(
+            Grade.DOWN,
+            broker.address,
+            broker.unready,
+            "see the disk's room and its errors (df, dmesg), and the gateway's log",
+        )
+    yield from _told(broker)
+    yield from _jobs(broker)
+    yield from _consumers(broker)
+    yield from _clock_and_version(broker, version)
+    yield from _measured(broker)
+
+
+def _told(broker: Broker) -> Iterator[Finding]:
+    if broker.degraded is None:
+        do = "give a token of who may List the cluster: --token-file"
+        yield Finding(Grade.NOTE, broker.address, "it doesn't tell this user what is wrong with it", do)
+    for line in broker.degraded or ():
+        do = next((each for begin, each in ADVICE.items() if line.startswith(begin)), _ELSE)
+        yield Finding(Grade.DOWN if line.startswith(_STOPS) else Grade.WRONG, broker.address, line, do)
+
+
+def _jobs(broker: Broker) -> Iterator[Finding]:
+    if broker.described.get("role") == "primary" and not broker.described.get("jobs"):
+        what = "no jobs were heard of: delays, retries and transactions are decided late, and the lake gets nothing"
+        yield Finding(Grade.WRONG, broker.address, what, "start them: `lakemq jobs`, or all in one: `lakemq up`")
+
+
+def _consumers(broker: Broker) -> Iterator[Finding]:
+    for topic in broker.topics:
+        name, open_count = str(topic["topic"]), sum(each["max_offset"] - each["min_offset"] for each in topic["queues"])
+        if name.startswith(DEAD_LETTER_PREFIX) and open_count:
+            group = name.removeprefix(DEAD_LETTER_PREFIX)
+            what = f"group {group} has {open_count:,} dead letters, those that were redriven too"
+            yield Finding(
+                Grade.NOTE,
+                broker.address,
+                what,
+                f"look at them: `lakemq pull {name}`; then `lakemq group redrive {group}`",
+            )
+    for group in broker.groups:
+        if group.get("subscriptions_differ"):
+            what = f"members of group {group['group']} subscribe in different ways: messages are lost to it"
+            yield Finding(
+                Grade.WRONG,
+                broker.address,
+                what,
+                f"`lakemq group show {group['group']}` says who; give them all the same",
+            )
+        if group.get("lag_total") and not group.get("member_count"):
+            what = f"group {group['group']} is {group['lag_total']:,} messages behind, and nobody consumes"
+            yield Finding(
+                Grade.NOTE, broker.address, what, f"start its consumers, or `lakemq group delete {group['group']}`"
+            )
+
+
+def _clock_and_version(broker: Broker, version: str) -> Iterator[Finding]:
+    if broker.ahead_s is not None and abs(broker.ahead_s) > CLOCK_S_MAX:
+        what = f"its clock and this machine's differ by {abs(broker.ahead_s):.0f} s"
+        yield Finding(Grade.WRONG, broker.address, what, "have both set by NTP (chrony, systemd-timesyncd)")
+    if broker.version and broker.version != version:
+        what = f"it runs lakemq {broker.version}, and this is {version}"
+        yield Finding(Grade.NOTE, broker.address, what, "have the same everywhere; followers first, then the leader")
+
+
+def _measured(broker: Broker) -> Iterator[Finding]:
+    damaged = int(broker.metrics.get("lakemq_damaged_segments", 0))
+    if damaged:
+        what = f"{damaged} segments of the log are damaged, and nothing stands in for them"
+        yield Finding(Grade.DOWN, broker.address, what, "`lakemq log verify` says which; docs/reliability.md what then")
+    if broker.metrics.get("loop_late", 0.0) > LATE_SHARE_MAX:
+        share = broker.metrics["loop_late"]
+        what = f"of {1 / share:,.0f} turns of its loop one came {LATE_S:g} s late or more: everybody waits then"
+        yield Finding(
+            Grade.WRONG,
+            broker.address,
+            what,
+            "give it a core of its own: let the jobs run elsewhere, or with spark.niceness",
+        )

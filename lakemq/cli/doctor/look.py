@@ -1,0 +1,157 @@
+"""Finds out what the rules judge: of this machine, and of brokers."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from lakemq.cli.doctor.broker import LATE_S, Broker
+from lakemq.cli.doctor.machine import Machine
+from lakemq.model.errors import Forbidden, LakemqError, Unauthenticated
+from lakemq.objects.path import is_object
+from lakemq.storage.disk.clock import Clock
+
+if TYPE_CHECKING:
+    from lakemq.client.http import HttpClient
+    from lakemq.settings import Settings
+
+ASK_S_MAX = 10.0
+_LOOP_LAG = "lakemq_loop_lag_seconds"
+Answer = TypeVar("Answer")
+
+
+# This machine --------------------------------------------------------------------------------
+
+
+def look_at_machine(settings: Settings) -> Machine:
+    """What this machine has for a broker of these settings."""
+    data = settings.storage.data_dir
+    there = _nearest(data)
+    usage = shutil.disk_usage(there)
+    token = data / "admin.token"
+    lake_exists, lake_fault = _lake(settings)
+    return Machine(
+        data_dir=str(data),
+        data_exists=data.is_dir(),
+        data_writable=os.access(there, os.W_OK | os.X_OK),
+        token_mode=stat.S_IMODE(token.stat().st_mode) if token.exists() else None,
+        free_bytes=usage.free,
+        total_bytes=usage.total,
+        lake_dir=str(settings.lake.dir),
+        lake_exists=lake_exists,
+        lake_fault=lake_fault,
+        java_fault=_fault_of(_check_java),
+        jars_fault=_fault_of(_check_jars),
+        files_max=_files_max(),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    )
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the one that it would be made in."""
+    folder = folder.absolute()
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def _lake(settings: Settings) -> tuple[bool, str]:
+    """Whether it is there, and why it can't be used."""
+    folder = settings.lake.dir
+    try:
+        exists = folder.exists()
+    except OSError as error:
+        return False, f"it can't be reached: {error}"
+    if is_object(folder):
+        return exists, ""
+    writable = os.access(_nearest(folder), os.W_OK | os.X_OK)
+    return exists, "" if writable else "this user can't write there"
+
+
+def _fault_of(check: Callable[[], object]) -> str:
+    try:
+        check()
+    except LakemqError as error:
+        return error.detail
+    except ImportError as error:
+        return f"{error.name} is not installed: the jobs need it"
+    return ""
+
+
+def _check_java() -> None:
+    from lakemq.jobs.session.java import check_java
+
+    check_java()
+
+
+def _check_jars() -> None:
+    from lakemq.jobs.errors import JarsUnavailable
+    from lakemq.jobs.session.jars import DELTA
+
+    if not DELTA.installed():
+        raise JarsUnavailable("they are not there: `make setup` gets them")
+
+
+def _files_max() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+# Brokers -------------------------------------------------------------------------------------
+
+
+def look_at_broker(address: str, client: HttpClient, clock: Clock) -> Broker:
+    """What the broker there says, as far as it says anything to this user."""
+    try:
+        described = client.broker()
+    except LakemqError as error:
+        return Broker(address, problem=error.detail)
+    now_ms = clock.now_ms()
+    unready, degraded = _readiness(client)
+    return Broker(
+        address,
+        version=described["version"],
+        unready=unready,
+        described=described,
+        degraded=degraded,
+        topics=_allowed(lambda: client.topics(system=True), []),
+        groups=_allowed(client.groups, []),
+        metrics=_samples(_allowed(client.metrics, "")),
+        ahead_s=(now_ms - described["steady_ms"]) / 1000,
+    )
+
+
+def _readiness(client: HttpClient) -> tuple[str, list[str] | None]:
+    try:
+        return "", client.readiness().get("degraded")
+    except LakemqError as error:
+        return error.detail, []
+
+
+def _allowed(ask: Callable[[], Answer], otherwise: Answer) -> Answer:
+    """The answer; or that, where this user may not ask."""
+    try:
+        return ask()
+    except (Unauthenticated, Forbidden):
+        return otherwise
+
+
+def _samples(text: str) -> dict[str, float]:
+    """Those without a label, and how many turns of the loop were late, as a share."""
+    samples = dict(_lines(text))
+    found = {name: value for name, value in samples.items() if "{" not in name}
+    turns, in_time = samples.get(f"{_LOOP_LAG}_count", 0.0), samples.get(f'{_LOOP_LAG}_bucket{{le="{LATE_S:g}"}}')
+    if turns and in_time is not None:
+        found["loop_late"] = 1 - in_time / turns
+    return found
+
+
+def _lines(text: str) -> Iterator[tuple[str, float]]:
+    for line in text.splitlines():
+        name, _, value = line.rpartition(" ")
+        if name and not line.startswith("#"):
+            yield name, float(value)

@@ -1,0 +1,87 @@
+"""What this machine has for a broker and its jobs, as facts and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lakemq.cli.doctor.finding import Finding, Grade
+
+FREE_RATIO_MIN = 0.15
+"""With less room than that nothing is taken for granted: retention counts on 85 % (storage.disk_high_ratio)."""
+FILES_MIN = 4_096
+"""Open files: each connection is one, and so is each segment that is read."""
+MEMORY_BYTES_MIN = 2 * 2**30
+_OTHERS_READ = 0o044
+_GB = 2**30
+
+
+class Machine(NamedTuple):
+    """`data_*` and `lake_*`: of the folders that the settings name. `lake_fault`: why the lake can't be used; empty
+    where it can. `token_mode`: of `admin.token`; None: there is none. `java_fault`, `jars_fault`: why the jobs would
+    not start; empty: they would."""
+
+    data_dir: str
+    data_exists: bool
+    data_writable: bool
+    token_mode: int | None
+    free_bytes: int
+    total_bytes: int
+    lake_dir: str
+    lake_exists: bool
+    lake_fault: str
+    java_fault: str
+    jars_fault: str
+    files_max: int
+    memory_bytes: int
+
+
+def findings_of(machine: Machine) -> Iterator[Finding]:
+    """What is wrong with it."""
+    yield from _disk(machine)
+    yield from _lake(machine)
+    for about, fault in (("Java", machine.java_fault), ("Spark's jars", machine.jars_fault)):
+        if fault:
+            yield Finding(Grade.WRONG, about, fault, "the jobs don't start without; the gateway does")
+    if machine.files_max < FILES_MIN:
+        what = f"a process may have {machine.files_max:,} files open, and each connection is one"
+        yield Finding(
+            Grade.SOON, "open files", what, f"raise it: `ulimit -n {16 * FILES_MIN}`, or LimitNOFILE of systemd"
+        )
+    if machine.memory_bytes < MEMORY_BYTES_MIN:
+        what = f"{machine.memory_bytes / _GB:.1f} GiB of memory: the jobs take about 2 GiB, the gateway 0.3"
+        yield Finding(Grade.SOON, "memory", what, "run the jobs on another machine, or lower spark.driver_memory")
+
+
+def _disk(machine: Machine) -> Iterator[Finding]:
+    about = machine.data_dir
+    if not machine.data_exists:
+        yield Finding(Grade.NOTE, about, "there is no log yet", "it is made by the first start: `lakemq up`")
+    elif not machine.data_writable:
+        yield Finding(
+            Grade.DOWN, about, "this user can't write there", "run as the user who owns it, or give it to this one"
+        )
+    if machine.token_mode is not None and machine.token_mode & _OTHERS_READ:
+        what = f"admin.token may be read by others (mode {machine.token_mode:04o}): who reads it may do all"
+        yield Finding(
+            Grade.WRONG,
+            about,
+            what,
+            "chmod 600 it; if others are on this machine remove it and start again: that makes another",
+        )
+    if machine.total_bytes and machine.free_bytes < machine.total_bytes * FREE_RATIO_MIN:
+        what = f"{machine.free_bytes / _GB:.1f} GiB of {machine.total_bytes / _GB:.0f} are free"
+        do = "make room, or let the log be smaller: storage.log_bytes_max, storage.retention_ms"
+        yield Finding(Grade.SOON, f"the disk of {about}", what, do)
+
+
+def _lake(machine: Machine) -> Iterator[Finding]:
+    if machine.lake_fault:
+        yield Finding(Grade.WRONG, machine.lake_dir, machine.lake_fault, "until it can be, nothing leaves the log")
+    elif not machine.lake_exists:
+        yield Finding(
+            Grade.NOTE,
+            machine.lake_dir,
+            "there is no lake yet",
+            "it is made by the jobs: `lakemq up`, or `lakemq jobs`",
+        )

@@ -1,0 +1,72 @@
+"""`lakemq doctor` with a real gateway, with none, and with one that tells only who may know."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from lakemq.testing import start_gateway
+from tests.cli.shell import Run
+from tests.gateway.access.asking import allow, ask_as, make_user, token_of
+from tests.ports import free_port
+
+
+def findings(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_broker_that_is_not_there_is_down(run: Run, tmp_path: Path) -> None:
+    address = f"http://127.0.0.1:{free_port()}"
+    done = run("doctor", "--json", "--broker", address, "--data-dir", str(tmp_path / "no"), "--lake", str(tmp_path))
+    assert done.code == 1
+    first, *others = findings(done.stdout)
+    assert (first["grade"], first["about"]) == ("down", address)
+    assert ("note", "there is no log yet") in [(each["grade"], each["what"]) for each in others]
+
+
+def test_this_machine_alone_is_looked_at(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "admin.token").write_text("x")
+    (tmp_path / "data" / "admin.token").chmod(0o644)
+    folders = ("--data-dir", str(tmp_path / "data"), "--lake", str(tmp_path / "lake"))
+    done = run("doctor", "--here", *folders)
+    assert done.code == 1
+    assert "admin.token may be read by others" in done.stdout
+    assert "no answer" not in done.stdout
+    (tmp_path / "data" / "admin.token").chmod(0o600)
+    assert "admin.token" not in run("doctor", "--here", *folders).stdout
+
+
+def test_what_a_broker_lacks_is_said_and_what_matters_most_first(run: Run, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with start_gateway(data) as gateway:
+        httpx.post(f"{gateway.url}/v1/topics/t/messages", json={"messages": [{"body": "x"}]}).raise_for_status()
+        reset = {"topic": "t", "to": "earliest"}
+        httpx.post(f"{gateway.url}/v1/groups/idle/offsets/reset", json=reset).raise_for_status()
+        options = ("--broker", gateway.url, "--data-dir", str(data), "--lake", str(tmp_path / "lake"))
+        told = findings(run("doctor", "--json", *options).stdout)
+        shown = run("doctor", *options).stdout
+    whats = [each["what"] for each in told]
+    assert any(what.startswith("no jobs were heard of") for what in whats)
+    assert any(what.startswith("group idle is 1 messages behind") for what in whats)
+    assert [each["grade"] for each in told] == sorted((each["grade"] for each in told), key=ORDER.index)
+    for each in told:
+        assert f"{each['about']}: {each['what']}" in shown
+        assert f"      {each['do']}" in shown
+
+
+ORDER = ["down", "wrong", "soon", "note"]
+
+
+def test_who_may_not_know_is_told_so(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    with start_gateway(data, auth__required="true") as gateway, ask_as(gateway, token_of(data)) as admin:
+        monkeypatch.setenv("LAKEMQ_TOKEN", make_user(admin, "somebody", allow("Topic:mine", "Pub")))
+        options = ("--broker", gateway.url, "--data-dir", str(data), "--lake", str(tmp_path / "lake"))
+        told = findings(run("doctor", "--json", *options).stdout)
+    (found,) = [each for each in told if each["about"] == gateway.url and each["grade"] == "note"]
+    assert "doesn't tell this user" in found["what"]

@@ -1,0 +1,112 @@
+"""What is said to be wrong, by the facts alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakemq.cli.doctor import broker, machine
+from lakemq.cli.doctor.broker import ADVICE, Broker
+from lakemq.cli.doctor.finding import Finding, Grade
+from lakemq.cli.doctor.machine import Machine
+
+URL = "http://127.0.0.1:8080"
+WELL = Broker(URL, version="1", described={"role": "primary", "jobs": {"lake": {"alive": True}}}, ahead_s=0.1)
+SOUND = Machine(
+    data_dir="data",
+    data_exists=True,
+    data_writable=True,
+    token_mode=0o600,
+    free_bytes=80 * 2**30,
+    total_bytes=100 * 2**30,
+    lake_dir="lake",
+    lake_exists=True,
+    lake_fault="",
+    java_fault="",
+    jars_fault="",
+    files_max=2**20,
+    memory_bytes=8 * 2**30,
+)
+
+
+def of_broker(**facts: object) -> list[Finding]:
+    return list(broker.findings_of(WELL._replace(**facts), "1"))
+
+
+def of_machine(**facts: object) -> list[Finding]:
+    return list(machine.findings_of(SOUND._replace(**facts)))
+
+
+def test_nothing_is_wrong_with_what_is_well() -> None:
+    assert of_broker() == []
+    assert of_machine() == []
+
+
+def test_of_a_broker_that_does_not_answer_nothing_else_is_said() -> None:
+    (found,) = of_broker(problem="no answer", degraded=["overdue: 3 of kind nack"])
+    assert (found.grade, found.about, found.what) == (Grade.DOWN, URL, "no answer")
+
+
+DLQ = {"topic": "%DLQ%billing", "queues": [{"min_offset": 2, "max_offset": 7}, {"min_offset": 0, "max_offset": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("facts", "grade", "what"),
+    [
+        ({"unready": "the disk is full"}, Grade.DOWN, "the disk is full"),
+        ({"degraded": None}, Grade.NOTE, "doesn't tell this user"),
+        ({"degraded": ["nothing is written: 1 in sync, 2 are needed"]}, Grade.DOWN, "nothing is written"),
+        ({"degraded": ["something new"]}, Grade.WRONG, "something new"),
+        ({"described": {"role": "primary", "jobs": {}}}, Grade.WRONG, "no jobs"),
+        ({"topics": [DLQ]}, Grade.NOTE, "group billing has 6 dead letters"),
+        ({"groups": [{"group": "g", "subscriptions_differ": True}]}, Grade.WRONG, "different ways"),
+        ({"groups": [{"group": "g", "lag_total": 1200, "member_count": 0}]}, Grade.NOTE, "1,200 messages behind"),
+        ({"ahead_s": -7.0}, Grade.WRONG, "differ by 7 s"),
+        ({"version": "0.9"}, Grade.NOTE, "lakemq 0.9, and this is 1"),
+        ({"metrics": {"lakemq_damaged_segments": 2.0}}, Grade.DOWN, "2 segments"),
+        ({"metrics": {"loop_late": 0.01}}, Grade.WRONG, "of 100 turns"),
+    ],
+    ids=str,
+)
+def test_each_thing_that_is_wrong_with_a_broker_is_said(facts: dict[str, object], grade: Grade, what: str) -> None:
+    (found,) = of_broker(**facts)
+    assert found.grade is grade
+    assert what in found.what
+    assert found.do
+
+
+@pytest.mark.parametrize("begins", ADVICE)
+def test_there_is_advice_for_what_a_broker_says(begins: str) -> None:
+    (found,) = of_broker(degraded=[f"{begins} ..."])
+    assert found.do == ADVICE[begins]
+
+
+def test_a_follower_has_no_jobs_and_none_are_missed() -> None:
+    assert of_broker(described={"role": "follower", "jobs": {}}) == []
+
+
+def test_who_consumes_late_and_who_is_there_is_left_alone() -> None:
+    groups = [{"group": "g", "lag_total": 10, "member_count": 1}, {"group": "h", "lag_total": None, "member_count": 0}]
+    assert of_broker(groups=groups, topics=[{"topic": "%DLQ%g", "queues": []}]) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "grade", "what"),
+    [
+        ({"data_exists": False}, Grade.NOTE, "no log yet"),
+        ({"data_writable": False}, Grade.DOWN, "can't write"),
+        ({"token_mode": 0o644}, Grade.WRONG, "mode 0644"),
+        ({"free_bytes": 2**30}, Grade.SOON, "1.0 GiB of 100 are free"),
+        ({"lake_fault": "no bucket of that name"}, Grade.WRONG, "no bucket"),
+        ({"lake_exists": False}, Grade.NOTE, "no lake yet"),
+        ({"java_fault": "there is none"}, Grade.WRONG, "there is none"),
+        ({"jars_fault": "they are not there"}, Grade.WRONG, "not there"),
+        ({"files_max": 1024}, Grade.SOON, "1,024 files"),
+        ({"memory_bytes": 2**30}, Grade.SOON, "1.0 GiB of memory"),
+    ],
+    ids=str,
+)
+def test_each_thing_that_is_wrong_with_a_machine_is_said(facts: dict[str, object], grade: Grade, what: str) -> None:
+    (found,) = of_machine(**facts)
+    assert found.grade is grade
+    assert what in found.what
+    assert found.do
