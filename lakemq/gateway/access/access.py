@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -101,8 +101,9 @@ class Access:
             self.refused(caller, _shown(found.route, scope), error)
             raise
 
-    def admit_query(self, route: Route, query: Mapping[str, str], scope: Scope) -> None:
-        """`admit`, for what the query says. What changes something is written down before it is done."""
+    def admit_query(self, route: Route, query: Mapping[str, str], scope: Scope) -> Awaitable[None] | None:
+        """`admit`, for what the query says. What it returns is to be waited for: what changes something is written down
+        before it is done. That raises `Busy`, `StoreUnwritable`."""
         caller: Caller = scope[SCOPE]
         if route.query_rights:
             try:
@@ -110,18 +111,20 @@ class Access:
             except (Unauthenticated, Forbidden) as error:
                 self.refused(caller, _shown(route, scope), error)
                 raise
-        if route.audited:
-            self.changes(caller, _shown(route, scope))
+        if not route.audited or self._audit is None:
+            return None
+        entry = Entry(caller.name, caller.source, _shown(route, scope), "")
+        return self._audit.urgent(entry) if route.urgent else self._audit.changes(entry)
 
     def refused(self, caller: Caller, what: str, error: LakemqError) -> None:
         """As `Notes`."""
         if self._audit is not None:
             self._audit.refused(Entry(caller.name, caller.source, what, error.detail))
 
-    def changes(self, caller: Caller, what: str) -> None:
+    async def changes(self, caller: Caller, what: str) -> None:
         """As `Notes`."""
         if self._audit is not None:
-            self._audit.allowed(Entry(caller.name, caller.source, what, ""))
+            await self._audit.changes(Entry(caller.name, caller.source, what, ""))
 
     def admit_quickly(
         self, found: Found, query: Mapping[str, str], headers: Headers, address: str | None

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from lakemq.contract.routes import BROKER, HEALTH, LOG_FRAMES, LOG_PART, METRICS, READY
+from lakemq.gateway.access.audit import Entry
 from lakemq.gateway.fleet.election import Election
 from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.incarnation import Incarnation
@@ -92,8 +93,11 @@ class Exchange:
         elsewhere = partial(log_elsewhere, settings, self._files)
         election = self._election = Election(settings, leadership, incarnation, advertised, elsewhere)
         tenure = await election.first()
+        owed: list[Entry] = []
         while True:
             broker = self.broker = Broker(self._settings, self._files, self._clock, tenure, self.work)
+            if broker.audit is not None:
+                broker.audit.owed.extend(owed)
             broker.lead = ElectedLead(broker, election, self.hand_over)
             if broker.follower is not None:
                 await self._follow(broker, broker.follower, election)
@@ -102,6 +106,7 @@ class Exchange:
                 await self._assume(broker, election)
                 tenure = await election.until_replaced()
             await self._let_go(broker)
+            owed = [] if broker.audit is None else list(broker.audit.owed)
             del broker
             forget_handlers()
             self._renew()
