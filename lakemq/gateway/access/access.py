@@ -7,7 +7,6 @@ import hashlib
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -17,6 +16,7 @@ from lakemq.gateway.access.admin_token import NAME, open_admin_token
 from lakemq.gateway.access.audit import Audit, Entry
 from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
 from lakemq.gateway.access.failures import Failures
+from lakemq.gateway.access.network import is_neighbour
 from lakemq.model.access import ADMINISTRATOR, Need, User, UserType
 from lakemq.model.errors import FlowControl, Forbidden, InvalidRequest, LakemqError, Unauthenticated
 from lakemq.model.token import Token, parse_bearer
@@ -212,13 +212,3 @@ def _shown(route: Route, scope: Scope) -> str:
     """Names that rights are by; ids may be secrets."""
     is_named = route.audited or any(right.of in route.within for right in route.path_rights)
     return f"{route.method} {scope['path'] if is_named else route.path}"
-
-
-def is_neighbour(address: str | None) -> bool:
-    """Whether that is on this machine."""
-    if address is None or address == "127.0.0.1":
-        return address is not None
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import orjson
 
+from lakemq.gateway.access.network import network_of
 from lakemq.gateway.access.noted import Noted, Sieve
 from lakemq.model.errors import Busy, LakemqError
 from lakemq.model.names import AUDIT_TOPIC
@@ -136,9 +137,11 @@ class Audit:
         self.owed.append(entry)
 
     def refused(self, entry: Entry) -> None:
-        """Somebody may not. Of those that nobody knows, all from one address are alike."""
-        kind = (entry.user, entry.source, entry.what[:TEXT_CHARACTERS_MAX] if entry.user else "")
-        if (noted := self._sieve.note(kind, self._now_s())) is not None:
+        """Somebody may not. Of those that nobody knows, all from one address, or network of IPv6, are alike."""
+        network = network_of(entry.source)
+        kind = (entry.user, network, entry.what[:TEXT_CHARACTERS_MAX] if entry.user else "")
+        who = (entry.user, None if entry.user else network)
+        if (noted := self._sieve.note(kind, self._now_s(), who)) is not None:
             self._write(REFUSED, entry, noted)
 
     def logged_in(self, entry: Entry) -> None:
