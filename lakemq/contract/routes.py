@@ -175,7 +175,7 @@ REDRIVE = Route(
     "Redrive dead letters",
     reads=JSON,
     differs=CONFIRMED,
-    rights=group(UPDATE),
+    rights=group(UPDATE, by_handler="with `where`, `Sub` on it too"),
     audited=True,
 )
 REDRIVEN = Route(

@@ -383,6 +383,21 @@ def test_a_redrive_is_shown_to_who_may_look_at_its_group(scene: Scene) -> None:
         assert ken.get(path).is_success
 
 
+def test_dead_letters_are_chosen_by_what_is_in_them_by_who_may_read_them(scene: Scene) -> None:
+    message = stored(scene.admin, "buried")
+    assert nack(scene.admin, "sexton", {"message_id": message, "delay_level": -1}).is_success
+    token = make_user(scene.admin, "sam", allow("Group:sexton", "Update"))
+    with ask_as(scene.gateway, token) as sam:
+
+        def redrive(**fields: Any) -> httpx.Response:
+            return sam.post("/v1/groups/sexton/dead-letters/redrive", json={"dry_run": True, **fields})
+
+        assert redrive().json()["matched"] == 1
+        assert is_problem(redrive(where="reconsume_times = 0"), 403, "forbidden")
+        give(scene.admin, "sam", [allow("Group:sexton", "Update", "Sub")])
+        assert redrive(where="reconsume_times = 0").is_success
+
+
 # Where nobody has to say who he is -----------------------------------------------------------
 
 
