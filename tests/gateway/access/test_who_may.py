@@ -12,12 +12,13 @@ import pytest
 
 from lakemq.contract import routes
 from lakemq.gateway.access.access import Access
+from lakemq.gateway.access.admin_token import open_admin_token
 from lakemq.gateway.access.caller import SEEN_CHARACTERS_MAX, SEEN_MAX, Anonymous, Seen
 from lakemq.gateway.access.failures import BURST
 from lakemq.model.names import ACCESS_TOPIC
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.state.access_state import AccessState
-from lakemq.testing import GatewayProcess, start_gateway
+from lakemq.testing import FaultyFiles, GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, deny, give, make_user, token_of
 from tests.gateway.http_client import Connection, is_problem
 from tests.gateway.routing.asking import begin, checks, decide, nack, position
@@ -73,6 +74,20 @@ def test_the_administrators_token_is_its_owners_alone_and_stays(tmp_path: Path) 
     (data / "admin.token").unlink()
     with start_gateway(data):
         assert token_of(data) != token
+
+
+def test_the_file_of_the_token_is_its_owners_before_it_is_read(tmp_path: Path) -> None:
+    class Watched(FaultyFiles):
+        def read_whole(self, path: Path, size: int | None = None) -> bytes:
+            if path.exists():
+                modes.append(stat.S_IMODE(path.stat().st_mode))
+            return super().read_whole(path, size)
+
+    modes: list[int] = []
+    made = open_admin_token(Watched(), tmp_path)
+    (tmp_path / "admin.token").chmod(0o644)
+    assert open_admin_token(Watched(), tmp_path) == made
+    assert modes == [0o600]
 
 
 def test_a_token_holds_until_it_is_taken_back_also_on_a_connection_that_is_open(scene: Scene) -> None:
