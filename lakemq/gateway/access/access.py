@@ -29,6 +29,10 @@ CALLERS_MAX = 4_096
 """So many pairs of a token and an address are known without looking anything up, and so many addresses without one."""
 
 
+_FORWARDING = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+"""Headers by which a proxy says that it asks for somebody else."""
+
+
 class Users(Protocol):
     """Those that the log knows."""
 
@@ -71,7 +75,7 @@ class Access:
         self.seen = Seen()
         self._administrator: Token | None = None
         self._token_file = ""
-        self._nobodies: OrderedDict[str | None, Anonymous] = OrderedDict()
+        self._nobodies: OrderedDict[tuple[str | None, bool], Anonymous] = OrderedDict()
         self._callers: OrderedDict[tuple[bytes, str | None], Caller] = OrderedDict()
         self._generation = -1
         self._key = secrets.token_bytes(32)
@@ -90,7 +94,7 @@ class Access:
         try:
             caller = scope[SCOPE] = self._caller(scope["headers"], address)
         except LakemqError as error:
-            scope[SCOPE] = self._nobody(address)
+            scope[SCOPE] = self._nobody(scope["headers"], address)
             if found.route.rights.public:
                 return  # a probe is answered, whichever token it has
             self.refused(scope[SCOPE], _shown(found.route, scope), error)
@@ -154,7 +158,7 @@ class Access:
                     raise InvalidRequest("there are two headers Authorization")
                 said = value
         if said is None:
-            return self._nobody(address)
+            return self._nobody(headers, address)
         if self._generation != (now := self._users().generation):
             self._generation = now
             self._callers.clear()
@@ -163,24 +167,24 @@ class Access:
         key = hashlib.blake2b(said, digest_size=16, key=self._key).digest(), address
         caller = self._callers.get(key)
         if caller is None:
-            caller = self._callers[key] = self._find(said, address, counts)
+            caller = self._callers[key] = self._find(said, headers, address, counts)
             if len(self._callers) > CALLERS_MAX:
                 self._callers.popitem(last=False)
         if self._is_over(caller.expires_ms):
-            raise self._stranger(f"the token of user {caller.name} is over", address, counts)
+            raise self._stranger(f"the token of user {caller.name} is over", headers, address, counts)
         return caller
 
-    def _find(self, said: bytes, address: str | None, counts: bool) -> Caller:
+    def _find(self, said: bytes, headers: Headers, address: str | None, counts: bool) -> Caller:
         try:
             token = parse_bearer(said.decode("latin-1"))
         except Unauthenticated as error:
-            raise self._stranger(error.detail, address, counts) from None
+            raise self._stranger(error.detail, headers, address, counts) from None
         administrator = self._administrator
         if administrator is not None and token.id == administrator.id and token.is_of(administrator.secret_hash):
             return self._known(User(ADMINISTRATOR, UserType.SUPER), address, None)
         found = self._users().find_token(token.id)
         if found is None or not token.is_of(found[1]):
-            raise self._stranger("this token is not valid", address, counts)
+            raise self._stranger("this token is not valid", headers, address, counts)
         user, _, expires_ms = found
         return self._known(user, address, expires_ms)
 
@@ -189,17 +193,18 @@ class Access:
             self._audit.logged_in(Entry(user.name, address, "", ""))
         return Known(user, address, self, expires_ms)
 
-    def _stranger(self, detail: str, address: str | None, counts: bool) -> LakemqError:
+    def _stranger(self, detail: str, headers: Headers, address: str | None, counts: bool) -> LakemqError:
         if counts and self._failures.note(address, self._clock.now_ms() / 1000):
             return FlowControl("too many tries with tokens that are not valid: wait a second before the next")
-        return Unauthenticated(detail, self._nobody(address).token_file)
+        return Unauthenticated(detail, self._nobody(headers, address).token_file)
 
-    def _nobody(self, address: str | None) -> Anonymous:
-        """Whoever asks from there without a token."""
-        found = self._nobodies.get(address)
+    def _nobody(self, headers: Headers, address: str | None) -> Anonymous:
+        """Whoever asks from there without a token. A proxy on this machine is told nothing that it would hand on."""
+        key = address, is_neighbour(address) and _FORWARDING.isdisjoint([name for name, _ in headers])
+        found = self._nobodies.get(key)
         if found is None:
-            token_file = self._token_file if is_neighbour(address) else ""
-            found = self._nobodies[address] = Anonymous(address, self, self._required, token_file)
+            token_file = self._token_file if key[1] else ""
+            found = self._nobodies[key] = Anonymous(address, self, self._required, token_file)
             if len(self._nobodies) > CALLERS_MAX:
                 self._nobodies.popitem(last=False)
         return found

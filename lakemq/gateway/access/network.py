@@ -24,6 +24,7 @@ def network_of(address: str | None) -> str | None:
     return f"{IPv6Address(int(found) >> _HOST_BITS << _HOST_BITS)}/{_HOST_BITS}"
 
 
+@lru_cache(_KNOWN)
 def is_neighbour(address: str | None) -> bool:
     """Whether that is on this machine."""
     if address is None or address == "127.0.0.1":

@@ -441,6 +441,12 @@ def test_on_loopback_messages_are_everybodys_and_what_can_forge_is_not(gateway: 
             answer = nobody.request(method, path, **asked)
             assert is_problem(answer, 401, "unauthenticated"), path
             assert Path(answer.json()["token_file"]).is_file()
+        for header in ("Forwarded", "X-Forwarded-For", "Via"):
+            answer = nobody.get("/v1/sinks", headers={header: "for=192.0.2.1"})
+            assert is_problem(answer, 401, "unauthenticated")
+            assert "token_file" not in answer.json(), "a proxy on this machine would hand it on"
+            wrong = nobody.get("/v1/sinks", headers={header: "for=192.0.2.1", "Authorization": "Bearer x"})
+            assert "token_file" not in wrong.json()
         # Whoever says who he is has to be right, and is held to it.
         assert is_problem(nobody.get("/v1/topics", headers={"Authorization": "Bearer x"}), 401, "unauthenticated")
 
