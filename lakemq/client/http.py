@@ -33,7 +33,7 @@ from lakemq.client.results import (
 )
 from lakemq.client.user_api import UserApi
 from lakemq.client.view import MessageView, Rows
-from lakemq.contract import routes
+from lakemq.contract import leader_routes, routes
 from lakemq.contract.forms import ARROW, JSON, NDJSON
 from lakemq.contract.route import Target
 from lakemq.model.errors import InvalidRequest, LakemqError, NotLeader
@@ -300,15 +300,15 @@ class HttpClient:
 
     def switch(self, replica: int) -> dict[str, Any]:
         """Have that replica lead the broker: returns once it does. Raises what is in the way."""
-        return self._send(routes.SWITCH.at(), _dumps({"replica": replica}))
+        return self._send(leader_routes.SWITCH.at(), _dumps({"replica": replica}))
 
     def elect_unclean(self) -> dict[str, Any]:
         """Have this replica lead with what it has: what others have beyond that is lost. Raises what is in the way."""
-        return self._send(routes.ELECT.at(), _dumps({"unclean": True}))
+        return self._send(leader_routes.ELECT.at(), _dumps({"unclean": True}))
 
     def remove_replica(self, replica: int) -> dict[str, Any]:
         """Have the broker forget a replica that is gone for good. Raises what is in the way."""
-        return self._send(routes.REMOVE.at(), _dumps({"replica": replica}))
+        return self._send(leader_routes.REMOVE.at(), _dumps({"replica": replica}))
 
     @property
     def users(self) -> UserApi:

@@ -80,7 +80,10 @@ class Route:
     rights: Rights = field(kw_only=True)
     """What it needs of who asks."""
     audited: bool = field(kw_only=True, default=False)
-    """Whether it is written down who did it: it changes more than messages, and how far they are consumed."""
+    """Whether it is written down who did it, before it is done, or it isn't done: it changes more than messages, and
+    how far they are consumed."""
+    urgent: bool = field(kw_only=True, default=False)
+    """Whether it is done also where it can't be written down: it may be what it takes to write again."""
     answered: Answered = field(init=False)
     """When it may be answered: of most that are got `SHOWN`, of all others `SAFE`."""
     writes: bool = field(init=False)

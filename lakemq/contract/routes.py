@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakemq.contract import user_routes
+from lakemq.contract import leader_routes, user_routes
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.contract.right import PUBLIC, Right, also, cluster, every, group, guarded, known, sink, topic
 from lakemq.contract.route import Answered, Field, Reads, Route
@@ -175,7 +175,7 @@ REDRIVE = Route(
     "Redrive dead letters",
     reads=JSON,
     differs=CONFIRMED,
-    rights=group(UPDATE),
+    rights=group(UPDATE, by_handler="with `where`, `Sub` on it too"),
     audited=True,
 )
 REDRIVEN = Route(
@@ -429,37 +429,6 @@ COMPACTED = Route(
 
 # Operations
 BROKER = Route("GET", "/v1/broker", "operations", "The broker and its positions", differs=AT_ONCE, rights=known())
-SWITCH = Route(
-    "POST",
-    "/v1/broker/switch",
-    "operations",
-    "Have another replica lead, without a loss",
-    reads=JSON,
-    differs=AT_ONCE,
-    rights=guarded(UPDATE),
-    audited=True,
-)
-ELECT = Route(
-    "POST",
-    "/v1/broker/elect",
-    "operations",
-    "Have this replica lead with what it has: what it lacks is lost",
-    reads=JSON,
-    of_replica=True,
-    differs=AT_ONCE,
-    rights=guarded(UPDATE),
-    audited=True,
-)
-REMOVE = Route(
-    "POST",
-    "/v1/broker/remove",
-    "operations",
-    "Forget a replica that is gone for good",
-    reads=JSON,
-    differs=AT_ONCE,
-    rights=guarded(UPDATE),
-    audited=True,
-)
 HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up", differs=AT_ONCE, rights=PUBLIC)
 READY = Route(
     "GET", "/readyz", "operations", "Whether the log is recovered and writable", differs=AT_ONCE, rights=PUBLIC
@@ -475,5 +444,5 @@ OPENAPI, OPENAPI_HEAD = (
 )
 
 _HERE = tuple(each for each in list(globals().values()) if isinstance(each, Route))
-ALL: tuple[Route, ...] = (*_HERE, *user_routes.ALL)
-"""Every route above, in that order, and those of users."""
+ALL: tuple[Route, ...] = (*_HERE, *leader_routes.ALL, *user_routes.ALL)
+"""Every route above, in that order, and those of leaders and users."""

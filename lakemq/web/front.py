@@ -4,7 +4,7 @@ them. Hot routes have handlers of ASGI; all others are FastAPI's."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
@@ -25,8 +25,9 @@ class Admits(Protocol):
         """Raise unless who asks may ask for what the path says."""
         ...
 
-    def admit_query(self, route: Route, query: Mapping[str, str], scope: Scope) -> None:
-        """Raise unless who asks may ask for what the query says."""
+    def admit_query(self, route: Route, query: Mapping[str, str], scope: Scope) -> Awaitable[None] | None:
+        """Raise unless who asks may ask for what the query says; or return what has to be waited for before it is
+        served, which may raise too."""
         ...
 
 
@@ -37,7 +38,7 @@ class _Everybody:
         pass
 
     def admit_query(self, route: Route, query: Mapping[str, str], scope: Scope) -> None:
-        pass
+        return None
 
 
 _EVERYBODY = _Everybody()
@@ -95,7 +96,8 @@ class Front:
             self._access.admit(found, scope)
             check_head(found.route, scope["headers"])
             query = read_query(found.route, scope["query_string"])
-            self._access.admit_query(found.route, query, scope)
+            if (admitted := self._access.admit_query(found.route, query, scope)) is not None:
+                await admitted
             if (check := self._checks.get(found.route)) is not None:
                 check()
             if (until := self._until.get(found.route)) is not None:

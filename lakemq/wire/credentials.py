@@ -25,6 +25,9 @@ from lakemq.wire.found_token import PROC_NET, NotFound, check_listener, find_tok
 UNAUTHENTICATED = 401
 ADDRESSES_MAX = 64
 """Of this machine, that a token was found for."""
+LOOKED_AT_MAX = 1_024
+"""Of these it is known how long it was looked who listens: for longer than their tokens, which another thread may be
+about to send."""
 
 logger = logging.getLogger("lakemq.client")
 
@@ -52,7 +55,6 @@ class Credentials:
         self._file = ""
         self._found: dict[str, Headers] = {}
         self._found_s: dict[str, float] = {}
-        self._trusted: set[str] = set()
         self._headers: Headers = _NONE if self._given is None else self._given
         if self._given is None:
             self._look()
@@ -106,7 +108,7 @@ class Credentials:
     def check(self, address: str) -> None:
         """Before a new connection to there. A gateway that ends leaves its port to whoever wants it: raises `Stranger`
         where a token was found, and another user listens now."""
-        if address not in self._trusted:
+        if address not in self._found_s:
             return
         try:
             check_listener(address, self._net)
@@ -117,7 +119,9 @@ class Credentials:
     def _keep(self, address: str, found: Headers) -> None:
         while len(self._found) >= ADDRESSES_MAX:
             self._found.pop(next(iter(self._found)), None)
-        self._trusted.add(address)
+        self._found_s.pop(address, None)
+        while len(self._found_s) >= LOOKED_AT_MAX:
+            self._found_s.pop(next(iter(self._found_s)), None)
         self._found_s[address] = time.monotonic()
         self._found[address] = found
 

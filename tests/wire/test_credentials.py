@@ -271,6 +271,26 @@ def test_the_addresses_that_tokens_were_found_for_are_bounded(tmp_path: Path) ->
     assert sum(bool(credentials.headers(address)) for address in addresses) == ADDRESSES_MAX
 
 
+def test_what_is_known_of_addresses_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakemq.wire.credentials.LOOKED_AT_MAX", 5)
+    net = listening(tmp_path, os.geteuid(), port=80)
+    credentials = Credentials(net=net)
+    content = f'{{"token_file": "{write_token(tmp_path)}"}}'.encode()
+    names = [f"http://127.0.0.{number}" for number in range(1, 10)]
+    rows = [f" 0: {number:02X}00007F:0050 0:0 0A 0:0 00:0 0 {os.geteuid()} 0\n" for number in range(1, 10)]
+    (net / "tcp").write_text("head\n" + "".join(rows))
+    for name in names:
+        assert credentials.refused(name, {}, content) is None
+    (net / "tcp").write_text("head\n")
+    kept = []
+    for name in names:
+        try:
+            credentials.check(name)
+        except Stranger:
+            kept.append(name)
+    assert kept == names[-5:]
+
+
 def test_a_token_that_can_be_read_on_its_way_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "lakemq.client")
     for _ in range(2):

@@ -6,8 +6,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from ipaddress import ip_address
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -17,6 +16,7 @@ from lakemq.gateway.access.admin_token import NAME, open_admin_token
 from lakemq.gateway.access.audit import Audit, Entry
 from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
 from lakemq.gateway.access.failures import Failures
+from lakemq.gateway.access.network import is_neighbour
 from lakemq.model.access import ADMINISTRATOR, Need, User, UserType
 from lakemq.model.errors import FlowControl, Forbidden, InvalidRequest, LakemqError, Unauthenticated
 from lakemq.model.token import Token, parse_bearer
@@ -27,6 +27,10 @@ from lakemq.web.problems import Headers
 
 CALLERS_MAX = 4_096
 """So many pairs of a token and an address are known without looking anything up, and so many addresses without one."""
+
+
+_FORWARDING = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+"""Headers by which a proxy says that it asks for somebody else."""
 
 
 class Users(Protocol):
@@ -71,7 +75,7 @@ class Access:
         self.seen = Seen()
         self._administrator: Token | None = None
         self._token_file = ""
-        self._nobodies: OrderedDict[str | None, Anonymous] = OrderedDict()
+        self._nobodies: OrderedDict[tuple[str | None, bool], Anonymous] = OrderedDict()
         self._callers: OrderedDict[tuple[bytes, str | None], Caller] = OrderedDict()
         self._generation = -1
         self._key = secrets.token_bytes(32)
@@ -90,7 +94,7 @@ class Access:
         try:
             caller = scope[SCOPE] = self._caller(scope["headers"], address)
         except LakemqError as error:
-            scope[SCOPE] = self._nobody(address)
+            scope[SCOPE] = self._nobody(scope["headers"], address)
             if found.route.rights.public:
                 return  # a probe is answered, whichever token it has
             self.refused(scope[SCOPE], _shown(found.route, scope), error)
@@ -101,8 +105,9 @@ class Access:
             self.refused(caller, _shown(found.route, scope), error)
             raise
 
-    def admit_query(self, route: Route, query: Mapping[str, str], scope: Scope) -> None:
-        """`admit`, for what the query says. What changes something is written down before it is done."""
+    def admit_query(self, route: Route, query: Mapping[str, str], scope: Scope) -> Awaitable[None] | None:
+        """`admit`, for what the query says. What it returns is to be waited for: what changes something is written down
+        before it is done. That raises `Busy`, `StoreUnwritable`."""
         caller: Caller = scope[SCOPE]
         if route.query_rights:
             try:
@@ -110,18 +115,20 @@ class Access:
             except (Unauthenticated, Forbidden) as error:
                 self.refused(caller, _shown(route, scope), error)
                 raise
-        if route.audited:
-            self.changes(caller, _shown(route, scope))
+        if not route.audited or self._audit is None:
+            return None
+        entry = Entry(caller.name, caller.source, _shown(route, scope), "")
+        return self._audit.urgent(entry) if route.urgent else self._audit.changes(entry)
 
     def refused(self, caller: Caller, what: str, error: LakemqError) -> None:
         """As `Notes`."""
         if self._audit is not None:
             self._audit.refused(Entry(caller.name, caller.source, what, error.detail))
 
-    def changes(self, caller: Caller, what: str) -> None:
+    async def changes(self, caller: Caller, what: str) -> None:
         """As `Notes`."""
         if self._audit is not None:
-            self._audit.allowed(Entry(caller.name, caller.source, what, ""))
+            await self._audit.changes(Entry(caller.name, caller.source, what, ""))
 
     def admit_quickly(
         self, found: Found, query: Mapping[str, str], headers: Headers, address: str | None
@@ -151,7 +158,7 @@ class Access:
                     raise InvalidRequest("there are two headers Authorization")
                 said = value
         if said is None:
-            return self._nobody(address)
+            return self._nobody(headers, address)
         if self._generation != (now := self._users().generation):
             self._generation = now
             self._callers.clear()
@@ -160,24 +167,24 @@ class Access:
         key = hashlib.blake2b(said, digest_size=16, key=self._key).digest(), address
         caller = self._callers.get(key)
         if caller is None:
-            caller = self._callers[key] = self._find(said, address, counts)
+            caller = self._callers[key] = self._find(said, headers, address, counts)
             if len(self._callers) > CALLERS_MAX:
                 self._callers.popitem(last=False)
         if self._is_over(caller.expires_ms):
-            raise self._stranger(f"the token of user {caller.name} is over", address, counts)
+            raise self._stranger(f"the token of user {caller.name} is over", headers, address, counts)
         return caller
 
-    def _find(self, said: bytes, address: str | None, counts: bool) -> Caller:
+    def _find(self, said: bytes, headers: Headers, address: str | None, counts: bool) -> Caller:
         try:
             token = parse_bearer(said.decode("latin-1"))
         except Unauthenticated as error:
-            raise self._stranger(error.detail, address, counts) from None
+            raise self._stranger(error.detail, headers, address, counts) from None
         administrator = self._administrator
         if administrator is not None and token.id == administrator.id and token.is_of(administrator.secret_hash):
             return self._known(User(ADMINISTRATOR, UserType.SUPER), address, None)
         found = self._users().find_token(token.id)
         if found is None or not token.is_of(found[1]):
-            raise self._stranger("this token is not valid", address, counts)
+            raise self._stranger("this token is not valid", headers, address, counts)
         user, _, expires_ms = found
         return self._known(user, address, expires_ms)
 
@@ -186,17 +193,18 @@ class Access:
             self._audit.logged_in(Entry(user.name, address, "", ""))
         return Known(user, address, self, expires_ms)
 
-    def _stranger(self, detail: str, address: str | None, counts: bool) -> LakemqError:
+    def _stranger(self, detail: str, headers: Headers, address: str | None, counts: bool) -> LakemqError:
         if counts and self._failures.note(address, self._clock.now_ms() / 1000):
             return FlowControl("too many tries with tokens that are not valid: wait a second before the next")
-        return Unauthenticated(detail, self._nobody(address).token_file)
+        return Unauthenticated(detail, self._nobody(headers, address).token_file)
 
-    def _nobody(self, address: str | None) -> Anonymous:
-        """Whoever asks from there without a token."""
-        found = self._nobodies.get(address)
+    def _nobody(self, headers: Headers, address: str | None) -> Anonymous:
+        """Whoever asks from there without a token. A proxy on this machine is told nothing that it would hand on."""
+        key = address, is_neighbour(address) and _FORWARDING.isdisjoint([name for name, _ in headers])
+        found = self._nobodies.get(key)
         if found is None:
-            token_file = self._token_file if is_neighbour(address) else ""
-            found = self._nobodies[address] = Anonymous(address, self, self._required, token_file)
+            token_file = self._token_file if key[1] else ""
+            found = self._nobodies[key] = Anonymous(address, self, self._required, token_file)
             if len(self._nobodies) > CALLERS_MAX:
                 self._nobodies.popitem(last=False)
         return found
@@ -209,13 +217,3 @@ def _shown(route: Route, scope: Scope) -> str:
     """Names that rights are by; ids may be secrets."""
     is_named = route.audited or any(right.of in route.within for right in route.path_rights)
     return f"{route.method} {scope['path'] if is_named else route.path}"
-
-
-def is_neighbour(address: str | None) -> bool:
-    """Whether that is on this machine."""
-    if address is None or address == "127.0.0.1":
-        return address is not None
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False

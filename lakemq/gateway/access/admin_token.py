@@ -32,6 +32,7 @@ def open_admin_token(files: Files, directory: Path) -> Token:
     Raises `BadAdminToken`, `OSError`."""
     path = directory / NAME
     try:
+        files.tighten(path)  # first: nobody else opens it any more once it is this broker's word
         text = files.read_whole(path, _BYTES_MAX)
     except FileNotFoundError:
         token = make_token(secrets.token_bytes(ID_BYTES + SECRET_BYTES))
@@ -39,7 +40,6 @@ def open_admin_token(files: Files, directory: Path) -> Token:
             logger.info("the administrator's token is in %s", path)
             return token
         text = files.read_whole(path, _BYTES_MAX)
-    files.tighten(path)
     try:
         return parse_token(text.decode("latin-1").strip())
     except Unauthenticated:

@@ -1,21 +1,25 @@
 """Who did what, when, from where, and whether it was allowed: records in a topic of the system, so rows of the lake.
 
 What changes something is written down before it is done: in the log the record stands before what was changed, so a
-change that survives has its record. Refusals are sieved (`noted.py`). What finds no room, or comes before there is the
-topic, is carried out all the same: it is counted, and said with a later refusal's record.
+change that survives has its record, and what can't be written down isn't done. Refusals are sieved (`noted.py`). They
+hold nobody up, nor do logins: those that find no room, or come before there is the topic, are counted, and said with a
+later refusal's record.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 import orjson
 
+from lakemq.gateway.access.network import network_of
 from lakemq.gateway.access.noted import Noted, Sieve
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import Busy, LakemqError
 from lakemq.model.names import AUDIT_TOPIC
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.log.appends import RowsAppend
@@ -27,7 +31,12 @@ from lakemq.storage.state.topics import Queue, Topic
 logger = logging.getLogger(__name__)
 
 WRITING_MAX = 1_000
-"""So many records at most are on their way to the log."""
+"""So many refusals and logins at most are on their way to the log."""
+CHANGES_MAX = 1_000
+"""So many changes at most wait until they are written down."""
+OWED_MAX = 100
+URGENT_S = 1.0
+"""So long at most what is urgent waits for that."""
 LOGIN_S = 3_600.0
 LOGINS_MAX = 1_000
 TEXT_CHARACTERS_MAX = 500
@@ -61,10 +70,16 @@ class _Told:
 
 
 class Audit:
-    """That of one broker. Nothing is written before `begin`, and by a follower never."""
+    """That of one broker. Of a follower (`writes` False), which refuses changes by itself, nothing is written."""
 
-    def __init__(self, log: CommitLog, ensure_topic: Callable[[str], Awaitable[Topic]], clock: Clock) -> None:
+    def __init__(
+        self, log: CommitLog, ensure_topic: Callable[[str], Awaitable[Topic]], clock: Clock, writes: bool = True
+    ) -> None:
         self._log = log
+        self._writes = writes
+        self._changing = 0
+        self.owed: deque[Entry] = deque(maxlen=OWED_MAX)
+        """What was urgent, and is to be written when that can be."""
         self._ensure_topic = ensure_topic
         self._clock = clock
         self._sieve = Sieve()
@@ -73,21 +88,60 @@ class Audit:
         self._writing = 0
 
     async def begin(self) -> None:
-        """Have the topic, if that can be."""
-        if self._queue is None:
-            try:
-                self._queue = (await self._ensure_topic(AUDIT_TOPIC)).queues[0]
-            except LakemqError as error:
-                logger.warning("nothing can be audited yet: %s", error)
+        """Have the topic, and write what is owed, if that can be."""
+        try:
+            queue = await self._ready()
+        except LakemqError as error:
+            logger.warning("nothing can be audited yet: %s", error)
+            return
+        for _ in range(len(self.owed)):
+            self._append_urgent(queue, self.owed.popleft())
 
-    def allowed(self, entry: Entry) -> None:
-        """Somebody is about to change something."""
-        self._write(ALLOWED, entry, Noted(1, 0))
+    async def _ready(self) -> Queue:
+        if self._queue is None:
+            self._queue = (await self._ensure_topic(AUDIT_TOPIC)).queues[0]
+        return self._queue
+
+    async def changes(self, entry: Entry) -> None:
+        """Somebody is about to change something: that is written when this returns. Raises `Busy`, `StoreUnwritable`
+        where it can't be, and then nothing is to be changed."""
+        if not self._writes:
+            return
+        if self._changing >= CHANGES_MAX:
+            raise Busy(f"{CHANGES_MAX} changes wait for the audit: who did what is written down first")
+        self._changing += 1
+        try:
+            await self._log.append(_append(await self._ready(), ALLOWED, entry, Noted(1, 0)))
+        finally:
+            self._changing -= 1
+
+    async def urgent(self, entry: Entry) -> None:
+        """Somebody is about to do what may be needed for anything to be written at all: it waits a moment, and is
+        written later where it can't be now."""
+        if self._queue is None:
+            self._owe(entry)
+        else:
+            await asyncio.wait([self._append_urgent(self._queue, entry)], timeout=URGENT_S)
+
+    def _append_urgent(self, queue: Queue, entry: Entry) -> asyncio.Future[Stored]:
+        future = self._log.append(_append(queue, ALLOWED, entry, Noted(1, 0)))
+        future.add_done_callback(partial(self._look_at, entry))
+        return future
+
+    def _look_at(self, entry: Entry, future: asyncio.Future[Stored]) -> None:
+        if future.cancelled() or future.exception() is not None:
+            self._owe(entry)
+
+    def _owe(self, entry: Entry) -> None:
+        logger.warning("the audit has to wait for this: %s, by %s from %s", entry.what, entry.user, entry.source)
+        self.owed.append(entry)
 
     def refused(self, entry: Entry) -> None:
-        """Somebody may not. Of those that nobody knows, all from one address are alike."""
-        kind = (entry.user, entry.source, entry.what[:TEXT_CHARACTERS_MAX] if entry.user else "")
-        if (noted := self._sieve.note(kind, self._now_s())) is not None:
+        """Somebody may not. Of those that nobody knows, all from one address, or network of IPv6, are alike."""
+        network = network_of(entry.source)
+        kind = (entry.user, network, entry.what[:TEXT_CHARACTERS_MAX] if entry.user else "")
+        who = (entry.user, None if entry.user else network)
+        if (noted := self._sieve.note(kind, self._now_s(), who)) is not None:
             self._write(REFUSED, entry, noted)
 
     def logged_in(self, entry: Entry) -> None:
@@ -112,17 +166,20 @@ class Audit:
         if self._queue is None or self._writing >= WRITING_MAX:
             self._sieve.give_back(noted)
             return
-        content = {
-            "user": entry.user,
-            "source": entry.source,
-            "what": entry.what[:TEXT_CHARACTERS_MAX],
-            "why": entry.why[:TEXT_CHARACTERS_MAX],
-            "times": noted.times,
-            "missed": noted.missed,
-        }
-        row = make_row(body=orjson.dumps(content), tag=tag)
         self._writing += 1
-        self._log.submit(RowsAppend([row], [self._queue]), _Told(self, noted))
+        self._log.submit(_append(self._queue, tag, entry, noted), _Told(self, noted))
 
     def _now_s(self) -> float:
         return self._clock.now_ms() / 1000
+
+
+def _append(queue: Queue, tag: str, entry: Entry, noted: Noted) -> RowsAppend:
+    content = {
+        "user": entry.user,
+        "source": entry.source,
+        "what": entry.what[:TEXT_CHARACTERS_MAX],
+        "why": entry.why[:TEXT_CHARACTERS_MAX],
+        "times": noted.times,
+        "missed": noted.missed,
+    }
+    return RowsAppend([make_row(body=orjson.dumps(content), tag=tag)], [queue])

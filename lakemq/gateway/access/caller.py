@@ -59,8 +59,8 @@ class Notes(Protocol):
         """Somebody may not."""
         ...
 
-    def changes(self, caller: Caller, what: str) -> None:
-        """Somebody may, and is about to."""
+    async def changes(self, caller: Caller, what: str) -> None:
+        """Somebody may, and is about to, which is written down on return. Raises `Busy`, `StoreUnwritable`."""
         ...
 
 
@@ -92,9 +92,10 @@ class Caller(ABC):
             self._notes.refused(self, str(need), refusal)
             raise refusal
 
-    def changes(self, what: str) -> None:
-        """It is about to change something, as a handler has found it may."""
-        self._notes.changes(self, what)
+    async def changes(self, what: str) -> None:
+        """It is about to change something, as a handler has found it may. Raises `Busy`, `StoreUnwritable`: then it is
+        not to be done, as it can't be written down."""
+        await self._notes.changes(self, what)
 
     @abstractmethod
     def may(self, need: Need) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from lakemq.gateway.access.network import network_of
+from lakemq.gateway.access.token_bucket import TokenBuckets
 
 BURST = 60
 PER_S = 1.0
@@ -10,18 +11,12 @@ ADDRESSES_MAX = 10_000
 
 
 class Failures:
-    """By address. A token that is valid is taken all the same: nobody is locked out by a neighbour."""
+    """By address, of IPv6 by network. A token that is valid is taken all the same: nobody is locked out by a
+    neighbour."""
 
     def __init__(self, burst: int = BURST, per_s: float = PER_S, addresses_max: int = ADDRESSES_MAX) -> None:
-        self._burst, self._per_s, self._addresses_max = burst, per_s, addresses_max
-        self._left: OrderedDict[str | None, tuple[float, float]] = OrderedDict()
+        self._tries = TokenBuckets(burst, per_s, addresses_max)
 
     def note(self, address: str | None, now_s: float) -> bool:
         """One more try failed; whether there were too many."""
-        left, since_s = self._left.pop(address, (float(self._burst), now_s))
-        left = min(left + max(now_s - since_s, 0) * self._per_s, self._burst)
-        is_too_many = left < 1
-        self._left[address] = (left if is_too_many else left - 1, now_s)
-        if len(self._left) > self._addresses_max:
-            self._left.popitem(last=False)
-        return is_too_many
+        return not self._tries.take(network_of(address), now_s)

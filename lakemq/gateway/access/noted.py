@@ -6,10 +6,15 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import NamedTuple
 
+from lakemq.gateway.access.token_bucket import TokenBucket, TokenBuckets
+
 EACH_S = 60.0
 KEYS_MAX = 10_000
 BURST = 200
 PER_S = 20.0
+WHO_BURST = 40
+WHO_PER_S = 2.0
+WHO_MAX = 10_000
 
 
 class Noted(NamedTuple):
@@ -29,28 +34,27 @@ class _Kind:
 
 
 class Sieve:
-    """Of each kind one in `each_s`, and of all together so many at once, and so many a second."""
+    """Of each kind one in `each_s`; of all together so many at once, and so many a second; and of these a part for one
+    who is refused: one alone doesn't take the others' room."""
 
     def __init__(
         self, each_s: float = EACH_S, keys_max: int = KEYS_MAX, burst: int = BURST, per_s: float = PER_S
     ) -> None:
-        self._each_s, self._keys_max, self._burst, self._per_s = each_s, keys_max, burst, per_s
+        self._each_s, self._keys_max = each_s, keys_max
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
-        self._left, self._since_s = float(burst), 0.0
+        self._all = TokenBucket(burst, per_s)
+        self._each = TokenBuckets(WHO_BURST, WHO_PER_S, WHO_MAX)
         self._missed = 0
 
-    def note(self, kind: Hashable, now_s: float) -> Noted | None:
-        """One more of that kind; None: it is counted, and said with a later one."""
+    def note(self, kind: Hashable, now_s: float, who: Hashable = None) -> Noted | None:
+        """One more of that kind, of whom that is; None: it is counted, and said with a later one."""
         known = self._kinds.get(kind)
         if known is not None and 0 <= now_s - known.since_s < self._each_s:
             known.times += 1
             return None
-        self._left = min(self._left + max(now_s - self._since_s, 0) * self._per_s, self._burst)
-        self._since_s = now_s
-        if self._left < 1:
+        if not (self._each.take(who, now_s) and self._all.take(now_s)):
             self._missed += 1
             return None
-        self._left -= 1
         times = 1 + (known.times if known is not None else 0)
         self._kinds[kind] = _Kind(now_s)
         self._kinds.move_to_end(kind)

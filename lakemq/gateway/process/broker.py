@@ -87,7 +87,8 @@ class Broker:
         self.store = Store(self.log, self.reader, self.ids, self.secret_ids)
         self.topics = TopicChanges(self.log, settings.topics, drained=settings.broker.permission == "r")
         is_audited = settings.auth.required if settings.auth.audit is None else settings.auth.audit
-        self.audit = Audit(self.log, self.topics.system, self.clock) if is_audited else None
+        writes = not self.tenure.follows
+        self.audit = Audit(self.log, self.topics.system, self.clock, writes) if is_audited else None
         self.access = Access(settings.auth.required, lambda: self.log.state.access, self.clock, self.audit)
         self.cold = ColdReader(settings, self.log, self.reader, self.ids)
         self.log_cleanup = LogCleanup(settings, self.log, self.cold.run)

@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from lakemq.contract.routes import BROKER, HEALTH, LOG_FRAMES, LOG_PART, METRICS, READY
+from lakemq.gateway.access.audit import Entry
 from lakemq.gateway.fleet.election import Election
 from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.incarnation import Incarnation
@@ -18,6 +19,7 @@ from lakemq.gateway.fleet.open_leadership import open_leadership
 from lakemq.gateway.process.app import App, forget_handlers, make_app
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.elected_lead import ElectedLead
+from lakemq.gateway.process.held import Held
 from lakemq.gateway.process.quick import Quick
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Busy, LakemqError, NotInSync, NotLeader, StoreUnwritable
@@ -26,7 +28,7 @@ from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.lock import DirectoryLock
-from lakemq.web.asgi import Receive, Scope, Send, send_answer
+from lakemq.web.asgi import Receive, Scope, Send, client_of, send_answer
 from lakemq.web.front import Front
 from lakemq.web.problems import answer_to, json_answer
 from lakemq.web.protocol import Connection
@@ -35,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 HOLD_S = 5.0
 """So long a request waits for the next broker."""
+HELD_OF_ONE_MAX = 1_000
+"""So many of them of one client."""
 END_S = 2.0
 """So long requests that have begun may take to end."""
 _ASSUMING = frozenset({LOG_FRAMES.path, BROKER.path, METRICS.path, HEALTH.path})
@@ -58,7 +62,7 @@ class Exchange:
         self._running: set[asyncio.Task[object]] = set()
         self._asides: set[asyncio.Task[object]] = set()
         """Those of them that are no client's, and never written by."""
-        self._held = 0
+        self._held = Held(settings.gateway.waiters_max, HELD_OF_ONE_MAX)
         self._news = asyncio.Event()
         self._stopping = False
         self._going = False
@@ -92,8 +96,11 @@ class Exchange:
         elsewhere = partial(log_elsewhere, settings, self._files)
         election = self._election = Election(settings, leadership, incarnation, advertised, elsewhere)
         tenure = await election.first()
+        owed: list[Entry] = []
         while True:
             broker = self.broker = Broker(self._settings, self._files, self._clock, tenure, self.work)
+            if broker.audit is not None:
+                broker.audit.owed.extend(owed)
             broker.lead = ElectedLead(broker, election, self.hand_over)
             if broker.follower is not None:
                 await self._follow(broker, broker.follower, election)
@@ -102,6 +109,7 @@ class Exchange:
                 await self._assume(broker, election)
                 tenure = await election.until_replaced()
             await self._let_go(broker)
+            owed = [] if broker.audit is None else list(broker.audit.owed)
             del broker
             forget_handlers()
             self._renew()
@@ -269,17 +277,18 @@ class Exchange:
         if path == READY.path:
             await send_answer(send, answer_to(StoreUnwritable(self._why()), self.work.counters.problem))
             return None
-        if self._held < self._settings.gateway.waiters_max:
-            self._held += 1
-            try:
+        if self._may_wait(scope):
+            with suppress(TimeoutError), self._held.place(client_of(scope)):
                 async with asyncio.timeout(HOLD_S):
                     return await self._next(path)
-            except TimeoutError:
-                pass
-            finally:
-                self._held -= 1
         await send_answer(send, answer_to(self._refusal(), self.work.counters.problem))
         return None
+
+    def _may_wait(self, scope: Scope) -> bool:
+        """Whether a request may be held: none that would be refused, as it needs a token and has none."""
+        if self._settings.auth.required and all(name != b"authorization" for name, _ in scope["headers"]):
+            return False
+        return self._held.has_room(client_of(scope))
 
     async def _next(self, path: str) -> Front | None:
         """Who serves that path next. Raises `TimeoutError` where nobody will."""

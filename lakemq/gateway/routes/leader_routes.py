@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Protocol
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakemq.contract import routes
+from lakemq.contract import leader_routes as routes
 from lakemq.contract.routes import REPLICA_MAX
 from lakemq.gateway.http.by_fastapi import serves
 

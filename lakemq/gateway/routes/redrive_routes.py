@@ -11,7 +11,7 @@ from lakemq.contract import routes
 from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.redrive.redriver import Redriver
-from lakemq.model.access import Action, Kind, Need, Resource
+from lakemq.model.access import Action, need_of_group
 from lakemq.model.names import check_group
 
 RATE_MIN, RATE_MAX = 0.01, 100_000
@@ -33,7 +33,10 @@ def make_router(redriver: Redriver) -> APIRouter:
     router = APIRouter()
 
     @serves(router, routes.REDRIVE, status_code=202)
-    async def begin(group: str, body: RedriveBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def begin(request: Request, group: str, body: RedriveBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        if body.where is not None:
+            # How many match says what is in them, one question after the other.
+            caller_of(request.scope).check(need_of_group((Action.SUB,), group))
         redrive_id, matched, gone = await redriver.begin(check_group(group), body.where, body.rate_per_s, body.dry_run)
         return {"redrive_id": redrive_id, "matched": matched} | ({"gone": gone} if gone else {})
 
@@ -45,7 +48,7 @@ def make_router(redriver: Redriver) -> APIRouter:
         results_max: Annotated[int, Query(alias="max", ge=0, le=RESULTS_MAX)] = 1_000,
     ) -> dict[str, Any]:
         def check(group: str) -> None:
-            caller_of(request.scope).check(Need((Action.GET, Action.UPDATE), Resource(Kind.GROUP, group)), "its group")
+            caller_of(request.scope).check(need_of_group((Action.GET, Action.UPDATE), group), "its group")
 
         return await redriver.describe(redrive_id, offset, results_max, check)
 

@@ -56,6 +56,14 @@ def _may_see(caller: Caller, topic: str) -> bool:
     return not caller.name or caller.may(need)
 
 
+def _check_put(log: CommitLog, caller: Caller, topic: str, auto: bool) -> Topic | None:
+    """The topic, if it is there and may be changed; None: it may be made. Raises `Forbidden`, `Unauthenticated`."""
+    old = log.topics.find(topic)
+    change = Action.UPDATE if old else Action.CREATE
+    caller.check(need_of_topic((Action.PUB, change) if auto else (change,), topic))
+    return old
+
+
 def make_router(log: CommitLog, changes: TopicChanges, cold: ColdReader, listing: Gate) -> APIRouter:
     """The routes of a log's topics."""
     router = APIRouter()
@@ -84,11 +92,10 @@ def make_router(log: CommitLog, changes: TopicChanges, cold: ColdReader, listing
     ) -> dict[str, Any]:
         caller = caller_of(request.scope)
         check_writable(topic)
-        old = log.topics.find(topic)
-        change = Action.UPDATE if old else Action.CREATE
-        caller.check(need_of_topic((Action.PUB, change) if auto else (change,), topic))
+        old = _check_put(log, caller, topic, auto)
         if not auto:
-            caller.changes(f"PUT /v1/topics/{topic}")
+            await caller.changes(f"PUT /v1/topics/{topic}")
+            old = _check_put(log, caller, topic, auto)  # somebody may have made it meanwhile
         if auto:
             if body is not None:
                 raise InvalidRequest("with auto=true a topic is as its first message makes it: leave out the body")

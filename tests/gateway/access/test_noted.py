@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemq.gateway.access.failures import Failures
+from lakemq.gateway.access.network import network_of
 from lakemq.gateway.access.noted import Noted, Sieve
+from lakemq.gateway.access.token_bucket import TokenBuckets
 
 
 def test_alike_ones_are_said_together() -> None:
@@ -43,7 +45,7 @@ def test_none_is_passed_over_in_silence(refusals: list[tuple[int, int]]) -> None
     now, said = 0, 0
     for kind, seconds in refusals:
         now += seconds
-        noted = sieve.note(kind, now)
+        noted = sieve.note(kind, now, who=kind)
         said += 0 if noted is None else noted.times + noted.missed
     assert said <= len(refusals)
     # Later each kind comes once more, and by then all that came before has been said.
@@ -66,3 +68,45 @@ def test_who_failed_often_waits_and_no_other_does() -> None:
 def test_a_clock_that_goes_back_makes_nobody_wait() -> None:
     failures = Failures(burst=3, per_s=1)
     assert [failures.note("a", now_s) for now_s in (10_000.0, 10.0, 11.0)] == [False] * 3
+
+
+def test_one_alone_does_not_take_the_room_of_others() -> None:
+    sieve = Sieve()
+    written = [sieve.note(("mallory", number), number / 1_000, "mallory") for number in range(1_000)]
+    written += [sieve.note(("alice", 1), 1.0, "alice")]
+    assert written[-1] is not None
+    noted = [each for each in written if each is not None]
+    assert len(noted) <= 50
+    assert sum(each.times + each.missed for each in noted) == 1_001, "what was missed is said"
+
+
+def test_addresses_of_one_network_of_ipv6_are_one() -> None:
+    failures = Failures(burst=2, per_s=1)
+    tried = [failures.note(f"2001:db8:0:1::{number:x}", 0.0) for number in range(4)]
+    assert tried == [False, False, True, True]
+    assert failures.note("2001:db8:0:2::1", 0.0) is False
+    assert [network_of(each) for each in ("10.0.0.1", "::ffff:10.0.0.1", None, "", "unix:", "::1", "fe80::1%eth0")] == [
+        "10.0.0.1", "10.0.0.1", None, "", "unix:", "::/64", "fe80::/64",
+    ]  # fmt: skip
+
+
+def test_who_has_many_addresses_wins_nobody_new_tries() -> None:
+    """However many come, who waits is not forgotten, and those for whom there is no room share what one has."""
+    failures = Failures(burst=2, per_s=1, addresses_max=10)
+    for number in range(10):
+        assert [failures.note(f"10.0.0.{number}", 0.0) for _ in range(3)] == [False, False, True]
+    assert [failures.note(f"10.0.1.{number}", 0.5) for number in range(100)].count(False) == 2
+    assert all(failures.note(f"10.0.0.{number}", 0.5) for number in range(10))
+    assert failures.note("10.0.2.1", 100.0) is False
+    assert failures.note("10.0.0.9", 100.0) is False
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(-50, 50)), max_size=100))
+def test_buckets_are_bounded_and_a_clock_that_goes_anywhere_hurts_nobody(takes: list[tuple[int, int]]) -> None:
+    buckets, now = TokenBuckets(3, 1, 4), 1_000
+    for key, seconds in takes:
+        now += seconds
+        buckets.take(key, now)
+        assert len(buckets) <= 4
+    later = [buckets.take(key, now + 10_000 + key) for key in range(7)]
+    assert all(later)

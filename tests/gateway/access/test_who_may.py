@@ -12,12 +12,13 @@ import pytest
 
 from lakemq.contract import routes
 from lakemq.gateway.access.access import Access
+from lakemq.gateway.access.admin_token import open_admin_token
 from lakemq.gateway.access.caller import SEEN_CHARACTERS_MAX, SEEN_MAX, Anonymous, Seen
 from lakemq.gateway.access.failures import BURST
 from lakemq.model.names import ACCESS_TOPIC
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.state.access_state import AccessState
-from lakemq.testing import GatewayProcess, start_gateway
+from lakemq.testing import FaultyFiles, GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, deny, give, make_user, token_of
 from tests.gateway.http_client import Connection, is_problem
 from tests.gateway.routing.asking import begin, checks, decide, nack, position
@@ -73,6 +74,20 @@ def test_the_administrators_token_is_its_owners_alone_and_stays(tmp_path: Path) 
     (data / "admin.token").unlink()
     with start_gateway(data):
         assert token_of(data) != token
+
+
+def test_the_file_of_the_token_is_its_owners_before_it_is_read(tmp_path: Path) -> None:
+    class Watched(FaultyFiles):
+        def read_whole(self, path: Path, size: int | None = None) -> bytes:
+            if path.exists():
+                modes.append(stat.S_IMODE(path.stat().st_mode))
+            return super().read_whole(path, size)
+
+    modes: list[int] = []
+    made = open_admin_token(Watched(), tmp_path)
+    (tmp_path / "admin.token").chmod(0o644)
+    assert open_admin_token(Watched(), tmp_path) == made
+    assert modes == [0o600]
 
 
 def test_a_token_holds_until_it_is_taken_back_also_on_a_connection_that_is_open(scene: Scene) -> None:
@@ -388,6 +403,21 @@ def test_a_redrive_is_shown_to_who_may_look_at_its_group(scene: Scene) -> None:
         assert ken.get(path).is_success
 
 
+def test_dead_letters_are_chosen_by_what_is_in_them_by_who_may_read_them(scene: Scene) -> None:
+    message = stored(scene.admin, "buried")
+    assert nack(scene.admin, "sexton", {"message_id": message, "delay_level": -1}).is_success
+    token = make_user(scene.admin, "sam", allow("Group:sexton", "Update"))
+    with ask_as(scene.gateway, token) as sam:
+
+        def redrive(**fields: Any) -> httpx.Response:
+            return sam.post("/v1/groups/sexton/dead-letters/redrive", json={"dry_run": True, **fields})
+
+        assert redrive().json()["matched"] == 1
+        assert is_problem(redrive(where="reconsume_times = 0"), 403, "forbidden")
+        give(scene.admin, "sam", [allow("Group:sexton", "Update", "Sub")])
+        assert redrive(where="reconsume_times = 0").is_success
+
+
 # Where nobody has to say who he is -----------------------------------------------------------
 
 
@@ -416,6 +446,12 @@ def test_on_loopback_messages_are_everybodys_and_what_can_forge_is_not(gateway: 
             answer = nobody.request(method, path, **asked)
             assert is_problem(answer, 401, "unauthenticated"), path
             assert Path(answer.json()["token_file"]).is_file()
+        for header in ("Forwarded", "X-Forwarded-For", "Via"):
+            answer = nobody.get("/v1/sinks", headers={header: "for=192.0.2.1"})
+            assert is_problem(answer, 401, "unauthenticated")
+            assert "token_file" not in answer.json(), "a proxy on this machine would hand it on"
+            wrong = nobody.get("/v1/sinks", headers={header: "for=192.0.2.1", "Authorization": "Bearer x"})
+            assert "token_file" not in wrong.json()
         # Whoever says who he is has to be right, and is held to it.
         assert is_problem(nobody.get("/v1/topics", headers={"Authorization": "Bearer x"}), 401, "unauthenticated")
 

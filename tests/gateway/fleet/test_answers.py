@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from lakemq.contract import routes, user_routes
+from lakemq.contract import leader_routes, routes, user_routes
 from lakemq.contract.route import Route
 from lakemq.contract.routes import ALL
 from lakemq.testing import start_gateway
@@ -189,7 +189,7 @@ def send(http: httpx.Client, route: Route, asked: Asked) -> httpx.Response:
     return http.request(method, path, params=asked.query, content=asked.content or None, headers=headers)
 
 
-MEANT = set(ALL) - {routes.SWITCH, routes.ELECT, routes.REMOVE, routes.LOG_PART, routes.TOPIC}
+MEANT = set(ALL) - {*leader_routes.ALL, routes.LOG_PART, routes.TOPIC}
 """Those left out say nothing of the log: there is nobody here to switch to, and no part. Or they are answered at once
 while no topic changes."""
 _GONE = {"topic": "deleted", "key": "k"}

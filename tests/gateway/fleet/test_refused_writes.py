@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from lakemq.contract.leader_routes import ELECT
 from lakemq.contract.route import Reads, Route
-from lakemq.contract.routes import ALL, CHECKS, ELECT
+from lakemq.contract.routes import ALL, CHECKS
 from lakemq.contract.user_routes import ACCESS
 from tests.gateway.fleet.following import Pair, broker_of, start_pair, wait_for
 from tests.gateway.http_client import Connection, is_problem, put_topic

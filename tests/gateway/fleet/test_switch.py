@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from lakemq.model.names import AUDIT_TOPIC
 from tests.gateway.fleet.electing import ELECTED, SYNC, Load, replicas, role_of
 from tests.gateway.fleet.following import broker_of, degraded, wait_for
 from tests.gateway.fleet.test_in_sync import number, stopped
@@ -157,7 +158,7 @@ def test_all_that_end_at_once_come_back_with_what_was_acknowledged(tmp_path: Pat
 
 
 def test_who_is_not_in_sync_leads_only_by_order(tmp_path: Path) -> None:
-    with replicas(tmp_path, **SYNC) as fleet:
+    with replicas(tmp_path, **SYNC, auth__audit="true") as fleet:
         produce(fleet.http(0), "t", "both")
         wait_for(fleet.http(1), fleet.http(0))
         assert is_problem(fleet.http(1).post("/v1/broker/elect", json={"unclean": True}), 409, "leader_lives")
@@ -173,6 +174,7 @@ def test_who_is_not_in_sync_leads_only_by_order(tmp_path: Path) -> None:
         # The other may have told of what this one lacks, whatever it was told before it was let go.
         assert broker_of(follower)["max_position"] > 2**32 - 1
         assert [each["body"] for each in pull_all(follower, "t")] == ["both"]
+        assert any("POST /v1/broker/elect" in each["body"] for each in pull_all(follower, AUDIT_TOPIC))
         again = fleet.start(0)
         wait_until(lambda: role_of(again) == "follower")
         wait_until(lambda: "may not be below" in str(broker_of(again)["follower_fault"]))

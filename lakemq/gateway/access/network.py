@@ -1,0 +1,35 @@
+"""Who is one, as far as an address says it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+
+_KNOWN = 1_024
+_HOST_BITS = 64
+"""Of an address of IPv6 anybody has so many to choose from."""
+
+
+@lru_cache(_KNOWN)
+def network_of(address: str | None) -> str | None:
+    """What stands for all addresses that one may have: of IPv6 the network of 64 bits, else the address."""
+    try:
+        found = ip_address(address or "")
+    except ValueError:
+        return address
+    if not isinstance(found, IPv6Address):
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return f"{IPv6Address(int(found) >> _HOST_BITS << _HOST_BITS)}/{_HOST_BITS}"
+
+
+@lru_cache(_KNOWN)
+def is_neighbour(address: str | None) -> bool:
+    """Whether that is on this machine."""
+    if address is None or address == "127.0.0.1":
+        return address is not None
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
