@@ -322,10 +322,13 @@ class HttpClient:
         return _json(answer) if answer.body else {}
 
     def is_ready(self) -> bool:
-        """Whether the gateway answers, with its log recovered and writable."""
+        """Whether the gateway answers, with its log recovered and writable. Raises `NotTrusted` for a certificate that
+        isn't."""
         try:
             return self._connections.ask(routes.READY.at(), timeout_s=CONNECT_TIMEOUT_S).error() is None
-        except NoAnswer:
+        except NoAnswer as error:
+            if error.refusal is not None:
+                raise error.refusal from None
             return False
 
     def _post_messages(
