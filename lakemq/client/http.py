@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import orjson
 
-from lakemq.client.errors import Unreachable
+from lakemq.client.errors import Unreachable, Untrusted
 from lakemq.client.message import Nack, encode_draft
 from lakemq.client.results import (
     OffsetRange,
@@ -374,7 +374,8 @@ class HttpClient:
             try:
                 answer = asked.ask(target, params, content, headers, self._timeout_s + wait_s)
             except NoAnswer as error:
-                raise Unreachable(f"no answer from the gateway at {asked.address}: {error}", error.sent) from error
+                detail = f"no answer from the gateway at {asked.address}: {error}"
+                raise (Unreachable(detail, error.sent) if error.refusal is None else Untrusted(detail)) from error
             error = answer.error()
             if error is None:
                 return answer

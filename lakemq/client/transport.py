@@ -16,13 +16,13 @@ from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from lakemq import __version__
-from lakemq.client.errors import Closed, Unreachable
+from lakemq.client.errors import Closed, Unreachable, Untrusted
 from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
 from lakemq.model.errors import LakemqError
 from lakemq.wire.credentials import UNAUTHENTICATED, Credentials
-from lakemq.wire.tls import client_context, explain
+from lakemq.wire.tls import client_context, explain, is_refusal
 
 ANSWER_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
@@ -192,7 +192,9 @@ class Transport:
         return socket.socket(found[0], found[1], found[2])
 
     def _unreachable(self, error: Exception, sent: bool) -> Unreachable:
-        return Unreachable(f"no answer from the gateway at {self.address}: {explain(_cause(error))}", sent)
+        cause = _cause(error)
+        detail = f"no answer from the gateway at {self.address}: {explain(cause)}"
+        return Untrusted(detail) if is_refusal(cause) else Unreachable(detail, sent)
 
 
 def _cause(error: Exception) -> BaseException:
