@@ -47,6 +47,7 @@ def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
     lakemq up --nameservers http://127.0.0.1:9876 --advertise http://127.0.0.1:8080
     """
     from lakemq.jobs.session.java import check_java
+    from lakemq.web.tls import tls_of
 
     end_with_parent(parent_pid)
     settings = settings_of(context, **given)
@@ -61,6 +62,7 @@ def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
             f"broker.replica is {settings.broker.replica}, a follower, and the jobs are its primary's: "
             "lakemq gateway starts it"
         )
+    tls_of(settings)  # what is wrong with its files is said now
     check_java()  # without one the jobs would be started again and again
     stop = stop_requests()
     config = global_options(context).config

@@ -21,7 +21,7 @@ from lakemq.web.guard import Guard
 from lakemq.web.listen import allow_many_connections, listen, url_of
 from lakemq.web.protocol import make_connection_class
 from lakemq.web.server import Server, make_config
-from lakemq.web.tls import Tls
+from lakemq.web.tls import Tls, tls_of
 
 GARBAGE = (10_000, 10, 10)
 """Python's `gc.set_threshold`. Of what waits nothing is part of a cycle, and thousands of requests wait."""
@@ -40,7 +40,7 @@ async def serve(settings: Settings, begin: Callable[[Server, str], None]) -> Non
     """Serve until the server is told to stop. `begin` gets it, and its URL, just before the first request can be
     answered. Raises `CantListen`, and `SettingsError` where certificates can't be used."""
     limits = settings.nameserver
-    tls = Tls(settings.tls) if settings.tls.on else None
+    tls = tls_of(settings)
     listener = listen(limits.host, limits.port)
     try:
         name_server = NameServer(limits)

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from lakemq.model.errors import SettingsError
+from lakemq.settings import Settings
 from lakemq.settings import Tls as Files
+from lakemq.wire.tls import client_context
 
 LOOK_S = 2.0
 """Whether the files have changed is looked at so often."""
@@ -20,6 +22,14 @@ _OTHERS = stat.S_IROTH | stat.S_IWOTH | stat.S_IXOTH | stat.S_IWGRP
 logger = logging.getLogger(__name__)
 
 Facts = tuple[tuple[int, int, int] | None, ...]
+
+
+def tls_of(settings: Settings) -> Tls | None:
+    """What servers with these settings speak by; None: no TLS. Raises `SettingsError` for files that
+    can't be used, also such as are for asking others."""
+    if any(settings.tls.trust):
+        client_context(settings.tls.trust)
+    return Tls(settings.tls) if settings.tls.on else None
 
 
 class Tls:

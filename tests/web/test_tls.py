@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import httpx
 import pytest
@@ -19,7 +19,7 @@ from lakemq.model.errors import SettingsError
 from lakemq.settings import Tls as Files
 from lakemq.testing import GatewayProcess, start_gateway
 from lakemq.web.tls import Tls
-from tests.certificates import Authority, Pair
+from tests.certificates import Authority, Pair, openssl
 from tests.gateway.http_client import check_problem, pull, put_topic
 
 WAIT_S = 60
@@ -192,7 +192,7 @@ def test_what_is_no_handshake_is_closed(secured: Secured, junk: bytes) -> None:
 def test_older_versions_are_refused(secured: Secured) -> None:
     context = trusting(secured.authority)
     context.set_ciphers("ALL:@SECLEVEL=0")
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises((ssl.SSLError, ConnectionError)):
         secured.socket(context)
@@ -375,7 +375,7 @@ def common_name(secured: Secured) -> str:
     with secured.socket() as connection:
         found = connection.getpeercert()
     assert found is not None
-    return str(dict(each[0] for each in found["subject"])["commonName"])  # pyright: ignore
+    return next(str(value) for ((name, value),) in cast("Any", found)["subject"] if name == "commonName")
 
 
 def test_files_that_can_not_be_used_are_named_by_their_setting(
@@ -402,12 +402,10 @@ def test_files_that_can_not_be_used_are_named_by_their_setting(
 
 
 def test_an_encrypted_key_is_refused_without_a_question(pair: Pair, tmp_path: Path) -> None:
-    from tests.certificates import openssl
-
     locked = tmp_path / "locked.key"
     openssl("ec", "-in", str(pair.key), "-aes256", "-passout", "pass:secret", "-out", str(locked))
     locked.chmod(0o600)
-    with pytest.raises(SettingsError, match="tls.key_file: .*without a password"):
+    with pytest.raises(SettingsError, match=r"tls.key_file: .*without a password"):
         Tls(Files(cert_file=str(pair.cert), key_file=str(locked)))
 
 

@@ -29,8 +29,7 @@ from lakemq.web.guard import Guard
 from lakemq.web.listen import allow_many_connections, listen, url_of
 from lakemq.web.protocol import Connection, make_connection_class
 from lakemq.web.server import Server, make_config
-from lakemq.web.tls import Tls
-from lakemq.wire.tls import client_context
+from lakemq.web.tls import Tls, tls_of
 
 logger = logging.getLogger(__name__)
 
@@ -77,9 +76,7 @@ async def serve(
 ) -> None:
     """Serve until the server is told to stop. `begin` gets it, and its URL, just before the first request can be
     answered. `renew`: where leaders are elected, when one broker has gone, and another comes. Raises as `run` does."""
-    tls = Tls(settings.tls) if settings.tls.on else None
-    if any(settings.tls.trust):
-        client_context(settings.tls.trust)  # what is wrong with those files is said now, too
+    tls = tls_of(settings)
     listener = listen(settings.gateway.host, settings.gateway.port)
     door = Door(listener, tls)
     try:
