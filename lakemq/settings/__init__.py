@@ -364,6 +364,10 @@ class Settings(Section):
                     f"{name}.host is {listener.host}: beyond this machine it takes {' and '.join(lacking)}, as others "
                     "could ask, and read on the way what goes there; auth.insecure = true allows that"
                 )
+        if self.tls.on and gateway.advertise.startswith("http:"):
+            raise ValueError(
+                f"gateway.advertise is {gateway.advertise}, and with tls.cert_file the gateway is asked by https://"
+            )
         if self.fleet.nameservers and not gateway.advertise and gateway.host in _ANY:
             raise ValueError(
                 f"gateway.host is {gateway.host}, which no other finds: gateway.advertise says the address"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from lakemq.client.http import HttpClient
+from lakemq.settings import load
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.certificates import Authority
 from tests.cli.shell import Run
+from tests.docs.documents import blocks
 from tests.ports import Ports
 
 
@@ -80,3 +84,18 @@ def test_a_file_that_is_missing_is_said_before_anything_starts(
     assert "tls.key_file: " in done.stderr
     assert "missing.pem can't be used: No such file or directory" in done.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_what_the_document_shows_makes_certificates_that_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = [block for block in blocks("docs/security.md") if "openssl" in block.text or "[tls]" in block.text]
+    shell, settings = shown
+    for command in shell.commands():
+        assert command.startswith("openssl ")
+        subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, check=True)
+    (tmp_path / "lakemq.toml").write_text(settings.text)
+    found = load(tmp_path / "lakemq.toml", {})
+    files = {name: tmp_path / getattr(found.tls, name) for name in ("cert_file", "key_file")}
+    with start_gateway(tmp_path / "data", **{f"tls__{name}": file for name, file in files.items()}) as gateway:
+        monkeypatch.setenv("LAKEMQ_TLS__CA_FILE", str(tmp_path / found.tls.ca_file))
+        with HttpClient(gateway.url) as client:
+            assert client.is_ready()
