@@ -354,6 +354,11 @@ class Settings(Section):
             raise ValueError("nameserver.request_bytes_max is above nameserver.request_bytes_in_flight_max")
         if topics.default_queues > topics.queues_max:
             raise ValueError("topics.default_queues is above topics.queues_max")
+        return self
+
+    @model_validator(mode="after")
+    def _others_reach_it_as_they_may(self) -> Settings:
+        gateway = self.gateway
         for name, listener in (("gateway", gateway), ("nameserver", self.nameserver)):
             if not is_loopback(listener.host) and not self.auth.insecure and not (self.auth.required and self.tls.on):
                 lacking = [
