@@ -14,6 +14,7 @@ import typer
 from lakemq.model.environment import BROKER, NAMESERVERS, TOKEN, TOKEN_FILE
 
 if TYPE_CHECKING:
+    from lakemq.model.trust import Trust
     from lakemq.settings import Layer, Settings
 
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of the CommitLog.", show_default="data")]
@@ -102,6 +103,23 @@ def token_of(file: Path) -> Generator[None]:
         os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
+@contextmanager
+def trusting(trust: Trust) -> Generator[None]:
+    """Meanwhile clients trust so, those of processes that are started too: what a file of settings says they don't
+    read. The environment went before it, so nothing that it says is another then."""
+    said = {name: str(Path(file).absolute()) for name, file in trust.as_environment().items()}
+    before = {name: os.environ.get(name) for name in said}
+    os.environ.update(said)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 def check_folder(file: Path | None, option: str) -> None:
     """Raises `BadParameter` where the file would stand in no folder: before the work, not after it."""
     if file is not None and not file.absolute().parent.is_dir():
@@ -117,7 +135,9 @@ def settings_of(context: typer.Context, **options: object) -> Settings:
         if value is not None:
             section, _, key = name.partition("__")
             layer.setdefault(section, {})[key] = value
-    return load(global_options(context).config, options=layer)
+    settings = load(global_options(context).config, options=layer)
+    context.with_resource(trusting(settings.tls.trust))
+    return settings
 
 
 def broker_url(context: typer.Context, broker: str | None) -> str:
@@ -126,9 +146,9 @@ def broker_url(context: typer.Context, broker: str | None) -> str:
     from lakemq.model.errors import InvalidRequest, SettingsError
     from lakemq.model.names import check_address
 
-    gateway = settings_of(context).gateway  # also where they say nothing new: what is wrong in them is said
+    settings = settings_of(context)  # also where they say nothing new: what is wrong in them is said
     if broker is None:
-        return url_of(gateway.host, gateway.port)
+        return url_of(settings.gateway.host, settings.gateway.port, settings.tls.on)
     try:
         return ",".join(check_address(url.strip()) for url in broker.split(","))
     except InvalidRequest as error:
@@ -155,7 +175,7 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def url_of(host: str, port: int) -> str:
+def url_of(host: str, port: int, by_tls: bool = False) -> str:
     """The URL under which a gateway on this machine that listens on `host` is reached."""
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
-    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+    return f"{'https' if by_tls else 'http'}://{f'[{reached}]' if ':' in reached else reached}:{port}"

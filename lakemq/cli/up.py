@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,7 @@ def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
     lakemq up --nameservers http://127.0.0.1:9876 --advertise http://127.0.0.1:8080
     """
     from lakemq.jobs.session.java import check_java
+    from lakemq.web.tls import tls_of
 
     end_with_parent(parent_pid)
     settings = settings_of(context, **given)
@@ -61,6 +62,7 @@ def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
             f"broker.replica is {settings.broker.replica}, a follower, and the jobs are its primary's: "
             "lakemq gateway starts it"
         )
+    tls_of(settings)  # what is wrong with its files is said now
     check_java()  # without one the jobs would be started again and again
     stop = stop_requests()
     config = global_options(context).config
@@ -69,7 +71,7 @@ def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
 
 def _run(settings: Settings, leading: list[str], stop: Event) -> None:
     port = take_port(settings.gateway.host, settings.gateway.port)
-    url = url_of(settings.gateway.host, port)
+    url = url_of(settings.gateway.host, port, settings.tls.on)
     gateway = Restarted("gateway", lambda: start_child([*leading, *gateway_arguments(settings, port)]), note)
     jobs = Restarted(
         "jobs",
@@ -106,15 +108,17 @@ class _Readiness:
         if child is None or child is self._ready:
             return
         from lakemq.client.http import HttpClient
+        from lakemq.wire.tls import NotTrusted
 
-        with HttpClient(self._url) as client:
+        with HttpClient(self._url) as client, suppress(NotTrusted):  # by then its files have another certificate
             if client.is_ready():
                 self._ready = child
                 note(f"lakemq: the gateway is ready again on {self._url}")
 
 
 def _wait_until_ready(gateway: Restarted, url: str, stop: Event) -> bool:
-    """True once the gateway answers; False when asked to stop before that."""
+    """True once the gateway answers; False when asked to stop before that. Raises `LakemqError` where it ends, or has a
+    certificate that isn't trusted here: the jobs wouldn't either."""
     from lakemq.client.http import HttpClient
 
     end_s = time.monotonic() + READY_S_MAX

@@ -26,6 +26,17 @@ class Unreachable(LakemqError):
         self.sent = sent
 
 
+class Untrusted(Unreachable):
+    """Who answers has no certificate that is trusted here, or one of another name: nothing was sent, and it is the same
+    until somebody changes a certificate, or what is trusted."""
+
+    code = "not_trusted"
+    lasting = True
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, sent=False)
+
+
 class Closed(LakemqError):
     """The client is closed: it takes nothing any more."""
 

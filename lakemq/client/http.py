@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import orjson
 
-from lakemq.client.errors import Unreachable
+from lakemq.client.errors import Unreachable, Untrusted
 from lakemq.client.message import Nack, encode_draft
 from lakemq.client.results import (
     OffsetRange,
@@ -322,10 +322,13 @@ class HttpClient:
         return _json(answer) if answer.body else {}
 
     def is_ready(self) -> bool:
-        """Whether the gateway answers, with its log recovered and writable."""
+        """Whether the gateway answers, with its log recovered and writable. Raises `NotTrusted` for a certificate that
+        isn't."""
         try:
             return self._connections.ask(routes.READY.at(), timeout_s=CONNECT_TIMEOUT_S).error() is None
-        except NoAnswer:
+        except NoAnswer as error:
+            if error.refusal is not None:
+                raise error.refusal from None
             return False
 
     def readiness(self) -> dict[str, Any]:
@@ -379,7 +382,8 @@ class HttpClient:
             try:
                 answer = asked.ask(target, params, content, headers, self._timeout_s + wait_s)
             except NoAnswer as error:
-                raise Unreachable(f"no answer from the gateway at {asked.address}: {error}", error.sent) from error
+                detail = f"no answer from the gateway at {asked.address}: {error}"
+                raise (Unreachable(detail, error.sent) if error.refusal is None else Untrusted(detail)) from error
             error = answer.error()
             if error is None:
                 return answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,12 +16,13 @@ from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from lakemq import __version__
-from lakemq.client.errors import Closed, Unreachable
+from lakemq.client.errors import Closed, Unreachable, Untrusted
 from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
 from lakemq.model.errors import LakemqError
 from lakemq.wire.credentials import UNAUTHENTICATED, Credentials
+from lakemq.wire.tls import client_context, explain, is_refusal
 
 ANSWER_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
@@ -126,7 +128,9 @@ class Transport:
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  it is aiohttp's, for each of its steps
     ) -> Answer:
         try:
-            async with self._open().request(method, url, data=payload, headers=headers, timeout=timeout) as response:
+            async with self._open().request(
+                method, url, data=payload, headers=headers, timeout=timeout, ssl=self._tls()
+            ) as response:
                 return Answer(response.status, response.headers, await response.read())
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise self._unreachable(error, sent=False) from error
@@ -178,14 +182,26 @@ class Transport:
             )
         return self._session
 
+    def _tls(self) -> ssl.SSLContext | bool:
+        """By which new connections speak: its files may have changed."""
+        return client_context(None) if self.address.startswith("https:") else True
+
     def _socket(self, found: tuple[Any, ...]) -> socket.socket:
         """That of a new connection, unless a token that was found would go to somebody else by it."""
         self._credentials.check(self.address)
         return socket.socket(found[0], found[1], found[2])
 
     def _unreachable(self, error: Exception, sent: bool) -> Unreachable:
-        reason = str(error) or type(error).__name__
-        return Unreachable(f"no answer from the gateway at {self.address}: {reason}", sent)
+        cause = _cause(error)
+        detail = f"no answer from the gateway at {self.address}: {explain(cause)}"
+        return Untrusted(detail) if is_refusal(cause) else Unreachable(detail, sent)
+
+
+def _cause(error: Exception) -> BaseException:
+    """What TLS says came in the way, without what aiohttp says of it; else the error itself."""
+    of_tls = aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError
+    cause = error.__cause__
+    return error if cause is None or not isinstance(error, of_tls) else cause
 
 
 def _query(params: Params) -> str:

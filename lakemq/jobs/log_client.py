@@ -250,7 +250,7 @@ class LogClient:
             try:
                 answer = self._connections.ask(target, query, body, headers, self._timeout_s)
             except NoAnswer as error:
-                reason = str(error)
+                reason = _reason_of(error)
                 if self._elsewhere is not None and self._goes_to(self._elsewhere() or "") and hops < _HOPS_MAX:
                     hops += 1
                     continue
@@ -277,6 +277,13 @@ class LogClient:
         self._connections.close()
         self.address, self._connections = leader, Connections(leader, self._connections.credentials)
         return True
+
+
+def _reason_of(error: NoAnswer) -> str:
+    """Why there was no answer. Raises what says that asking again can't help."""
+    if error.refusal is not None:
+        raise error.refusal from None
+    return str(error)
 
 
 def check_same_log(address: str, wanted: str, log_id: str) -> None:

@@ -30,6 +30,7 @@ class NameServerCollector(Collector):
         yield _counter("unreachable", "Replicas that are gone as they refused a connection.", counters.unreachable)
         yield _counter("refused", "Heartbeats and watches that there was no room for.", counters.refused)
         yield _counter("connections_cut", "Closed on clients that were too slow.", counters.cut)
+        yield _counter("tls_handshakes_failed", "TLS with who asked came to nothing.", counters.handshakes_failed)
         yield _gauge("unsent_bytes", "Bytes of answers that clients haven't taken.", counters.unsent_bytes())
         problems = CounterMetricFamily("lakemq_nameserver_problems", "Errors answered, by code.", labels=["code"])
         for code, count in sorted(counters.problems.items()):

@@ -21,6 +21,7 @@ from lakemq.web.guard import Guard
 from lakemq.web.listen import allow_many_connections, listen, url_of
 from lakemq.web.protocol import make_connection_class
 from lakemq.web.server import Server, make_config
+from lakemq.web.tls import Tls, tls_of
 
 GARBAGE = (10_000, 10, 10)
 """Python's `gc.set_threshold`. Of what waits nothing is part of a cycle, and thousands of requests wait."""
@@ -28,25 +29,26 @@ GRAMMAR = Grammar(ALL)
 """Of a name server's contract."""
 
 
-def _config(name_server: NameServer, port: int) -> uvicorn.Config:
+def _config(name_server: NameServer, port: int, tls: Tls | None) -> uvicorn.Config:
     limits, counters = name_server.limits, name_server.counters
     front = Front(GRAMMAR, make_handlers(name_server), None, limits.request_bytes_max, counters.problem)
     rules, guard = ConnectionRules(limits, counters), Guard("nameserver", limits, port)
-    return make_config(front, make_connection_class(rules, guard), limits.stop_grace_ms)
+    return make_config(front, make_connection_class(rules, guard), limits.stop_grace_ms, tls)
 
 
 async def serve(settings: Settings, begin: Callable[[Server, str], None]) -> None:
     """Serve until the server is told to stop. `begin` gets it, and its URL, just before the first request can be
-    answered. Raises `CantListen`."""
+    answered. Raises `CantListen`, and `SettingsError` where certificates can't be used."""
     limits = settings.nameserver
+    tls = tls_of(settings)
     listener = listen(limits.host, limits.port)
     try:
         name_server = NameServer(limits)
-        server = Server(_config(name_server, listener.getsockname()[1]), name_server.watchers.stop)
-        begin(server, url_of(listener))
+        server = Server(_config(name_server, listener.getsockname()[1], tls), name_server.watchers.stop)
+        begin(server, url_of(listener, tls is not None))
         name_server.start()
         try:
-            await server.serve_on(listener, limits)
+            await server.serve_on(listener, limits, tls)
         finally:
             await name_server.close()
     finally:

@@ -29,6 +29,7 @@ from lakemq.settings.replication import Replication as Replication
 from lakemq.settings.section import GIB as GIB
 from lakemq.settings.section import HOUR_MS, KIB, MIB, Options, Section
 from lakemq.settings.section import is_loopback as is_loopback
+from lakemq.settings.tls import Tls as Tls
 
 DEFAULT_FILE = Path("conf/lakemq.toml")
 _ANY = ("0.0.0.0", "::", "")  # noqa: S104  (what is refused)
@@ -74,8 +75,8 @@ class Broker(Section):
 class Auth(Section):
     """Who may use the gateway (docs/security.md). `required`: nobody without a token; else what can neither destroy nor
     forge is for everybody who reaches it. `audit`: whether it is written down who did what; None: where `required`.
-    `insecure`: it may be reached from other machines, by anybody. So many users there are, with so many tokens each,
-    and so many bytes of policies together."""
+    `insecure`: it may be reached from other machines without that, or without TLS. So many users there are, with so
+    many tokens each, and so many bytes of policies together."""
 
     required: bool = False
     audit: bool | None = None
@@ -305,6 +306,7 @@ class Settings(Section):
     gateway: Gateway = Field(default_factory=Gateway)
     nameserver: NameServer = Field(default_factory=NameServer)
     auth: Auth = Field(default_factory=Auth)
+    tls: Tls = Field(default_factory=Tls)
     fleet: Fleet = Field(default_factory=Fleet)
     replication: Replication = Field(default_factory=Replication)
     storage: Storage = Field(default_factory=Storage)
@@ -352,12 +354,25 @@ class Settings(Section):
             raise ValueError("nameserver.request_bytes_max is above nameserver.request_bytes_in_flight_max")
         if topics.default_queues > topics.queues_max:
             raise ValueError("topics.default_queues is above topics.queues_max")
+        return self
+
+    @model_validator(mode="after")
+    def _others_reach_it_as_they_may(self) -> Settings:
+        gateway = self.gateway
         for name, listener in (("gateway", gateway), ("nameserver", self.nameserver)):
-            if not is_loopback(listener.host) and not self.auth.insecure:
+            if not is_loopback(listener.host) and not self.auth.insecure and not (self.auth.required and self.tls.on):
+                lacking = [
+                    *([] if self.auth.required else ["auth.required = true"]),
+                    *([] if self.tls.on else ["tls.cert_file and tls.key_file"]),
+                ]
                 raise ValueError(
-                    f"{name}.host is {listener.host}: others could read on the way what goes there, tokens too, as "
-                    "there is no TLS yet; auth.insecure = true allows that"
+                    f"{name}.host is {listener.host}: beyond this machine it takes {' and '.join(lacking)}, as others "
+                    "could ask, and read on the way what goes there; auth.insecure = true allows that"
                 )
+        if self.tls.on and gateway.advertise.startswith("http:"):
+            raise ValueError(
+                f"gateway.advertise is {gateway.advertise}, and with tls.cert_file the gateway is asked by https://"
+            )
         if self.fleet.nameservers and not gateway.advertise and gateway.host in _ANY:
             raise ValueError(
                 f"gateway.host is {gateway.host}, which no other finds: gateway.advertise says the address"

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 @dataclass(slots=True)
 class WebCounters:
     """Totals since the process began. `cut`: connections that were closed on a client that was too slow.
-    `unsent_bytes()`: of answers that clients have not taken yet. `ahead_bytes()`: of requests that were sent before the
-    answers to others."""
+    `handshakes_failed`: of TLS, such as came to nothing. `unsent_bytes()`: of answers that clients have not taken yet.
+    `ahead_bytes()`: of requests that were sent before the answers to others."""
 
     cut: int = 0
+    handshakes_failed: int = 0
     unsent_bytes: Callable[[], int] = int
     ahead_bytes: Callable[[], int] = int
     problems: dict[str, int] = field(default_factory=dict[str, int])

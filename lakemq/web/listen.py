@@ -38,7 +38,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, by_tls: bool = False) -> str:
     """Where a client on the same machine finds it."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{'https' if by_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -15,17 +15,23 @@ from lakemq.model.stop_signals import stop_signals
 from lakemq.settings import Listener
 from lakemq.web.asgi import App
 from lakemq.web.protocol import Connection
+from lakemq.web.secured_connection import secure
+from lakemq.web.tls import Tls
 from lakemq.web.watch import Watch
 
 TICK_S = 0.1
 """The time between two of uvicorn's looks whether it should stop."""
 
 
-def make_config(app: App, connection_class: type[Connection], stop_grace_ms: int) -> uvicorn.Config:
-    """uvicorn's configuration: nothing but connections of that class, given to the application."""
+def make_config(
+    app: App, connection_class: type[Connection], stop_grace_ms: int, tls: Tls | None = None
+) -> uvicorn.Config:
+    """uvicorn's configuration: nothing but connections of that class, by TLS where there is one, given to the
+    application."""
+    made = connection_class if tls is None else secure(connection_class, tls)
     return uvicorn.Config(
         app,
-        http=connection_class,
+        http=made,  # pyright: ignore[reportArgumentType]  it calls what makes a protocol, whatever that is
         proxy_headers=False,
         ws="none",
         lifespan="off",
@@ -60,15 +66,18 @@ class Server(uvicorn.Server):
         """Stop in order, as a signal would. Any thread may call it."""
         self.should_exit = True
 
-    async def serve_on(self, listener: socket.socket, limits: Listener) -> None:
-        """Serve until it is told to stop."""
+    async def serve_on(self, listener: socket.socket, limits: Listener, tls: Tls | None = None) -> None:
+        """Serve until it is told to stop. `tls`: by which its connections speak, so it is kept as its files say."""
         connections = cast("Iterable[Connection]", self.server_state.connections)
         watch = Watch(limits, connections)
         watch.start()
+        following = None if tls is None else asyncio.ensure_future(tls.follow())
         try:
             await self.serve(sockets=[listener])
         finally:
             watch.stop()
+            if following is not None:
+                following.cancel()
 
     async def on_tick(self, counter: int) -> bool:
         """uvicorn looks here ten times a second, so how late the loop is costs no timer of its own."""

@@ -15,7 +15,9 @@ from lakemq.contract.errors import error_of_answer
 from lakemq.contract.route import Target
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.names import to_url
+from lakemq.model.trust import Trust
 from lakemq.wire.credentials import UNAUTHENTICATED, Credentials
+from lakemq.wire.tls import NotTrusted, client_context, explain, is_refusal
 
 CONNECT_TIMEOUT_S = 5.0
 IDLE_MAX = 16
@@ -51,13 +53,14 @@ class Answer(NamedTuple):
 
 class Connections:
     """Those to the gateway at `address`. For any thread. It can be pickled before its first use. Without `credentials`
-    they are those of the environment."""
+    they are those of the environment, and so is `trust`, for addresses that begin with https."""
 
-    def __init__(self, address: str, credentials: Credentials | None = None) -> None:
+    def __init__(self, address: str, credentials: Credentials | None = None, trust: Trust | None = None) -> None:
         self.address = address.rstrip("/")
+        self.trust = trust
         self.credentials = Credentials() if credentials is None else credentials
         parts = urlsplit(to_url(address))
-        self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._by_tls = parts.scheme == "https"
         self._host, self._port, self._prefix = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self._idle: list[tuple[HTTPConnection, float]] = []
         """Each with when it was opened."""
@@ -72,8 +75,8 @@ class Connections:
         answer_bytes_max: int | None = None,
     ) -> Answer:
         """One exchange. `timeout_s` is for each wait for the gateway. Raises `NoAnswer`, also for an answer that is
-        larger than `answer_bytes_max`, and `InvalidRequest` for headers that can't be sent. It is asked once more where
-        the token is refused and another one is found."""
+        larger than `answer_bytes_max`, `InvalidRequest` for headers that can't be sent, and `SettingsError` for
+        certificates that can't be used. It is asked once more where the token is refused and another one is found."""
         answer, sent = self._exchange(target, params, body, headers or {}, timeout_s, answer_bytes_max)
         if answer.status != UNAUTHENTICATED:
             return answer
@@ -135,16 +138,22 @@ class Connections:
                 connection.sock.settimeout(timeout_s)
                 return connection, opened_s
             connection.close()
-        connection = self._kind(self._host, self._port, timeout=min(CONNECT_TIMEOUT_S, timeout_s))
+        connection = self._new(min(CONNECT_TIMEOUT_S, timeout_s))
         try:
             self.credentials.check(self.address)
             opened_s = time.monotonic()
             connection.connect()
         except OSError as error:
             connection.close()
-            raise NoAnswer(_reason(error), sent=False) from error
+            refusal = NotTrusted(f"{self.address}: {explain(error)}") if is_refusal(error) else None
+            raise NoAnswer(_reason(error), sent=False, refusal=refusal) from error
         connection.sock.settimeout(timeout_s)
         return connection, opened_s
+
+    def _new(self, timeout_s: float) -> HTTPConnection:
+        if not self._by_tls:
+            return HTTPConnection(self._host, self._port, timeout=timeout_s)
+        return HTTPSConnection(self._host, self._port, timeout=timeout_s, context=client_context(self.trust))
 
 
 def _has_ended(connection: socket.socket) -> bool:
@@ -162,4 +171,4 @@ def _read(response: HTTPResponse, bytes_max: int) -> bytes:
 
 
 def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return explain(error)

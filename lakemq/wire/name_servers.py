@@ -10,6 +10,7 @@ from lakemq.contract import nameserver_routes
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import to_url
 from lakemq.model.primary import Claim, primary_of
+from lakemq.model.trust import Trust
 from lakemq.wire.connections import Connections, NoAnswer
 from lakemq.wire.credentials import Credentials
 
@@ -36,10 +37,12 @@ class Replica(NamedTuple):
 class NameServers:
     """Several, of which each knows all: the one that answered last is asked first. For one thread."""
 
-    def __init__(self, addresses: Sequence[str], credentials: Credentials | None = None) -> None:
+    def __init__(
+        self, addresses: Sequence[str], credentials: Credentials | None = None, trust: Trust | None = None
+    ) -> None:
         self.addresses = tuple(addresses)
         credentials = Credentials() if credentials is None else credentials
-        self._connections = [Connections(address, credentials) for address in addresses]
+        self._connections = [Connections(address, credentials, trust) for address in addresses]
 
     def primaries(self) -> dict[str, str]:
         """Address by name of each broker that has a primary. Raises `NoAnswer` when none of them answers so."""
@@ -66,7 +69,7 @@ class NameServers:
                 refusal = answer.error(each.address)
                 problem = f"{each.address} answered {answer.status}" if refusal is None else refusal.detail
             except NoAnswer as error:
-                problem = f"{each.address}: {error}"
+                problem, refusal = f"{each.address}: {error}", error.refusal or refusal
             except (ValueError, KeyError, TypeError, AttributeError, InvalidRequest) as error:
                 problem = f"{each.address} is no name server: {error!r}"
         if empty:

@@ -117,6 +117,8 @@ class Reader:
                 self._lakemq(call_of(placed))
             case ["make" | "python", *_]:
                 check(command, self._patch)
+            case ["openssl", *_]:
+                self._in_shell(placed)
             case ["curl", *_]:
                 assert '"code":' not in self._in_shell(placed)
             case ["cp", *words]:

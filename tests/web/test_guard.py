@@ -176,6 +176,34 @@ def test_what_others_could_reach_is_refused_unless_it_is_meant(tmp_path: Path, h
     with pytest.raises(SettingsError, match=rf"{section}\.host is .*auth\.insecure = true"):
         load(file, {})
     assert getattr(load(file, {"LAKEMQ_AUTH__INSECURE": "true"}), section).host == host
+    required, by_tls = {"LAKEMQ_AUTH__REQUIRED": "true"}, {"LAKEMQ_TLS__CERT_FILE": "c", "LAKEMQ_TLS__KEY_FILE": "k"}
+    with pytest.raises(SettingsError, match=rf"{section}\.host is .* takes tls\.cert_file and tls\.key_file,"):
+        load(file, required)
+    with pytest.raises(SettingsError, match=rf"{section}\.host is .* takes auth\.required = true,"):
+        load(file, by_tls)
+    assert getattr(load(file, required | by_tls), section).host == host
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"CERT_FILE": "c"}, r"tls\.cert_file is set and tls\.key_file is not"),
+        ({"KEY_FILE": "k"}, r"tls\.key_file is set and tls\.cert_file is not"),
+        ({"CLIENT_KEY_FILE": "k"}, r"tls\.client_key_file is set and tls\.client_cert_file is not"),
+        ({"CLIENT_CA_FILE": "a"}, r"tls\.client_ca_file is set and tls\.cert_file is not"),
+        ({"CA": "a"}, r"unknown setting 'tls\.ca'"),
+    ],
+)
+def test_half_of_what_tls_takes_is_refused(environment: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load(None, {f"LAKEMQ_TLS__{name}": file for name, file in environment.items()})
+
+
+def test_an_address_without_tls_is_not_told_of_a_gateway_that_speaks_it() -> None:
+    files = {"LAKEMQ_TLS__CERT_FILE": "c", "LAKEMQ_TLS__KEY_FILE": "k"}
+    assert load(None, files | {"LAKEMQ_GATEWAY__ADVERTISE": "https://a:1"}).gateway.advertise == "https://a:1"
+    with pytest.raises(SettingsError, match=r"gateway\.advertise is http://a:1, and with tls\.cert_file"):
+        load(None, files | {"LAKEMQ_GATEWAY__ADVERTISE": "http://a:1"})
 
 
 def test_names_and_origins_may_stand_in_the_environment() -> None:

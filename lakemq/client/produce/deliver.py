@@ -293,7 +293,7 @@ class _Attempts:
             if broker is None or self._request.broker is not None or self.unsure_of is not None:
                 return False
             self._read_only[broker] = error
-        elif not is_refused(error):
+        elif not is_refused(error) or (broker is None and error.lasting):
             return False
         return self._counted <= self._patience.retries and now_s < self._deadline_s
 

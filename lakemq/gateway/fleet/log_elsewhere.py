@@ -20,7 +20,7 @@ def log_elsewhere(settings: Settings, files: Files) -> str | None:
         return None
     failures: list[str] = []
     for address in servers:
-        asked = NameServers([address])
+        asked = NameServers([address], trust=settings.tls.trust)
         try:
             found = asked.replicas()
         except NoAnswer as error:

@@ -83,7 +83,8 @@ class Primary:
         self._name = settings.broker.name
         self._elected = elected
         self._given = settings.fleet.primary
-        self._servers = NameServers(settings.fleet.nameservers)
+        self._trust = settings.tls.trust
+        self._servers = NameServers(settings.fleet.nameservers, trust=self._trust)
         self._connections: Connections | None = None
 
     @property
@@ -102,7 +103,7 @@ class Primary:
             raise NoAnswer(nobody, sent=False)
         if self._connections is None or self._connections.address != address:
             self.close()
-            self._connections = Connections(address)
+            self._connections = Connections(address, trust=self._trust)
         said = self._ask(routes.BROKER.at()).body
         try:
             found = json.loads(said)

@@ -13,6 +13,7 @@ from lakemq.gateway.fleet.asking_thread import AskingThread
 from lakemq.gateway.fleet.registration import heartbeat
 from lakemq.gateway.http import in_slices
 from lakemq.model.errors import LakemqError, StoreUnwritable
+from lakemq.model.trust import Trust
 from lakemq.settings import Settings
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.state.topics import TOPICS_TOPIC
@@ -38,7 +39,7 @@ class Registrar:
         self._broker = settings.broker
         self._advertise = settings.gateway.advertise
         self._log = log
-        self._servers = [_NameServer(address) for address in settings.fleet.nameservers]
+        self._servers = [_NameServer(address, settings.tls.trust) for address in settings.fleet.nameservers]
         self._path = nameserver_routes.HEAR.at(settings.broker.name, settings.broker.replica)
         self._goodbye = nameserver_routes.LEAVE.at(settings.broker.name, settings.broker.replica)
         self._tasks: list[asyncio.Task[None]] = []
@@ -151,12 +152,12 @@ class Registrar:
 class _NameServer:
     """One of them. What it is told it is told in order: a thread that waits for it belongs to it alone."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, trust: Trust) -> None:
         self.address = address
         self.problem = ""
         self.said: bytes | None = None
         """The last that was confirmed as it was said."""
-        self._connections = Connections(address)
+        self._connections = Connections(address, trust=trust)
         self._thread = AskingThread("registrar")
 
     def has_ended(self) -> bool:

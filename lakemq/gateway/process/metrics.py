@@ -42,6 +42,9 @@ class BrokerCollector(Collector):
         yield from self._room()
         yield from self._following()
         yield CounterMetricFamily("lakemq_connections_cut", "Closed on clients that were too slow.", counters.cut)
+        yield CounterMetricFamily(
+            "lakemq_tls_handshakes_failed", "TLS with who asked came to nothing.", counters.handshakes_failed
+        )
         unsent = counters.unsent_bytes()
         yield GaugeMetricFamily("lakemq_unsent_bytes", "Bytes of large answers that clients haven't taken.", unsent)
         ahead = counters.ahead_bytes()

@@ -29,6 +29,7 @@ from lakemq.web.guard import Guard
 from lakemq.web.listen import allow_many_connections, listen, url_of
 from lakemq.web.protocol import Connection, make_connection_class
 from lakemq.web.server import Server, make_config
+from lakemq.web.tls import Tls, tls_of
 
 logger = logging.getLogger(__name__)
 
@@ -47,10 +48,22 @@ class Serving(NamedTuple):
     connections: type[Connection]
 
 
-def _server(settings: Settings, front: App, work: Work, port: int, stopping: Callable[[], object]) -> Serving:
-    guard = Guard("gateway", settings.gateway, port)
+class Door(NamedTuple):
+    """Where the gateway is asked. `tls`: by which; None: without."""
+
+    listener: socket
+    tls: Tls | None
+
+    @property
+    def url(self) -> str:
+        """For who is on this machine."""
+        return url_of(self.listener, self.tls is not None)
+
+
+def _server(settings: Settings, front: App, work: Work, door: Door, stopping: Callable[[], object]) -> Serving:
+    guard = Guard("gateway", settings.gateway, door.listener.getsockname()[1])
     connections = make_connection_class(ConnectionRules(settings.gateway, work.counters), guard)
-    config = make_config(front, connections, settings.gateway.stop_grace_ms)
+    config = make_config(front, connections, settings.gateway.stop_grace_ms, door.tls)
     return Serving(Server(config, stopping, work.loop_lag.note), connections)
 
 
@@ -63,12 +76,14 @@ async def serve(
 ) -> None:
     """Serve until the server is told to stop. `begin` gets it, and its URL, just before the first request can be
     answered. `renew`: where leaders are elected, when one broker has gone, and another comes. Raises as `run` does."""
+    tls = tls_of(settings)
     listener = listen(settings.gateway.host, settings.gateway.port)
+    door = Door(listener, tls)
     try:
         if settings.fleet.leader == "static":
-            await _serve_one(settings, begin, Broker(settings, files, clock), listener)
+            await _serve_one(settings, begin, Broker(settings, files, clock), door)
         else:
-            await _serve_in_turns(settings, begin, Exchange(settings, files or Files(), clock, renew), listener)
+            await _serve_in_turns(settings, begin, Exchange(settings, files or Files(), clock, renew), door)
     except LogDamaged as error:
         directory = settings.storage.data_dir
         raise LogDamaged(
@@ -79,22 +94,20 @@ async def serve(
         listener.close()
 
 
-async def _serve_one(
-    settings: Settings, begin: Callable[[Server, str], None], broker: Broker, listener: socket
-) -> None:
+async def _serve_one(settings: Settings, begin: Callable[[Server, str], None], broker: Broker, door: Door) -> None:
     """Be what the settings say."""
     try:
         with _opening(settings):
             broker.open()
             await broker.start()
         app = make_app(broker)
-        server, connections = _server(settings, app.front, broker.work, listener.getsockname()[1], broker.leave)
+        server, connections = _server(settings, app.front, broker.work, door, broker.leave)
         connections.quick = quick_of(broker, app)
-        begin(server, url_of(listener))
+        begin(server, door.url)
         broker.serve()
-        broker.registrar.start(url_of(listener))
+        broker.registrar.start(door.url)
         try:
-            await server.serve_on(listener, settings.gateway)
+            await server.serve_on(door.listener, settings.gateway, door.tls)
         finally:
             await broker.close()
     finally:
@@ -102,17 +115,17 @@ async def _serve_one(
 
 
 async def _serve_in_turns(
-    settings: Settings, begin: Callable[[Server, str], None], exchange: Exchange, listener: socket
+    settings: Settings, begin: Callable[[Server, str], None], exchange: Exchange, door: Door
 ) -> None:
     """Be what is elected."""
-    url = url_of(listener)
-    server, connections = _server(settings, exchange, exchange.work, listener.getsockname()[1], exchange.leave)
+    url = door.url
+    server, connections = _server(settings, exchange, exchange.work, door, exchange.leave)
     with exchange.holding_folder():
         begin(server, url)
         running = asyncio.ensure_future(exchange.run(connections, url))
         running.add_done_callback(lambda _: server.stop())
         try:
-            await server.serve_on(listener, settings.gateway)
+            await server.serve_on(door.listener, settings.gateway, door.tls)
         finally:
             running.cancel()
             with _opening(settings):
