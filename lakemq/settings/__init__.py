@@ -14,21 +14,33 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from lakemq.model.delay import DELAY_MS_MAX, parse_levels
 from lakemq.model.environment import read_environment
 from lakemq.model.errors import SettingsError
 from lakemq.model.ids import is_broker_name
-from lakemq.model.keep import parse_keep
 from lakemq.settings.fleet import Fleet as Fleet
+from lakemq.settings.jobs import Maintenance as Maintenance
+from lakemq.settings.jobs import Spark as Spark
 from lakemq.settings.lake import Lake as Lake
 from lakemq.settings.lake import LakeStorage as LakeStorage
+from lakemq.settings.limits import Groups as Groups
+from lakemq.settings.limits import Idempotency as Idempotency
+from lakemq.settings.limits import Receive as Receive
+from lakemq.settings.limits import Requests as Requests
+from lakemq.settings.limits import Sinks as Sinks
+from lakemq.settings.limits import Topics as Topics
 from lakemq.settings.listener import Gateway as Gateway
 from lakemq.settings.listener import Listener as Listener
 from lakemq.settings.listener import NameServer as NameServer
 from lakemq.settings.replication import Replication as Replication
+from lakemq.settings.routing import Delay as Delay
+from lakemq.settings.routing import Retry as Retry
+from lakemq.settings.routing import Routing as Routing
+from lakemq.settings.routing import Transactions as Transactions
 from lakemq.settings.section import GIB as GIB
-from lakemq.settings.section import HOUR_MS, KIB, MIB, Options, Section
+from lakemq.settings.section import HOUR_MS as HOUR_MS
+from lakemq.settings.section import KIB, MIB, Section
 from lakemq.settings.section import is_loopback as is_loopback
+from lakemq.settings.storage import Storage as Storage
 from lakemq.settings.tls import Tls as Tls
 
 DEFAULT_FILE = Path("conf/lakemq.toml")
@@ -82,203 +94,11 @@ class Auth(Section):
     audit: bool | None = None
     insecure: bool = False
     users_max: int = Field(default=10_000, ge=1, le=100_000)
+    """So many users."""
     user_tokens_max: int = Field(default=16, ge=1, le=1_000)
+    """So many tokens of each; those that are over give way to new ones."""
     policies_bytes_max: int = Field(default=4 * MIB, ge=KIB, le=256 * MIB)
-
-
-class Storage(Section):
-    """The CommitLog on the local disk.
-
-    `memory_survives`: what was written outlives the process for as long as the machine runs, on disk or
-    not. False where the data's file system can lose it alone, in user space or over a network: then
-    every end that is no clean stop counts as a loss (docs/log_format.md, "What is given once").
-
-    `log_bytes_max`: so large the log may be; 0: as large as the disk. `when_full`: what becomes of messages where
-    nothing can leave the log, as the lake doesn't hold it: new ones are refused, or the oldest go for good.
-
-    `cut_bytes_max`: so much is kept of what was cut off a follower's log, as its primary lacks it; 0: nothing.
-    """
-
-    data_dir: Path = Path("data")
-    segment_bytes: int = Field(default=GIB, ge=MIB, le=64 * GIB)
-    frame_bytes_max: int = Field(default=160 * MIB, ge=MIB, le=GIB)
-    flush: Literal["async", "sync"] = "async"
-    flush_interval_ms: int = Field(default=500, ge=1, le=60_000)
-    flush_bytes: int = Field(default=16 * MIB, ge=KIB)
-    dirty_bytes_max: int = Field(default=256 * MIB, ge=MIB)
-    verify_ms: int = Field(default=250, ge=0)
-    memory_survives: bool = True
-    snapshot_bytes: int = Field(default=64 * MIB, ge=KIB)
-    snapshot_interval_ms: int = Field(default=30_000, ge=100)
-    retention_ms: int = Field(default=72 * HOUR_MS, ge=0)
-    compacted_grace_ms: int = Field(default=300_000, ge=0, le=24 * HOUR_MS)
-    clock_confirm_ms: int = Field(default=HOUR_MS, ge=0, le=24 * HOUR_MS)
-    disk_high_ratio: float = Field(default=0.85, gt=0, le=1)
-    free_bytes_min: int = Field(default=16 * MIB, ge=0)
-    log_bytes_max: int = Field(default=0, ge=0)
-    when_full: Literal["refuse", "drop_oldest"] = "refuse"
-    cut_bytes_max: int = Field(default=GIB, ge=0)
-    compression: Literal["none", "lz4", "zstd"] = "lz4"
-    compression_body_bytes_min: int = Field(default=4 * KIB, ge=0)
-    cache_bytes: int = Field(default=32 * MIB, ge=0)
-
-
-class Topics(Section):
-    """How topics come to be, and how many: `queues_max` of one topic, `all_queues_max` of all together."""
-
-    auto_create: bool = True
-    default_queues: int = Field(default=4, ge=1, le=1024)
-    queues_max: int = Field(default=1024, ge=1, le=65_535)
-    topics_max: int = Field(default=10_000, ge=1)
-    all_queues_max: int = Field(default=100_000, ge=1)
-
-
-class Idempotency(Section):
-    """How long, and for how many keys, a repeated request is answered with the first result."""
-
-    window_ms: int = Field(default=600_000, ge=0)
-    keys_max: int = Field(default=200_000, ge=1)
-
-
-class Routing(Section):
-    """How decisions of the routing queries are carried out (docs/routing.md).
-
-    `lead_ms`: so long before it is due a delay is decided, and the gateway holds it. 0: the gateway
-    anticipates nothing, the queries do it all. `trigger_ms` and `tick_ms` are for the queries: the
-    least time between two batches, and between two batches that only carry the time. `grace_ms`: what
-    is overdue by so much, as no query decided it, the gateway decides itself; -1: never.
-    `clock_confirm_ms`: a clock that jumped ahead is believed when it has stayed there for so long, and
-    until then nothing is due by it; 0: at once.
-    """
-
-    lead_ms: int = Field(default=10_000, ge=0, le=600_000)
-    trigger_ms: int = Field(default=0, ge=0)
-    tick_ms: int = Field(default=500, ge=10)
-    grace_ms: int = Field(default=5_000, ge=-1, le=HOUR_MS)
-    clock_confirm_ms: int = Field(default=60_000, ge=0, le=24 * HOUR_MS)
-
-
-class Delay(Section):
-    """Messages that are delivered later. `levels[i]` is the delay of level i + 1, in ms."""
-
-    levels: tuple[int, ...] = parse_levels("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
-    delay_ms_max: int = Field(default=366 * 24 * HOUR_MS, ge=1, le=DELAY_MS_MAX)
-    waiting_max: int = Field(default=10_000_000, ge=1)
-
-    @field_validator("levels", mode="before")
-    @classmethod
-    def _levels(cls, value: object) -> object:
-        return parse_levels(value) if isinstance(value, str) else value
-
-
-class Transactions(Section):
-    """When a half without an answer is checked: first after `timeout_ms`, then every
-    `check_interval_ms`, at most `check_max` times; a check that one client was given and didn't
-    answer is offered to others after `check_answer_ms`."""
-
-    timeout_ms: int = Field(default=6_000, ge=1, le=24 * HOUR_MS)
-    check_interval_ms: int = Field(default=60_000, ge=1, le=24 * HOUR_MS)
-    check_max: int = Field(default=15, ge=1, le=1000)
-    check_answer_ms: int = Field(default=5_000, ge=1)
-    open_max: int = Field(default=1_000_000, ge=1)
-    halves_bytes_max: int = Field(default=32 * MIB, ge=0)
-
-
-class Retry(Section):
-    """Messages that a consumer could not process: so many attempts unless it says otherwise."""
-
-    max_reconsume_times: int = Field(default=16, ge=0, le=10_000)
-    waiting_max: int = Field(default=1_000_000, ge=1)
-
-
-class Groups(Section):
-    """Consumer groups. A member that isn't heard of for `member_expiry_ms` is gone; a lock that isn't
-    renewed for `lock_expiry_ms` is free. The bounds are of all groups together."""
-
-    member_expiry_ms: int = Field(default=120_000, ge=100, le=24 * HOUR_MS)
-    lock_expiry_ms: int = Field(default=60_000, ge=100, le=24 * HOUR_MS)
-    groups_max: int = Field(default=10_000, ge=1)
-    members_max: int = Field(default=20_000, ge=1)
-    member_characters_max: int = Field(default=32 * MIB, ge=1)
-    offsets_max: int = Field(default=200_000, ge=1)
-    locks_max: int = Field(default=200_000, ge=1)
-
-
-class Requests(Section):
-    """Requests that wait for a reply: so many at a time."""
-
-    waiting_max: int = Field(default=10_000, ge=1)
-
-
-class Receive(Section):
-    """What is handed out to be acknowledged: so many messages at most are out, of all groups together
-    and of each, and so many groups' places in topics are kept: where nobody received for `idle_ms`, a place gives way
-    to a new one."""
-
-    out_max: int = Field(default=100_000, ge=1, le=10_000_000)
-    group_out_max: int = Field(default=50_000, ge=1, le=10_000_000)
-    subscriptions_max: int = Field(default=10_000, ge=1)
-    idle_ms: int = Field(default=24 * HOUR_MS, ge=0)
-    messages_per_call_max: int = Field(default=1_000, ge=1, le=10_000)
-    receipts_per_call_max: int = Field(default=10_000, ge=1, le=100_000)
-    invisible_ms_max: int = Field(default=12 * HOUR_MS, ge=1, le=7 * 24 * HOUR_MS)
-
-
-class Sinks(Section):
-    """Batches of messages that are committed as one (docs/lake.md, "The sink"): so many sinks are known,
-    so many bytes of parts wait for their commit. Parts that wait, and sinks of one batch, are forgotten
-    after `keep_ms`."""
-
-    sinks_max: int = Field(default=1_000, ge=1)
-    staged_bytes_max: int = Field(default=8 * GIB, ge=MIB)
-    staged_parts_max: int = Field(default=100_000, ge=1)
-    keep_ms: int = Field(default=24 * HOUR_MS, ge=1_000)
-
-
-class Maintenance(Section):
-    """When each job of maintenance runs, and what it needs to know (docs/maintenance.md).
-
-    A schedule is a crontab's five fields, and a sixth for a time zone other than `timezone`; empty:
-    only when asked for. `keep` says by topic, or pattern of topics, how much the lake keeps.
-    """
-
-    timezone: str = "UTC"
-    optimize: str = "47 2 * * *"
-    vacuum: str = "17 3 * * *"
-    retention: str = "7 * * * *"
-    checkpoint_cleanup: str = "37 * * * *"
-    index_rebuild: str = ""
-    verify: str = "47 4 * * 0"
-    stats: str = "27 */6 * * *"
-    keep: Options = Field(default_factory=dict)
-    attempts_max: int = Field(default=3, ge=1, le=10)
-    retry_pause_ms: int = Field(default=5_000, ge=0, le=HOUR_MS)
-    small_file_bytes: int = Field(default=64 * MIB, ge=1)
-    small_files_min: int = Field(default=64, ge=2)
-    verify_rows: int = Field(default=2_000_000, ge=1)
-    verify_bodies: bool = True
-    runs_retention_ms: int = Field(default=90 * 24 * HOUR_MS, ge=HOUR_MS)
-    metrics_host: str = "127.0.0.1"
-    metrics_port: int = Field(default=0, ge=0, le=65535)
-
-    @field_validator("keep")
-    @classmethod
-    def _keep(cls, value: dict[str, str]) -> dict[str, str]:
-        for text in value.values():
-            parse_keep(text)
-        return value
-
-
-class Spark(Section):
-    """The session that `lakemq jobs` and `lakemq sql` start; `conf` is passed on to Spark.
-
-    The jobs run with `niceness`: what they do can wait, a gateway on the same machine can't.
-    """
-
-    master: str = "local[2]"
-    driver_memory: str = "2g"
-    niceness: int = Field(default=10, ge=0, le=19)
-    conf: Options = Field(default_factory=dict, repr=False)
+    """So many bytes of policies of all users."""
 
 
 class Sql(Section):
@@ -289,8 +109,11 @@ class Sql(Section):
     """
 
     host: str = "127.0.0.1"
+    """The address to listen on."""
     port: int = Field(default=15_002, ge=0, le=65535)
+    """The port to listen on."""
     token: str = Field(default="", repr=False, pattern=r"^[\x21-\x7e]*$")
+    """At least as long as you would make a password of root; empty: the jobs make one."""
 
     @model_validator(mode="after")
     def _is_guarded(self) -> Sql:

@@ -90,9 +90,13 @@ class Lake(Section):
     shared: bool = False
     cache_bytes: int = Field(default=128 * MIB, ge=MIB)
     trigger_ms: int = Field(default=4_000, ge=0)
+    """The least time between two batches that bring the log into the tables."""
     messages_per_trigger_max: int = Field(default=1_000_000, ge=1)
+    """A batch has so many messages at most."""
     partitions: int = Field(default=2, ge=1, le=1024)
+    """A batch is read by so many tasks."""
     scheduled_retention_ms: int = Field(default=72 * HOUR_MS, ge=0)
+    """How long the table `scheduled` keeps what was delivered."""
     merge_files: int = Field(default=12, ge=2, le=64)
     file_bytes_max: int = Field(default=1024 * MIB, ge=MIB)
 

@@ -28,13 +28,18 @@ class Listener(Section):
     """
 
     host: str = "127.0.0.1"
+    """The address to listen on; another than this machine's own takes a token and TLS."""
     port: int = Field(ge=0, le=65535)
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     request_bytes_max: int = Field(default=64 * MIB, ge=1, le=GIB)
+    """A request's body may have so many, counted while it comes and while it is inflated."""
     request_bytes_in_flight_max: int = Field(default=256 * MIB, ge=1)
+    """So many of bodies that are coming in, and so many of those that are worked on, all together."""
     connections_max: int = Field(default=20_000, ge=1)
+    """Connections at once."""
     connections_per_client_max: int = Field(default=15_000, ge=1)
+    """Connections at once from one address."""
     client_share: float = Field(default=0.75, gt=0, le=1)
     head_ms_max: int = Field(default=10_000, ge=10, le=HOUR_MS)
     idle_ms_max: int = Field(default=75_000, ge=10, le=HOUR_MS)
@@ -42,8 +47,11 @@ class Listener(Section):
     stall_bytes_min: int = Field(default=10 * KIB, ge=1)
     answer_bytes_max: int = Field(default=64 * MIB, ge=1)
     waiters_max: int = Field(default=20_000, ge=1)
+    """Requests that wait at once, such as long polls."""
     wait_ms_max: int = Field(default=60_000, ge=0, le=600_000)
+    """How long one may ask to wait."""
     stop_grace_ms: int = Field(default=5_000, ge=0)
+    """So long a stop waits for requests that are being answered."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,10 +87,14 @@ class Gateway(Listener):
     """
 
     port: int = Field(default=8080, ge=0, le=65535)
+    """The port to listen on; 0: any that is free."""
     advertise: str = ""
     message_bytes_max: int = Field(default=4 * MIB, ge=1, le=64 * MIB)
+    """A message's body may have so many."""
     messages_per_pull_max: int = Field(default=MESSAGES_PER_PULL_MAX, ge=1, le=100_000)
+    """A pull answers with so many messages at most."""
     pull_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=GIB)
+    """A pull reads so many bytes of frames at most, but one message always."""
 
     @field_validator("advertise")
     @classmethod
@@ -104,12 +116,18 @@ class NameServer(Listener):
     """
 
     port: int = Field(default=9876, ge=0, le=65535)
+    """The port to listen on; 0: any that is free."""
     request_bytes_max: int = Field(default=4 * MIB, ge=KIB, le=GIB)
+    """A heartbeat may have so many."""
     request_bytes_in_flight_max: int = Field(default=64 * MIB, ge=KIB)
+    """So many of bodies that are coming in, all together."""
     expiry_ms: int = Field(default=120_000, ge=100, le=24 * HOUR_MS)
     probe_ms: int = Field(default=3_000, ge=0, le=HOUR_MS)
     brokers_max: int = Field(default=5_000, ge=1)
+    """So many brokers are known."""
     replicas_max: int = Field(default=10_000, ge=1)
+    """So many replicas of all brokers together."""
     broker_replicas_max: int = Field(default=16, ge=1)
+    """So many replicas of one broker."""
     topics_max: int = Field(default=20_000, ge=1)
     all_topics_max: int = Field(default=200_000, ge=1)

@@ -1,0 +1,65 @@
+"""When what waits is due: delays, transactions, retries."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from lakemq.model.delay import DELAY_MS_MAX, parse_levels
+from lakemq.settings.section import HOUR_MS, MIB, Section
+
+
+class Routing(Section):
+    """How decisions of the routing queries are carried out (docs/routing.md).
+
+    `lead_ms`: so long before it is due a delay is decided, and the gateway holds it. 0: the gateway
+    anticipates nothing, the queries do it all. `trigger_ms` and `tick_ms` are for the queries: the
+    least time between two batches, and between two batches that only carry the time. `grace_ms`: what
+    is overdue by so much, as no query decided it, the gateway decides itself; -1: never.
+    `clock_confirm_ms`: a clock that jumped ahead is believed when it has stayed there for so long, and
+    until then nothing is due by it; 0: at once.
+    """
+
+    lead_ms: int = Field(default=10_000, ge=0, le=600_000)
+    trigger_ms: int = Field(default=0, ge=0)
+    tick_ms: int = Field(default=500, ge=10)
+    grace_ms: int = Field(default=5_000, ge=-1, le=HOUR_MS)
+    clock_confirm_ms: int = Field(default=60_000, ge=0, le=24 * HOUR_MS)
+
+
+class Delay(Section):
+    """Messages that are delivered later. `levels[i]` is the delay of level i + 1, in ms."""
+
+    levels: tuple[int, ...] = parse_levels("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
+    delay_ms_max: int = Field(default=366 * 24 * HOUR_MS, ge=1, le=DELAY_MS_MAX)
+    """The longest delay."""
+    waiting_max: int = Field(default=10_000_000, ge=1)
+    """So many scheduled messages may wait."""
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _levels(cls, value: object) -> object:
+        return parse_levels(value) if isinstance(value, str) else value
+
+
+class Transactions(Section):
+    """When a half without an answer is checked: first after `timeout_ms`, then every
+    `check_interval_ms`, at most `check_max` times; a check that one client was given and didn't
+    answer is offered to others after `check_answer_ms`."""
+
+    timeout_ms: int = Field(default=6_000, ge=1, le=24 * HOUR_MS)
+    check_interval_ms: int = Field(default=60_000, ge=1, le=24 * HOUR_MS)
+    check_max: int = Field(default=15, ge=1, le=1000)
+    check_answer_ms: int = Field(default=5_000, ge=1)
+    open_max: int = Field(default=1_000_000, ge=1)
+    """So many halves may be without an answer."""
+    halves_bytes_max: int = Field(default=32 * MIB, ge=0)
+    """So much of halves is kept in memory for when they are committed."""
+
+
+class Retry(Section):
+    """Messages that a consumer could not process: so many attempts unless it says otherwise."""
+
+    max_reconsume_times: int = Field(default=16, ge=0, le=10_000)
+    """How many."""
+    waiting_max: int = Field(default=1_000_000, ge=1)
+    """So many may wait for a decision."""
