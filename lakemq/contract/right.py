@@ -74,6 +74,11 @@ def sink(*actions: Action) -> Rights:
     return Rights((Right(actions, Kind.SINK, "sink", guarded=True),))
 
 
+def sinks(*actions: Action) -> Rights:
+    """On all sinks, always."""
+    return Rights((Right(actions, Kind.SINK, guarded=True),))
+
+
 def cluster(*actions: Action) -> Rights:
     """On the cluster, where it may be asked for by everybody as long as nobody has to say who he is."""
     return Rights((Right(actions, Kind.CLUSTER),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakemq.contract import leader_routes, user_routes
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
-from lakemq.contract.right import PUBLIC, Right, also, cluster, every, group, guarded, known, sink, topic
+from lakemq.contract.right import PUBLIC, Right, also, cluster, every, group, guarded, known, sink, sinks, topic
 from lakemq.contract.route import Answered, Field, Reads, Route
 from lakemq.model.access import Action, Kind
 
@@ -270,7 +270,7 @@ OFFSET_BY_TIME = Route(
 )
 
 # Sinks
-SINKS = Route("GET", "/v1/sinks", "sinks", "All sinks", rights=also(known(), Right((LIST,), Kind.SINK, guarded=True)))
+SINKS = Route("GET", "/v1/sinks", "sinks", "All sinks", rights=sinks(LIST))
 SINK = Route("GET", "/v1/sinks/{sink}", "sinks", "A sink's last batch and progress", rights=sink(GET, PUB))
 FORGET_SINK = Route(
     "DELETE", "/v1/sinks/{sink}", "sinks", "Forget a sink", differs=BY_HANDLER, rights=sink(DELETE), audited=True

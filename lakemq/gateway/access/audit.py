@@ -94,6 +94,8 @@ class Audit:
         except LakemqError as error:
             logger.warning("nothing can be audited yet: %s", error)
             return
+        if self._log.refusal() is not None:
+            return
         for _ in range(len(self.owed)):
             self._append_urgent(queue, self.owed.popleft())
 

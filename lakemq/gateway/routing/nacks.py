@@ -32,10 +32,6 @@ logger = logging.getLogger(__name__)
 DUPLICATE = "duplicate"
 
 
-def _anybody(topic: str) -> None:
-    """Refuse nobody."""
-
-
 class Nack(NamedTuple):
     """One message that is to be consumed later, named by its id or, while it is out, by its receipt.
     `max_reconsume_times` None: that of its receive, or else the broker's."""
@@ -88,7 +84,7 @@ class Nacks:
         self._anticipate = anticipate
         self._storing: dict[tuple[str, int], asyncio.Future[None]] = {}
 
-    async def nack(self, group: str, nacks: Sequence[Nack], check: Callable[[str], None] = _anybody) -> list[str]:
+    async def nack(self, group: str, nacks: Sequence[Nack], check: Callable[[str], None]) -> list[str]:
         """Store the nacks, all or none; `check` may refuse those of a topic, whose messages the group would read as
         retries. Of each: `ok`; `duplicate` when the group was done with the message
         before (nacked, acknowledged, ran out); of one by receipt also `receipt_expired` when it was done

@@ -19,7 +19,7 @@ from lakemq.gateway.routing.nacks import Nack
 from lakemq.model.message import Draft
 from lakemq.storage.read import row_reader
 from lakemq.storage.state import due_times
-from tests.gateway.routing.harness import SETTLED_S_MAX, RoutingHarness
+from tests.gateway.routing.harness import SETTLED_S_MAX, RoutingHarness, anybody
 
 HELD = (dict, list, set, deque, array, BitMap64)
 MAY_GROW = {"RoutingState.dead"}
@@ -67,12 +67,12 @@ def live(harness: RoutingHarness) -> None:
     for delay_ms in (500, 7_000, 30_000, 70_000, 10 * ROUND_MS):
         harness.produce(Draft(b"x", delay_ms=delay_ms))
     recalled = harness.id_of(harness.produce(Draft(b"x", delay_ms=60_000)))
-    run(router.recalls.recall(recalled, lambda _: None))
+    run(router.recalls.recall(recalled, anybody))
     halves = [harness.produce(Draft(b"x"), "pg") for _ in range(3)]
     for half, resolution in zip(halves, ("commit", "rollback", "unknown"), strict=True):
         run(router.transactions.resolve(harness.secret_of(half), "pg", resolution))
-    run(router.nacks.nack("g", [Nack(harness.id_of(each), 1) for each in plain[:3]]))
-    run(router.nacks.nack("g", [Nack(harness.id_of(plain[3]), -1)]))
+    run(router.nacks.nack("g", [Nack(harness.id_of(each), 1) for each in plain[:3]], anybody))
+    run(router.nacks.nack("g", [Nack(harness.id_of(plain[3]), -1)], anybody))
     for messages_max, invisible_ms in ((6, 1_000), (1_000, 1_000_000)):
         given = run(harness.receiving("h", messages_max, invisible_ms, 16, False))
         receipts = [harness.secret_of(each.receipt) for each in given]

@@ -17,7 +17,7 @@ from lakemq.gateway.routing.nacks import Nack
 from lakemq.model.errors import InvalidRequest, LogDamaged, RedriveNotFound
 from lakemq.model.message import Draft
 from lakemq.model.names import dead_letter_topic, retry_topic
-from tests.gateway.routing.harness import Message, RoutingHarness
+from tests.gateway.routing.harness import Message, RoutingHarness, anybody
 
 GROUP = "g"
 LEAD_MS = 10_000
@@ -34,15 +34,11 @@ def harness(tmp_path: Path) -> Iterator[RoutingHarness]:
     harness.stop()
 
 
-def allow(_: str) -> None:
-    """Any group."""
-
-
 def make_dead(harness: RoutingHarness, count: int, body: bytes = b"") -> list[int]:
     """Dead letters of the group, one a frame; returns their positions."""
     for number in range(count):
         position = harness.produce(Draft(b"%d" % number + body))
-        harness.run(harness.broker.router.nacks.nack(GROUP, [Nack(harness.id_of(position), -1)]))
+        harness.run(harness.broker.router.nacks.nack(GROUP, [Nack(harness.id_of(position), -1)], anybody))
     return [message.position for message in of_topic(harness, dead_letter_topic(GROUP))]
 
 
@@ -58,7 +54,7 @@ def finished(harness: RoutingHarness, redrive_id: str) -> dict[str, Any]:
     """How the redrive is when it is done."""
 
     for _ in range(int(WAIT_S / 0.01)):
-        shown = harness.run(harness.broker.redriver.describe(redrive_id, 0, 1_000, allow))
+        shown = harness.run(harness.broker.redriver.describe(redrive_id, 0, 1_000, anybody))
         if shown["state"] == "done":
             return shown
         harness.run(asyncio.sleep(0.01))
@@ -130,7 +126,7 @@ def test_a_redrive_that_left_the_log_is_not_found(harness: RoutingHarness) -> No
     fill_segments(harness)
     retain(harness)
     with pytest.raises(RedriveNotFound):
-        harness.run(harness.broker.redriver.describe(redrive_id, 0, 10, allow))
+        harness.run(harness.broker.redriver.describe(redrive_id, 0, 10, anybody))
 
 
 def test_a_redrive_that_left_the_log_is_open_until_it_is_nowhere_to_be_read(harness: RoutingHarness) -> None:
@@ -158,7 +154,7 @@ def test_a_redrive_waits_for_room_on_the_disk(harness: RoutingHarness, monkeypat
     redrive_id = begin(harness, rate_per_s=100)
     harness.files.room_bytes = 1_000
     harness.run(asyncio.sleep(0.3))
-    assert harness.run(harness.broker.redriver.describe(redrive_id, 0, 0, allow))["state"] == "running"
+    assert harness.run(harness.broker.redriver.describe(redrive_id, 0, 0, anybody))["state"] == "running"
     harness.files.room_bytes = None
     harness.broker.log.retain()
     shown = finished(harness, redrive_id)

@@ -16,7 +16,7 @@ from lakemq.model.errors import TransactionResolved
 from lakemq.model.message import Draft
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, retry_topic
 from lakemq.storage.state.due_index import FINE_MS
-from tests.gateway.routing.harness import CONFIRM_MS, TOPIC, RoutingHarness
+from tests.gateway.routing.harness import CONFIRM_MS, TOPIC, RoutingHarness, anybody
 
 GRACE_MS = 5_000
 HOUR_MS = 3_600_000
@@ -91,7 +91,7 @@ def test_checks_rollbacks_and_nacks_too_come_as_their_grace_is_over(harness: Rou
     transactions, state = harness.broker.router.transactions, harness.broker.router.state
     harness.run(transactions.resolve(harness.secret_of(other), "pg", "rollback"))
     harness.pass_time(111)
-    harness.run(harness.broker.router.nacks.nack("g", [Nack(harness.id_of(plain))]))
+    harness.run(harness.broker.router.nacks.nack("g", [Nack(harness.id_of(plain))], anybody))
     stored_ms = harness.clock.time_ms
     wait_for(harness, lambda: len(state.transactions) == 1)
     assert stored_ms - 111 + GRACE_MS <= harness.clock.time_ms <= stored_ms - 111 + GRACE_MS + REST_MS
@@ -178,7 +178,7 @@ def test_a_nack_is_due_as_it_is_stored_and_its_delay_counts_from_then(harness: R
     position = harness.produce(Draft(b"x"))
     harness.pass_time(GRACE_MS)
     stored_ms = harness.clock.time_ms
-    harness.run(harness.broker.router.nacks.nack("g", [Nack(harness.id_of(position), 2)]))
+    harness.run(harness.broker.router.nacks.nack("g", [Nack(harness.id_of(position), 2)], anybody))
     after(harness, GRACE_MS - 1)
     assert len(harness.broker.router.state.nacks) == 1
     after(harness, 1)
@@ -205,7 +205,7 @@ def test_without_a_grace_nothing_is_decided_but_counted(harness: RoutingHarness)
     position = harness.produce(Draft(b"x", delay_ms=100_000))
     origin = harness.produce(Draft(b"x"), "pg")
     plain = harness.produce(Draft(b"x"))
-    harness.run(harness.broker.router.nacks.nack("g", [Nack(harness.id_of(plain))]))
+    harness.run(harness.broker.router.nacks.nack("g", [Nack(harness.id_of(plain))], anybody))
     assert len(harness.run(harness.receiving("h", 1, 1_000, 16, False))) == 1
     after(harness, GRACE_MS + 101_000)
     assert overdue(harness) == {"delay": 1, "transaction": 1, "nack": 1, "receipt": 1}

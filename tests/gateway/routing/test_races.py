@@ -14,7 +14,7 @@ from lakemq.gateway.routing.decisions import Posted
 from lakemq.gateway.routing.nacks import Nack
 from lakemq.model.errors import LakemqError, TransactionResolved
 from lakemq.model.message import Draft
-from tests.gateway.routing.harness import TOPIC, RoutingHarness
+from tests.gateway.routing.harness import TOPIC, RoutingHarness, anybody
 
 
 @pytest.mark.parametrize("lead_ms", [0, 10_000])
@@ -66,8 +66,8 @@ def test_a_message_that_is_out_has_one_outcome(tmp_path: Path, lead_ms: int, pai
     receipt = harness.secret_of(held.receipt)
     asked: dict[str, Callable[[], Awaitable[Any]]] = {
         ACK: lambda: router.acknowledger.acknowledge("g", [receipt]),
-        NACK: lambda: router.nacks.nack("g", [Nack(None, 1, receipt=receipt)]),
-        NACK_BY_ID: lambda: router.nacks.nack("g", [Nack(harness.id_of(held.position), 1)]),
+        NACK: lambda: router.nacks.nack("g", [Nack(None, 1, receipt=receipt)], anybody),
+        NACK_BY_ID: lambda: router.nacks.nack("g", [Nack(harness.id_of(held.position), 1)], anybody),
         RUN_OUT: lambda: router.decisions.take([Posted(held.receipt, "retry", None)]),
         CHANGE: lambda: router.acknowledger.change("g", receipt, 3_600_000),
     }
@@ -89,8 +89,8 @@ def test_a_message_that_is_out_has_one_outcome(tmp_path: Path, lead_ms: int, pai
     assert len(copies) == (0 if answers.get(ACK) == ["ok"] else 1)
     again = harness.run(router.acknowledger.acknowledge("g", [receipt]))
     assert again == (["ok"] if answers.get(ACK) == ["ok"] else ["receipt_expired"])
-    nacked = harness.run(router.nacks.nack("g", [Nack(harness.id_of(held.position))]))
+    nacked = harness.run(router.nacks.nack("g", [Nack(harness.id_of(held.position))], anybody))
     assert nacked == ["duplicate"]
     harness.restart_without_snapshots(lead_ms)
-    assert harness.run(harness.broker.router.nacks.nack("g", [Nack(None, receipt=receipt)])) != ["ok"]
+    assert harness.run(harness.broker.router.nacks.nack("g", [Nack(None, receipt=receipt)], anybody)) != ["ok"]
     harness.stop()

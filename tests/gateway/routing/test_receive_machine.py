@@ -23,7 +23,7 @@ from lakemq.model.errors import MessageNotFound, ReceiptExpired, StoreUnwritable
 from lakemq.model.message import Draft
 from lakemq.model.names import ACK_TOPIC, NACK_TOPIC, RECEIVE_TOPIC
 from lakemq.storage.state.routing_state import position_of
-from tests.gateway.routing.harness import Message, Received, RoutingHarness
+from tests.gateway.routing.harness import Message, Received, RoutingHarness, anybody
 
 EXAMPLES = int(os.environ.get("LAKEMQ_TEST_EXAMPLES", "12"))
 LEADS = st.sampled_from([0, 10_000])
@@ -140,7 +140,7 @@ class ReceiveMachine(RuleBasedStateMachine):
         before = self.statuses()
         nack = self.nack_of(held, level, by_receipt)
         try:
-            (status,) = self.harness.run(self.harness.broker.router.nacks.nack(group, [nack]))
+            (status,) = self.harness.run(self.harness.broker.router.nacks.nack(group, [nack], anybody))
         except MessageNotFound:
             assert held.position < self.harness.broker.log.min_position
             return
@@ -166,7 +166,9 @@ class ReceiveMachine(RuleBasedStateMachine):
         nack = self.nack_of(held, 1, by_receipt)
         (first,), _, _, received, (second,) = self.harness.run_all(
             acknowledger.acknowledge(name, [receipt]),
-            self.harness.broker.router.nacks.nack(name, [nack]) if held.position >= self.min_position else sleep(0),
+            self.harness.broker.router.nacks.nack(name, [nack], anybody)
+            if held.position >= self.min_position
+            else sleep(0),
             decisions.take(self.harness.decisions()),
             self.harness.receiving(group, 3, 1_000, MOST, group == ORDERED),
             acknowledger.acknowledge(name, [receipt]),

@@ -21,7 +21,7 @@ from lakemq.gateway.routing.pending import Due
 from lakemq.model.errors import AlreadyDelivered, StoreUnwritable, TransactionResolved
 from lakemq.model.message import Draft
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
-from tests.gateway.routing.harness import TOPIC, Message, RoutingHarness
+from tests.gateway.routing.harness import TOPIC, Message, RoutingHarness, anybody
 
 EXAMPLES = int(os.environ.get("LAKEMQ_TEST_EXAMPLES", "12"))
 GROUP = "pg"
@@ -68,7 +68,7 @@ class RoutingMachine(RuleBasedStateMachine):
     def recall(self, pick: int) -> None:
         position = sorted(self.due)[pick % len(self.due)]
         try:
-            self.harness.run(self.harness.broker.router.recalls.recall(self.harness.id_of(position), lambda _: None))
+            self.harness.run(self.harness.broker.router.recalls.recall(self.harness.id_of(position), anybody))
         except AlreadyDelivered:
             assert position not in self.recalled
             assert self.harness.clock.time_ms >= self.due[position]
@@ -103,7 +103,7 @@ class RoutingMachine(RuleBasedStateMachine):
             return
         message = own[pick % len(own)]
         nack = Nack(self.harness.id_of(message.position), level, most)
-        (status,) = self.harness.run(self.harness.broker.router.nacks.nack(group, [nack]))
+        (status,) = self.harness.run(self.harness.broker.router.nacks.nack(group, [nack], anybody))
         key = (group, message.position)
         assert (status == "duplicate") == (key in self.nacked)
         self.nacked.setdefault(key, (level, most))
@@ -158,8 +158,8 @@ class RoutingMachine(RuleBasedStateMachine):
         router = harness.broker.router
         asked = [
             harness.storing(Draft(secrets.token_bytes(size), delay_ms=900), None),
-            router.nacks.nack("g", [Nack(harness.id_of(plain), level, 1)]),
-            router.nacks.nack("h", [Nack(harness.id_of(plain), level, 1)]),
+            router.nacks.nack("g", [Nack(harness.id_of(plain), level, 1)], anybody),
+            router.nacks.nack("h", [Nack(harness.id_of(plain), level, 1)], anybody),
             router.transactions.resolve(harness.secret_of(first), GROUP, "commit"),
             harness.storing(Draft(b"half"), GROUP),
             router.decisions.take([Posted(first, "check", None)]),
