@@ -13,7 +13,6 @@ GET, LIST, ROUTE, COMPACT = Action.GET, Action.LIST, Action.ROUTE, Action.COMPAC
 _TO_GROUP = Right((SUB, UPDATE), Kind.GROUP, "group", optional=True)
 _NACKING = group(SUB, by_handler="`Sub` on the messages' topics")
 _AS_GROUP = Right((SUB,), Kind.GROUP, "group", optional=True)
-_AS_PRODUCER = Right((PUB,), Kind.GROUP, "producer_group")
 JSON, MESSAGES = Reads.JSON, Reads.MESSAGES
 AT_ONCE, BY_HANDLER, CONFIRMED = Answered.AT_ONCE, Answered.BY_HANDLER, Answered.CONFIRMED
 _ACK = Field("ack", "string", "`sync`: on disk before the answer", "async", choices=("async", "sync"))
@@ -97,7 +96,7 @@ BEGIN = Route(
     (Field("producer_group", "string", required=True), _ACK),
     MESSAGES,
     differs=BY_HANDLER,
-    rights=also(topic(PUB), _AS_PRODUCER),
+    rights=topic(PUB),
 )
 RESOLVE = Route(
     "POST",
@@ -106,7 +105,7 @@ RESOLVE = Route(
     "Resolve a transaction",
     (_ACK,),
     JSON,
-    rights=known("`Pub` on the producer group; the transaction's id, which is secret"),
+    rights=known("the transaction's id, which is secret, and its group"),
 )
 RESOLVE_MANY = Route(
     "POST",
@@ -114,7 +113,7 @@ RESOLVE_MANY = Route(
     "transactions",
     "Resolve many transactions",
     reads=JSON,
-    rights=known("`Pub` on the producer group; the transactions' ids, which are secret"),
+    rights=known("the transactions' ids, which are secret, and their group"),
 )
 CHECKS = Route(
     "GET",

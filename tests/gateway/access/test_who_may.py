@@ -203,36 +203,19 @@ def test_a_half_is_read_by_nobody_before_its_commit(scene: Scene) -> None:
         assert grace.post(f"/v1/transactions/{half['transaction_id']}", json=commit).is_success
 
 
-def test_a_producer_group_is_its_users_alone(scene: Scene) -> None:
+def test_a_transaction_takes_what_producing_takes_and_to_be_asked_about_it_the_producer_group(scene: Scene) -> None:
     token = make_user(scene.admin, "nora", allow("Topic:bills", "Pub"))
-    body = {"messages": [{"body": "x"}]}
     with ask_as(scene.gateway, token) as nora:
-
-        def half_of(form: dict[str, Any]) -> httpx.Response:
-            return nora.post("/v1/topics/bills/transactions", params={"producer_group": "billers"}, **form)
-
-        def resolve(transaction: str, resolution: str = "commit") -> httpx.Response:
-            body = {"producer_group": "billers", "resolution": resolution}
-            return nora.post(f"/v1/transactions/{transaction}", json=body)
-
-        first, *halves = begin(scene.admin, "bills", *["x"] * 9, group="billers")
-        commit = {"producer_group": "billers", "resolution": "commit"}
-        assert scene.admin.post(f"/v1/transactions/{first}", json=commit).is_success, "the next ones come quickly"
-        many = {
-            "producer_group": "billers",
-            "resolutions": [{"transaction_id": each, "resolution": "commit"} for each in halves],
-        }
-        raw: dict[str, Any] = {"content": b"x", "headers": {"Content-Type": "text/plain"}}
-        for form in ({"json": body}, raw, raw):
-            assert is_problem(half_of(form), 403, "forbidden")
-        for half in halves:
-            assert is_problem(resolve(half), 403, "forbidden")
-        assert is_problem(resolve(halves[0], "unknown"), 403, "forbidden")
-        assert is_problem(nora.post("/v1/transactions", json=many), 403, "forbidden")
+        first, second = begin(nora, "bills", "x", "y", group="billers")
+        other = nora.post(f"/v1/transactions/{first}", json={"producer_group": "others", "resolution": "commit"})
+        assert other.status_code in (400, 404, 409), "a transaction is its group's"
+        for transaction in (first, second):
+            commit = {"producer_group": "billers", "resolution": "commit"}
+            assert nora.post(f"/v1/transactions/{transaction}", json=commit).is_success
+        refused = nora.get("/v1/producer-groups/billers/checks")
+        assert is_problem(refused, 403, "forbidden")
         give(scene.admin, "nora", [allow("Topic:bills", "Pub"), allow("Group:billers", "Pub")])
-        assert all(half_of(form).is_success for form in ({"json": body}, raw, raw))
-        assert all(resolve(half).is_success for half in halves)
-        assert nora.post("/v1/transactions", json=many).is_success
+        assert nora.get("/v1/producer-groups/billers/checks").is_success
 
 
 def test_checks_are_handed_to_who_may_produce_to_their_topics_and_left_to_others(scene: Scene) -> None:
