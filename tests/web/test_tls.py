@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import ssl
 import threading
@@ -148,17 +149,8 @@ def test_large_bodies_come_and_go_whole(secured: Secured) -> None:
 
 def test_a_record_of_one_byte_each_is_read_as_a_whole(secured: Secured) -> None:
     """A piece of the socket's has thousands of such records: they are read by turns."""
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    tls = trusting(secured.authority).wrap_bio(incoming, outgoing, server_hostname="localhost")
     with secured.plain_socket() as connection:
-        while True:
-            try:
-                tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                connection.sendall(outgoing.read())
-                incoming.write(connection.recv(65536))
-        connection.sendall(outgoing.read())
+        tls, incoming, outgoing = shake_hands(connection, secured)
         for byte in ECHO * 50 + ECHO.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"):
             tls.write(bytes([byte]))
         connection.sendall(outgoing.read())
@@ -171,6 +163,51 @@ def test_a_record_of_one_byte_each_is_read_as_a_whole(secured: Secured) -> None:
     assert found.count(b"HTTP/1.1 200 OK") == 51
 
 
+def shake_hands(connection: socket.socket, secured: Secured) -> tuple[ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO]:
+    """TLS over a socket, of which what is sent can be seen before: with what comes in, and what goes out."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = trusting(secured.authority).wrap_bio(incoming, outgoing, server_hostname="localhost")
+    while True:
+        try:
+            tls.do_handshake()
+        except ssl.SSLWantReadError:
+            connection.sendall(outgoing.read())
+            incoming.write(connection.recv(65536))
+        else:
+            connection.sendall(outgoing.read())
+            return tls, incoming, outgoing
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_record_that_was_changed_on_the_way_ends_the_connection(secured: Secured, whole: bool) -> None:
+    with secured.plain_socket() as connection:
+        tls, _, outgoing = shake_hands(connection, secured)
+        tls.write(ECHO)
+        record = bytearray(outgoing.read())
+        record[-1] ^= 1
+        if not whole:
+            connection.sendall(record[:10])
+            time.sleep(0.1)
+            del record[:10]
+        with suppress(ConnectionError):
+            connection.sendall(record)
+        assert len(read_all(connection)) < 1000, "tickets and an alert, and nothing else"
+
+
+def test_a_record_that_comes_in_pieces_is_read(secured: Secured) -> None:
+    with secured.plain_socket() as connection:
+        tls, incoming, outgoing = shake_hands(connection, secured)
+        tls.write(ECHO)
+        for byte in outgoing.read():
+            connection.sendall(bytes([byte]))
+        found = b""
+        while not found:
+            incoming.write(connection.recv(65536))
+            with suppress(ssl.SSLWantReadError):
+                found = tls.read(65536)
+    assert found.startswith(b"HTTP/1.1 200 OK")
+
+
 def test_who_asks_without_tls_is_told_so(secured: Secured) -> None:
     with httpx.Client(timeout=WAIT_S, trust_env=False) as http:
         answer = http.get(f"http://127.0.0.1:{secured.port}/healthz")
@@ -179,7 +216,11 @@ def test_who_asks_without_tls_is_told_so(secured: Secured) -> None:
     assert "https://" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("junk", [b"\x16\x03\x01\x00\x05hello", bytes(100), os.urandom(300_000)])
+@pytest.mark.parametrize(
+    "junk",
+    [b"\x16\x03\x01\x00\x05hello", bytes(100), random.Random(7).randbytes(300_000)],
+    ids=["no hello", "nothing", "noise"],
+)
 def test_what_is_no_handshake_is_closed(secured: Secured, junk: bytes) -> None:
     with secured.plain_socket() as connection:
         with suppress(ConnectionError):
