@@ -222,12 +222,14 @@ def test_who_asks_without_tls_is_told_so(secured: Secured) -> None:
     ids=["no hello", "nothing", "noise"],
 )
 def test_what_is_no_handshake_is_closed(secured: Secured, junk: bytes) -> None:
-    with secured.plain_socket() as connection:
-        with suppress(ConnectionError):
-            connection.sendall(junk)
-        assert b"HTTP/1.1 200" not in read_all(connection)
     with secured.client() as http:
+        before = metric(http, "lakemq_tls_handshakes_failed_total")
+        with secured.plain_socket() as connection:
+            with suppress(ConnectionError):
+                connection.sendall(junk)
+            assert b"HTTP/1.1 200" not in read_all(connection)
         assert http.get("/healthz").status_code == 200
+        assert metric(http, "lakemq_tls_handshakes_failed_total") == before + 1
 
 
 def test_older_versions_are_refused(secured: Secured) -> None:
@@ -404,6 +406,28 @@ def test_a_new_certificate_is_taken_under_load_and_open_connections_stay(authori
         for each in loaders:
             each.join()
     assert failures == []
+
+
+def test_files_are_taken_once_they_stay_the_same_and_what_is_missing_changes_nothing(
+    authority: Authority, pair: Pair, tmp_path: Path
+) -> None:
+    own, theirs = Pair(tmp_path / "cert.pem", tmp_path / "key.pem"), tmp_path / "theirs.pem"
+    put(own, pair)
+    theirs.write_bytes(authority.file.read_bytes())
+    tls = Tls(Files(cert_file=str(own.cert), key_file=str(own.key), client_ca_file=str(theirs)))
+    first = tls.context
+    tls.look()
+    assert tls.context is first
+    theirs.unlink()
+    tls.look()
+    tls.look()
+    assert tls.context is first, "who was asked for a certificate still is"
+    theirs.write_bytes(Authority(tmp_path, "others").file.read_bytes())
+    tls.look()
+    assert tls.context is first, "it may not be all yet"
+    tls.look()
+    assert tls.context is not first
+    assert tls.context.verify_mode is ssl.CERT_REQUIRED
 
 
 def put(pair: Pair, source: Pair) -> None:
