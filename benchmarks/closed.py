@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -22,6 +24,7 @@ from benchmarks.bodies import random_bodies
 from benchmarks.cpu import Meter
 from benchmarks.results import latencies
 from benchmarks.wire import address_of, build, length_of
+from lakemq.wire.tls import client_context
 
 _OK = b"HTTP/1.1 2"
 _TOKEN = "BENCHMARK_TOKEN"
@@ -77,10 +80,58 @@ class Client(asyncio.Protocol):
             self.done.set_result(None)
 
 
+class Secured(asyncio.Protocol):
+    """The socket's protocol of a client by TLS, and its transport: it takes less than an event loop's own."""
+
+    def __init__(self, client: Client, context: ssl.SSLContext, host: str) -> None:
+        self._client = client
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._ready = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._raw = cast("asyncio.Transport", transport)
+        self._shake()
+
+    def _shake(self) -> None:
+        try:
+            self._tls.do_handshake()
+            self._ready = True
+        except ssl.SSLWantReadError:
+            pass
+        self._raw.write(self._outgoing.read())
+        if self._ready:
+            self._client.connection_made(cast("asyncio.Transport", self))
+
+    def data_received(self, data: bytes) -> None:
+        self._incoming.write(data)
+        if not self._ready:
+            self._shake()
+        while self._ready and self._incoming.pending:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                self._client.data_received(self._tls.read(1 << 14))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._client.connection_lost(exc)
+
+    def write(self, data: bytes) -> None:
+        """As a transport does."""
+        self._tls.write(data)
+        self._raw.write(self._outgoing.read())
+
+    def close(self) -> None:
+        """As a transport does."""
+        self._raw.close()
+
+
 async def _run(url: str, connections: int, load: Load) -> None:
     loop = asyncio.get_running_loop()
     host, port = address_of(url)
-    clients = [(await loop.create_connection(lambda: Client(load), host, port))[1] for _ in range(connections)]
+    tls = client_context(None) if url.startswith("https:") else None
+    clients = [Client(load) for _ in range(connections)]
+    for each in clients:
+        protocol = each if tls is None else Secured(each, tls, host)
+        await loop.create_connection(lambda protocol=protocol: protocol, host, port)
     await asyncio.wait([client.done for client in clients], timeout=load.end_ns / 1e9 - time.perf_counter() + 10)
 
 

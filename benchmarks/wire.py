@@ -8,6 +8,8 @@ import socket
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from lakemq.wire.tls import client_context
+
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _END_OF_HEAD = b"\r\n\r\n"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -51,6 +53,8 @@ def dial(url: str) -> socket.socket:
     """A connected socket."""
     connected = socket.create_connection(address_of(url), timeout=90)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if url.startswith("https:"):
+        return client_context(None).wrap_socket(connected, server_hostname=address_of(url)[0])
     return connected
 
 

@@ -250,10 +250,10 @@ class LogClient:
             try:
                 answer = self._connections.ask(target, query, body, headers, self._timeout_s)
             except NoAnswer as error:
-                reason = _reason_of(error)
                 if self._elsewhere is not None and self._goes_to(self._elsewhere() or "") and hops < _HOPS_MAX:
                     hops += 1
                     continue
+                reason = _reason_of(error)
             else:
                 refusal = answer.error(self.address)
                 if refusal is None:

@@ -64,11 +64,13 @@ class Secured(asyncio.Transport, asyncio.Protocol):
             self._incoming.write(data)
         else:
             self._unfed = memoryview(bytes(self._unfed) + data)
-        if self.ready:
-            self._read()
-        else:
+        if not self.ready:
             self._raw.pause_reading()
             self._handshakes.add(self)
+        elif self._unfed:
+            self._read()
+        else:
+            self._read_one()
 
     def eof_received(self) -> bool:
         if self.ready and not self._closing:
@@ -138,11 +140,29 @@ class Secured(asyncio.Transport, asyncio.Protocol):
 
     # Reading ---------------------------------------------------------------------------------
 
-    def _read(self) -> None:
-        """Hand on what has come."""
-        pieces: list[bytes] = []
+    def _read_one(self) -> None:
+        """Hand on what has come, which mostly is one record: most of all requests are."""
         try:
-            ended = self._decrypt(pieces)
+            piece = self._tls.read(RECORD_BYTES)
+        except ssl.SSLWantReadError:  # it isn't whole yet
+            self._send()
+            return
+        except ssl.SSLZeroReturnError:
+            self.eof_received()
+            return
+        except ssl.SSLError as error:
+            self._fail(error)
+            return
+        if not piece or self._incoming.pending or self._outgoing.pending:
+            self._read(piece)
+        else:
+            self._inner.data_received(piece)
+
+    def _read(self, first: bytes | None = None) -> None:
+        """Hand on what has come. `first`: what was read of it; empty where that is the end."""
+        pieces = [first] if first else []
+        try:
+            ended = first == b"" or self._decrypt(pieces)
         except ssl.SSLZeroReturnError:
             ended = True
         except ssl.SSLError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import ssl
 import threading
@@ -148,17 +149,8 @@ def test_large_bodies_come_and_go_whole(secured: Secured) -> None:
 
 def test_a_record_of_one_byte_each_is_read_as_a_whole(secured: Secured) -> None:
     """A piece of the socket's has thousands of such records: they are read by turns."""
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    tls = trusting(secured.authority).wrap_bio(incoming, outgoing, server_hostname="localhost")
     with secured.plain_socket() as connection:
-        while True:
-            try:
-                tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                connection.sendall(outgoing.read())
-                incoming.write(connection.recv(65536))
-        connection.sendall(outgoing.read())
+        tls, incoming, outgoing = shake_hands(connection, secured)
         for byte in ECHO * 50 + ECHO.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"):
             tls.write(bytes([byte]))
         connection.sendall(outgoing.read())
@@ -171,6 +163,51 @@ def test_a_record_of_one_byte_each_is_read_as_a_whole(secured: Secured) -> None:
     assert found.count(b"HTTP/1.1 200 OK") == 51
 
 
+def shake_hands(connection: socket.socket, secured: Secured) -> tuple[ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO]:
+    """TLS over a socket, of which what is sent can be seen before: with what comes in, and what goes out."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = trusting(secured.authority).wrap_bio(incoming, outgoing, server_hostname="localhost")
+    while True:
+        try:
+            tls.do_handshake()
+        except ssl.SSLWantReadError:
+            connection.sendall(outgoing.read())
+            incoming.write(connection.recv(65536))
+        else:
+            connection.sendall(outgoing.read())
+            return tls, incoming, outgoing
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_record_that_was_changed_on_the_way_ends_the_connection(secured: Secured, whole: bool) -> None:
+    with secured.plain_socket() as connection:
+        tls, _, outgoing = shake_hands(connection, secured)
+        tls.write(ECHO)
+        record = bytearray(outgoing.read())
+        record[-1] ^= 1
+        if not whole:
+            connection.sendall(record[:10])
+            time.sleep(0.1)
+            del record[:10]
+        with suppress(ConnectionError):
+            connection.sendall(record)
+        assert len(read_all(connection)) < 1000, "tickets and an alert, and nothing else"
+
+
+def test_a_record_that_comes_in_pieces_is_read(secured: Secured) -> None:
+    with secured.plain_socket() as connection:
+        tls, incoming, outgoing = shake_hands(connection, secured)
+        tls.write(ECHO)
+        for byte in outgoing.read():
+            connection.sendall(bytes([byte]))
+        found = b""
+        while not found:
+            incoming.write(connection.recv(65536))
+            with suppress(ssl.SSLWantReadError):
+                found = tls.read(65536)
+    assert found.startswith(b"HTTP/1.1 200 OK")
+
+
 def test_who_asks_without_tls_is_told_so(secured: Secured) -> None:
     with httpx.Client(timeout=WAIT_S, trust_env=False) as http:
         answer = http.get(f"http://127.0.0.1:{secured.port}/healthz")
@@ -179,14 +216,20 @@ def test_who_asks_without_tls_is_told_so(secured: Secured) -> None:
     assert "https://" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("junk", [b"\x16\x03\x01\x00\x05hello", bytes(100), os.urandom(300_000)])
+@pytest.mark.parametrize(
+    "junk",
+    [b"\x16\x03\x01\x00\x05hello", bytes(100), random.Random(7).randbytes(300_000)],
+    ids=["no hello", "nothing", "noise"],
+)
 def test_what_is_no_handshake_is_closed(secured: Secured, junk: bytes) -> None:
-    with secured.plain_socket() as connection:
-        with suppress(ConnectionError):
-            connection.sendall(junk)
-        assert b"HTTP/1.1 200" not in read_all(connection)
     with secured.client() as http:
+        before = metric(http, "lakemq_tls_handshakes_failed_total")
+        with secured.plain_socket() as connection:
+            with suppress(ConnectionError):
+                connection.sendall(junk)
+            assert b"HTTP/1.1 200" not in read_all(connection)
         assert http.get("/healthz").status_code == 200
+        assert metric(http, "lakemq_tls_handshakes_failed_total") == before + 1
 
 
 def test_older_versions_are_refused(secured: Secured) -> None:
@@ -363,6 +406,28 @@ def test_a_new_certificate_is_taken_under_load_and_open_connections_stay(authori
         for each in loaders:
             each.join()
     assert failures == []
+
+
+def test_files_are_taken_once_they_stay_the_same_and_what_is_missing_changes_nothing(
+    authority: Authority, pair: Pair, tmp_path: Path
+) -> None:
+    own, theirs = Pair(tmp_path / "cert.pem", tmp_path / "key.pem"), tmp_path / "theirs.pem"
+    put(own, pair)
+    theirs.write_bytes(authority.file.read_bytes())
+    tls = Tls(Files(cert_file=str(own.cert), key_file=str(own.key), client_ca_file=str(theirs)))
+    first = tls.context
+    tls.look()
+    assert tls.context is first
+    theirs.unlink()
+    tls.look()
+    tls.look()
+    assert tls.context is first, "who was asked for a certificate still is"
+    theirs.write_bytes(Authority(tmp_path, "others").file.read_bytes())
+    tls.look()
+    assert tls.context is first, "it may not be all yet"
+    tls.look()
+    assert tls.context is not first
+    assert tls.context.verify_mode is ssl.CERT_REQUIRED
 
 
 def put(pair: Pair, source: Pair) -> None:
