@@ -19,6 +19,7 @@ from lakemq.model.environment import read_environment
 from lakemq.model.errors import SettingsError
 from lakemq.model.ids import is_broker_name
 from lakemq.model.keep import parse_keep
+from lakemq.model.quota import CONNECTIONS_MAX, PER_S_MAX, PER_S_MIN, is_rate
 from lakemq.settings.fleet import Fleet as Fleet
 from lakemq.settings.lake import Lake as Lake
 from lakemq.settings.lake import LakeStorage as LakeStorage
@@ -75,7 +76,9 @@ class Auth(Section):
     """Who may use the gateway (docs/security.md). `required`: nobody without a token; else what can neither destroy nor
     forge is for everybody who reaches it. `audit`: whether it is written down who did what; None: where `required`.
     `insecure`: it may be reached from other machines, by anybody. So many users there are, with so many tokens each,
-    and so many bytes of policies together."""
+    and so many bytes of policies together. `user_requests_per_s_max`, `user_bytes_per_s_max` (of bodies, both ways),
+    `user_connections_max`: what a user may take that is no super user and has no quota of its own; 0: as much as there
+    is."""
 
     required: bool = False
     audit: bool | None = None
@@ -83,6 +86,16 @@ class Auth(Section):
     users_max: int = Field(default=10_000, ge=1, le=100_000)
     user_tokens_max: int = Field(default=16, ge=1, le=1_000)
     policies_bytes_max: int = Field(default=4 * MIB, ge=KIB, le=256 * MIB)
+    user_requests_per_s_max: float = 0
+    user_bytes_per_s_max: float = 0
+    user_connections_max: int = Field(default=0, ge=0, le=CONNECTIONS_MAX)
+
+    @field_validator("user_requests_per_s_max", "user_bytes_per_s_max")
+    @classmethod
+    def _rate(cls, value: float) -> float:
+        if not is_rate(value):
+            raise ValueError(f"it is from {PER_S_MIN} to {PER_S_MAX}, or 0 for none")
+        return value
 
 
 class Storage(Section):
