@@ -18,8 +18,8 @@ class LakemqError(Exception):
     """Whether trying again can't help: somebody has to change something first."""
     members: Mapping[str, str] = MappingProxyType({})
     """What its problem document says beside that."""
-    retry_after_s: int | None = None
-    """After how long the same may pass, where that is known."""
+    retry_after_s = 0
+    """After how long the same may pass; 0: that isn't known."""
     closes = False
     """Whether its answer is the last one on the connection."""
 

@@ -92,7 +92,7 @@ def make_problem(
     detail: str,
     extra: Headers | None = None,
     members: Mapping[str, str] | None = None,
-    retry_after_s: int | None = None,
+    retry_after_s: int = 0,
 ) -> Answer:
     """The answer for an error's code, with headers and members of the document beside those that all have.
     `retry_after_s`: where it is known better than by the code."""
@@ -113,7 +113,7 @@ def make_problem(
         headers.append((b"connection", b"close"))
     if code == "unauthenticated":
         headers.append((b"www-authenticate", b"Bearer"))
-    if retry_after_s is not None:
+    if retry_after_s:
         headers.append((b"retry-after", b"%d" % retry_after_s))
     elif code in RETRY_AFTER_S:
         headers.append((b"retry-after", RETRY_AFTER_S[code]))

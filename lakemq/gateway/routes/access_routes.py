@@ -27,6 +27,7 @@ from lakemq.model.access import (
     parse_resource,
 )
 from lakemq.model.errors import InvalidRequest
+from lakemq.model.quota import UNSAID
 from lakemq.model.token import ID_BYTES, SECRET_BYTES, make_token
 from lakemq.storage.state.access_state import Account, KeptToken
 from lakemq.web.asgi import client_of
@@ -88,14 +89,18 @@ class AccessBody(BaseModel):
 
 
 def describe(user: User) -> dict[str, Any]:
-    """A user in short."""
-    said = {"type": user.type.value, "status": user.status.value, "quotas": user.quotas.fields()}
-    return {"user": user.name, **said}
+    """A user in short: with its quotas where it has some of its own."""
+    quotas = {} if user.quotas == UNSAID else _quotas(user)
+    return {"user": user.name, "type": user.type.value, "status": user.status.value, **quotas}
 
 
 def describe_all(account: Account) -> dict[str, Any]:
     """A user with all it has."""
-    return {**describe(account.user), **_tokens(account), **_policies(account.user)}
+    return {**describe(account.user), **_quotas(account.user), **_tokens(account), **_policies(account.user)}
+
+
+def _quotas(user: User) -> dict[str, Any]:
+    return {"quotas": user.quotas.fields()}
 
 
 def _tokens(account: Account) -> dict[str, Any]:
