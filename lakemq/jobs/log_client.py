@@ -297,10 +297,10 @@ def check_token(token: str) -> None:
         raise InvalidOption(f"option 'token' can't be that: {error.detail}") from None
 
 
-def find_brokers(nameservers: Sequence[str], retry_s: float, token: str | None = None) -> dict[str, str]:
+def find_brokers(nameservers: Sequence[str], retry_s: float) -> dict[str, str]:
     """The brokers that name servers know: the address of each one's primary, by its name. Raises `BrokerUnavailable`
-    when no name server answers within `retry_s`, and at once where the token is refused."""
-    with closing(NameServers(nameservers, Credentials(token))) as names:
+    when no name server answers within `retry_s`, and at once where one refuses for good."""
+    with closing(NameServers(nameservers)) as names:
         end_s = time.monotonic() + retry_s
         while True:
             try:

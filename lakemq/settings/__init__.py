@@ -351,6 +351,16 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _knows_who_registers(self) -> Settings:
+        server = self.nameserver
+        if not is_loopback(server.host) and server.token_file is None and not self.auth.insecure:
+            raise ValueError(
+                f"nameserver.host is {server.host}: whoever reaches it could register as a broker; "
+                "nameserver.token_file has tokens of those who may; auth.insecure = true lets everybody"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _limits_fit(self) -> Settings:
         gateway, storage, topics = self.gateway, self.storage, self.topics
         if gateway.message_bytes_max > gateway.request_bytes_max:

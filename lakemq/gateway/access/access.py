@@ -16,7 +16,6 @@ from lakemq.contract.route import Route
 from lakemq.gateway.access.admin_token import NAME, open_admin_token
 from lakemq.gateway.access.audit import Audit, Entry
 from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
-from lakemq.gateway.access.failures import Failures
 from lakemq.gateway.access.quotas import QuotaKeeper, Usage
 from lakemq.model.access import ADMINISTRATOR, User, UserType
 from lakemq.model.errors import FlowControl, Forbidden, InvalidRequest, LakemqError, OverQuota, Unauthenticated
@@ -24,6 +23,7 @@ from lakemq.model.token import Token, parse_bearer
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.web.asgi import Scope, client_of
+from lakemq.web.failures import Failures
 from lakemq.web.problems import Headers
 
 CALLERS_MAX = 4_096

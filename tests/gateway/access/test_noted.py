@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.gateway.access.failures import Failures
 from lakemq.gateway.access.noted import Noted, Sieve
+from lakemq.web.failures import Failures
 
 
 def test_alike_ones_are_said_together() -> None:
