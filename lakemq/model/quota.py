@@ -64,13 +64,18 @@ def is_rate(value: object) -> bool:
     return value == 0 or PER_S_MIN <= value <= PER_S_MAX
 
 
+def plain(rate: float) -> float:
+    """The same number, as people write it: 100 and not 100.0."""
+    return int(rate) if rate == int(rate) else rate
+
+
 def parse_quotas(fields: object, before: Quotas = UNSAID) -> Quotas:
     """The quotas of such a JSON object; what it doesn't say is as `before`, and names that are none are passed over: a
     later version may know them. Raises `InvalidRequest`."""
     if not isinstance(fields, Mapping):
         raise InvalidRequest("quotas are an object with requests_per_s, bytes_per_s and connections")
     said = {name: value for name, value in cast("Mapping[str, object]", fields).items() if name in Quotas._fields}
-    for name, value in said.items():
+    for name, value in list(said.items()):
         if value is None:
             continue
         if name == "connections":
@@ -78,6 +83,8 @@ def parse_quotas(fields: object, before: Quotas = UNSAID) -> Quotas:
                 raise InvalidRequest(f"the quota connections is a number up to {CONNECTIONS_MAX}, 0 for none")
         elif not is_rate(value):
             raise InvalidRequest(f"the quota {name} is a number from {PER_S_MIN} to {PER_S_MAX}, or 0 for none")
+        else:
+            said[name] = plain(cast("float", value))
     return before._replace(**said)  # pyright: ignore[reportArgumentType]  each was looked at
 
 

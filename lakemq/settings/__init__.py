@@ -19,7 +19,7 @@ from lakemq.model.environment import read_environment
 from lakemq.model.errors import SettingsError
 from lakemq.model.ids import is_broker_name
 from lakemq.model.keep import parse_keep
-from lakemq.model.quota import CONNECTIONS_MAX, PER_S_MAX, PER_S_MIN, is_rate
+from lakemq.model.quota import CONNECTIONS_MAX, PER_S_MAX, PER_S_MIN, is_rate, plain
 from lakemq.settings.fleet import Fleet as Fleet
 from lakemq.settings.lake import Lake as Lake
 from lakemq.settings.lake import LakeStorage as LakeStorage
@@ -95,7 +95,7 @@ class Auth(Section):
     def _rate(cls, value: float) -> float:
         if not is_rate(value):
             raise ValueError(f"it is from {PER_S_MIN} to {PER_S_MAX}, or 0 for none")
-        return value
+        return plain(value)
 
 
 class Storage(Section):

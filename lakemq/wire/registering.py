@@ -16,12 +16,11 @@ from lakemq.wire.credentials import Credentials
 
 TOKENS_MAX = 8
 _BYTES_MAX = 4_096
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def read_tokens(path: Path, setting: str) -> tuple[Token, ...]:
-    """Those of the file, one at least, in their order. It may be a link; what is read is a file that only its owner may
-    read or write, who is this user or root. Raises `SettingsError`, which names the setting and shows no token."""
+    """Those of the file, one at least, in their order. It may be a link; what is read is a file that is private. Raises
+    `SettingsError`, which names the setting and shows no token."""
     where = f"{setting}: {path}"
     try:
         # A pipe would hold the process up.
@@ -29,10 +28,8 @@ def read_tokens(path: Path, setting: str) -> tuple[Token, ...]:
             facts = os.fstat(file.fileno())
             if not stat.S_ISREG(facts.st_mode):
                 raise SettingsError(f"{where} is no file")
-            if facts.st_mode & _OTHERS:
-                raise SettingsError(f"{where} is for others to read or write too: chmod 600 {path}")
-            if facts.st_uid not in (os.geteuid(), 0):
-                raise SettingsError(f"{where} is another user's")
+            if not is_private(facts.st_mode, facts.st_uid, os.geteuid()):
+                raise SettingsError(f"{where} is another user's, or for others to read or write too: chmod 600 {path}")
             content = file.read(_BYTES_MAX + 1)
     except OSError as error:
         raise SettingsError(f"{where} can't be read: {error.strerror}") from None
@@ -44,6 +41,14 @@ def read_tokens(path: Path, setting: str) -> tuple[Token, ...]:
     if not 0 < len(tokens) <= TOKENS_MAX or len(content) > _BYTES_MAX:
         raise SettingsError(f"{where} is to have tokens, lmq_<id>_<secret>, a line each, 1 to {TOKENS_MAX} of them")
     return tokens
+
+
+def is_private(mode: int, owner: int, user: int) -> bool:
+    """Whether a file of that mode and owner is for this user alone. As PostgreSQL asks of keys: one's own is nobody
+    else's, and one of root's may be read by its group, as orchestrators give secrets to processes."""
+    if owner == user:
+        return not mode & (stat.S_IRWXG | stat.S_IRWXO)
+    return owner == 0 and not mode & (stat.S_IWGRP | stat.S_IXGRP | stat.S_IRWXO)
 
 
 class RegisteringToken(Credentials):

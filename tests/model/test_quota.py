@@ -115,6 +115,7 @@ def test_quotas_are_read_as_they_are_written_and_what_is_not_said_stays() -> Non
         assert parse_quotas(quotas.fields()) == quotas
     assert parse_quotas({"bytes_per_s": None, "connections": 3}, Quotas(1, 2, 4)) == Quotas(1, None, 3)
     assert parse_quotas({"of_a_later_version": []}, NONE) == NONE
+    assert repr(parse_quotas({"requests_per_s": 100.0}).requests_per_s) == "100"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from lakemq.nameserver.access import Access
 from lakemq.settings import load
 from lakemq.testing import NameServerProcess, gateway_process, start_gateway, start_nameserver
 from lakemq.web.failures import BURST
-from lakemq.wire.registering import RegisteringToken, read_tokens
+from lakemq.wire.registering import RegisteringToken, is_private, read_tokens
 from tests.gateway.http_client import Connection, is_problem
 from tests.nameserver.asking import body_of, connect, hear, path_of, routes, told, wait_until
 from tests.wire.guarded import guarded
@@ -155,6 +155,25 @@ def test_it_doesnt_start_with_a_file_that_others_read_or_that_has_no_tokens(tmp_
         start_nameserver(nameserver__token_file=file)
     with pytest.raises(RuntimeError, match=r"fleet\.nameserver_token_file: .* is to have tokens"):
         start_gateway(tmp_path / "data", fleet__nameserver_token_file=file)
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "user", "is_so"),
+    [
+        (0o600, 5, 5, True),
+        (0o400, 0, 0, True),
+        (0o640, 5, 5, False),
+        (0o604, 5, 5, False),
+        (0o440, 0, 0, False),
+        (0o440, 0, 5, True),
+        (0o460, 0, 5, False),
+        (0o444, 0, 5, False),
+        (0o600, 6, 5, False),
+        (0o600, 6, 0, False),
+    ],
+)
+def test_a_file_is_private_where_nobody_else_reads_or_writes_it(mode: int, owner: int, user: int, is_so: bool) -> None:
+    assert is_private(0o100000 | mode, owner, user) is is_so
 
 
 def test_a_folder_or_a_pipe_holds_no_tokens(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Usage:
         quota, rate = Quota.REQUESTS, self._quotas.requests_per_s
         if bytes_ms > waits_ms:
             quota, rate, waits_ms = Quota.BYTES, self._quotas.bytes_per_s, bytes_ms
-        text = f"user {self._user} has taken all that its quota of {rate:g} {quota} a second lets it take"
+        text = f"user {self._user} has taken all that its quota of {rate} {quota} a second lets it take"
         return OverQuota(text, quota, in_seconds(waits_ms))
 
     def begin(self, size: int) -> None:

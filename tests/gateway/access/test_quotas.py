@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from lakemq.model.errors import SettingsError
 from lakemq.model.quota import BURST_S
+from lakemq.settings import load
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.fleet.following import start_pair, wait_for
@@ -44,6 +46,23 @@ class Taker(NamedTuple):
     def looks(self) -> bytes:
         """One that goes the long way."""
         return self.head("GET", f"/v1/topics/{self.topic}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("requests_per_s", "-1"),
+        ("requests_per_s", "nan"),
+        ("bytes_per_s", "1e13"),
+        ("bytes_per_s", "0.0001"),
+        ("connections", "1.5"),
+        ("connections", "-1"),
+    ],
+)
+def test_a_default_that_makes_no_sense_is_no_setting(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=rf"auth\.user_{name}_max"):
+        load(environment={f"LAKEMQ_AUTH__USER_{name.upper()}_MAX": value})
+    assert repr(load(environment={"LAKEMQ_AUTH__USER_BYTES_PER_S_MAX": "1e6"}).auth.user_bytes_per_s_max) == "1000000"
 
 
 @pytest.fixture

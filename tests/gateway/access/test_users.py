@@ -87,6 +87,8 @@ def test_of_quotas_what_is_not_said_stays_and_null_is_the_default(http: httpx.Cl
         ("PUT", "", {"quotas": {"connections": 1.5}}, "body.quotas.connections"),
         ("PUT", "", {"quotas": {"requests_per_s": "1"}}, "body.quotas.requests_per_s"),
         ("PUT", "", {"quotas": {"messages_per_s": 1}}, "body.quotas.messages_per_s"),
+        ("PUT", "", {"quotas": {"bytes_per_s": 10**400}}, "quota"),
+        ("PUT", "", {"quotas": {"connections": 10**400}}, "quota"),
         ("PUT", "", {"quotas": []}, "body.quotas"),
         ("PUT", "", {"type": "root"}, "a user's type is one of"),
         ("PUT", "", {"status": "gone"}, "a user's status is one of"),
