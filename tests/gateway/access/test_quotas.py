@@ -244,10 +244,14 @@ def test_what_is_answered_is_counted(gateway: GatewayProcess, http: httpx.Client
 
 
 def test_what_is_answered_the_quick_way_is_counted(gateway: GatewayProcess, http: httpx.Client, taker: Taker) -> None:
-    limit(http, taker, bytes_per_s=0.5)
     with Connection(gateway) as connection:
-        assert ask(connection, taker.produces()).status == 200
-        assert is_held_up(ask(connection, taker.produces()), taker, "bytes")
+        assert ask(connection, taker.produces()).status == 200, "the first of a topic goes the long way"
+        limit(http, taker, bytes_per_s=0.5 * BURST_S)
+        answered = ask(connection, taker.produces())
+        assert answered.status == 200
+        refused = ask(connection, taker.produces())
+        assert refused.status == 429
+        assert int(refused.headers["retry-after"]) > len(answered.body) / 2, "one byte alone would leave one"
 
 
 # Connections ---------------------------------------------------------------------------------
@@ -291,6 +295,19 @@ def test_a_connection_is_one_of_whom_it_showed_last(gateway: GatewayProcess, htt
         assert first.answer() is None
         assert ask(second, nobodys).status == 200
         assert ask(third, taker.looks()).status == 200
+
+
+def test_a_connection_is_nobodys_once_it_shows_one_without_a_quota(
+    gateway: GatewayProcess, http: httpx.Client, taker: Taker
+) -> None:
+    other, third = new_taker(http), new_taker(http)
+    for each, request in ((taker, other.produces()), (third, other.looks())):
+        with Connection(gateway) as first, Connection(gateway) as second:
+            assert ask(first, other.produces()).status == 200, "the first of a topic goes the long way"
+            limit(http, each, connections=1)
+            assert ask(first, each.produces()).status == 200
+            assert ask(first, request).status == 200
+            assert ask(second, each.produces()).status == 200
 
 
 def test_a_quota_that_comes_holds_of_connections_that_are_open_as_they_ask(
