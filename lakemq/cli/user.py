@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,8 @@ from lakemq.model.errors import LakemqError, TokenNotFound, Unauthenticated, Use
 from lakemq.model.token import ID_BYTES, SECRET_BYTES, Token, make_token, parse_token
 from lakemq.storage.disk.clock import SystemClock
 
+DEFAULT = "default"
+QUOTA = f"NUMBER|0|{DEFAULT}"
 NOT_THERE = (UserNotFound,)
 """A broker may not have heard of a user that others have."""
 
@@ -61,21 +64,55 @@ def put(
     status: Annotated[
         str | None, typer.Option("--status", metavar="enabled|disabled", help="A disabled user may do nothing.")
     ] = None,
+    requests_per_s: Annotated[
+        str | None, typer.Option("--requests-per-s", metavar=QUOTA, help="Requests a second that it may ask.")
+    ] = None,
+    bytes_per_s: Annotated[
+        str | None, typer.Option("--bytes-per-s", metavar=QUOTA, help="Bytes of bodies a second, both ways.")
+    ] = None,
+    connections: Annotated[
+        str | None, typer.Option("--connections", metavar=QUOTA, help="Connections that it may have.")
+    ] = None,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
     """Make a user, or change one: at one broker, or at all that name servers know.
 
+    Of each of its quotas, 0 is as much as there is, and `default` what the broker's settings say.
+
     \b
     lakemq user put ann
     lakemq user put root2 --type super
     lakemq user put ann --status disabled
+    lakemq user put ann --requests-per-s 100 --bytes-per-s 1048576 --connections 50
+    lakemq user put ann --connections default
     lakemq user put ann --nameservers http://127.0.0.1:9876
     """
+    given = {"requests_per_s": requests_per_s, "bytes_per_s": bytes_per_s, "connections": connections}
+    quotas = {name: _quota(name, text) for name, text in given.items() if text is not None}
     with connect_all(context, broker, nameservers) as brokers:
-        made = ask_each(brokers, lambda client: client.users.put(user, type_, status), ())
+        made = ask_each(brokers, lambda client: client.users.put(user, type_, status, quotas), ())
     for name, answer in made.items():
-        note(f"user {user} is {answer['type']} and {answer['status']}{name and f' at {name}'}")
+        note(f"user {user} is {answer['type']} and {answer['status']}{name and f' at {name}'}{_quotas(answer)}")
+
+
+def _quota(name: str, text: str) -> float | None:
+    if text == DEFAULT:
+        return None
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError):
+        if name != "connections" and isfinite(number := float(text)):
+            return number
+    hint = f"--{name.replace('_', '-')}"
+    raise typer.BadParameter(f"{text[:100]!r} is no number, nor {DEFAULT!r}", param_hint=hint)
+
+
+def _quotas(content: dict[str, Any]) -> str:
+    """Those that the user has of its own; nothing where it has none."""
+    quotas = content.get("quotas", {})  # a broker of an earlier version has none
+    said = [f"{name} {number or 'none'}" for name, number in quotas.items() if number is not None]
+    return f"; quotas: {', '.join(said)}" if said else ""
 
 
 @app.command()
@@ -95,7 +132,7 @@ def show(
             write_line(orjson.dumps({**content, **said_of(name)}).decode())
             continue
         where = name and f" at {name}"
-        write_line(f"user {user} is {content['type']} and {content['status']}{where}")
+        write_line(f"user {user} is {content['type']} and {content['status']}{where}{_quotas(content)}")
         show_policies(content["policies"], f"{user}{where}: policies")
         _show_tokens({name: content["tokens"]}, f"{user}{where}: tokens")
 

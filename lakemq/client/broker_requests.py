@@ -22,7 +22,7 @@ from lakemq.client.route_source import BrokerAddress
 from lakemq.client.transport import ANSWER_TIMEOUT_S, Answer, Body, Params, Transport
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
-from lakemq.model.errors import NotLeader
+from lakemq.model.errors import NotLeader, OverQuota
 
 HOPS_MAX = 3
 """So often one request goes where an answer sends it: two replicas that each name the other are left."""
@@ -85,7 +85,8 @@ class ToPrimary:
         return await self._once(exchange, timeout_s, may_leave=False)
 
     async def get(self, target: Target, params: Params | None = None, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
-        """A question answered with JSON. A broker with replicas is asked again while it changes its leader."""
+        """A question answered with JSON. A broker with replicas is asked again while it changes its leader, and any
+        that says that a quota lets it answer in time."""
 
         def exchange(transport: Transport, left_s: float) -> Coroutine[Any, Any, Answer]:
             return transport.request(target, params=params, timeout_s=left_s)
@@ -113,9 +114,13 @@ class ToPrimary:
 
     async def _again(self, exchange: Exchange, timeout_s: float, twice: bool) -> Answer:
         end_s = math.inf
+        quota_end_s = _now_s() + timeout_s
         while True:
             try:
                 return await self._once(exchange, timeout_s, may_leave=twice)
+            except OverQuota as error:
+                await wait_for_quota(error, quota_end_s)
+                continue
             except Unreachable as error:
                 now_s = _now_s()
                 end_s = min(end_s, now_s + SWITCH_S)
@@ -171,6 +176,7 @@ class ToReader:
         """One question, which the broker may hold for `wait_s`. Raises `Unreachable` when none of its replicas
         answers, and the answer's own error."""
         failed = Unreachable(f"broker {self.broker!r} has no primary now", sent=False)
+        end_s = _now_s() + wait_s + ANSWER_TIMEOUT_S
         tried: set[str] = set()
         for _ in range(READS_MAX):
             found = await self._found.find(self.broker, settled=False)
@@ -186,6 +192,9 @@ class ToReader:
                 return await _while_led(self._places, self.broker, found.address, wait_s + LATE_S, question)
             except TimeoutError:
                 tried.clear()  # who leads now may be one that was tried before it did
+            except OverQuota as error:  # of followers it would only be the next
+                await wait_for_quota(error, end_s)
+                tried.discard(address)
             except NotLeader as error:  # it is changing its role just now
                 failed = _no_primary(self.broker, error)
                 self._places.goes_to(self.broker, address, error.leader)
@@ -204,6 +213,13 @@ async def _while_led(
     async with asyncio.timeout(None) as limit:
         with places.under_way(broker, address, limit, late_s):
             return await answer
+
+
+async def wait_for_quota(error: OverQuota, end_s: float) -> None:
+    """Wait until the user may ask again; raises the error where that is after `end_s`, by the event loop's clock."""
+    if _now_s() + error.retry_after_s >= end_s:
+        raise error
+    await asyncio.sleep(error.retry_after_s)
 
 
 def _no_primary(broker: str, error: NotLeader) -> Unreachable:

@@ -7,6 +7,11 @@ import logging
 from lakemq.model.errors import LakemqError
 
 
+def wait_of(error: Exception, wait_s: float) -> float:
+    """How long to wait before it is tried again: `wait_s`, or as long as the answer says."""
+    return max(wait_s, error.retry_after_s if isinstance(error, LakemqError) else 0)
+
+
 def say_failed(logger: logging.Logger, error: Exception, what: str, level: int = logging.WARNING) -> None:
     """Log what can't be done now, and why. What nobody expects is a warning whatever `level` is."""
     expected = isinstance(error, LakemqError)

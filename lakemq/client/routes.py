@@ -25,7 +25,7 @@ from lakemq.client.route_source import (
 from lakemq.client.transport import Transport
 from lakemq.model.errors import InvalidRequest, TopicNotFound
 from lakemq.model.message_queue import MessageQueue
-from lakemq.wire.credentials import Credentials
+from lakemq.wire.credentials import NOBODY, Credentials
 
 UNUSED_S = 300.0
 """A topic that was not asked for so long is not followed any more."""
@@ -58,6 +58,8 @@ class Cluster:
         self._closed = False
         self.places = Places(self._look)
         self._given: frozenset[str] = frozenset()
+        self._named: frozenset[str] = frozenset()
+        """The name servers, which are shown no token: tokens are for brokers."""
         self._source = self._make_source(brokers, source, nameservers)
         self._brokers_s = float("-inf")
         self._asking_brokers: asyncio.Task[Sequence[BrokerAddress]] | None = None
@@ -74,6 +76,7 @@ class Cluster:
             return GivenSource(source, self.connect)
         found = find_addresses(brokers, nameservers)
         self._given = frozenset((*found.brokers, *found.nameservers))
+        self._named = frozenset(found.nameservers)
         if found.nameservers:
             return NameServers(found.nameservers, self.connect, self._told)
         return AddressList(found.brokers, self.connect)
@@ -244,7 +247,8 @@ class Cluster:
                 raise Closed("the client is closed")
             if len(self._transports) > CONNECTED_MAX + len(self.places.all()):
                 self._part_from_strangers()
-            transport = self._transports[address] = Transport(address, credentials=self._credentials)
+            credentials = NOBODY if address in self._named else self._credentials
+            transport = self._transports[address] = Transport(address, credentials=credentials)
         return transport
 
     def _part_from_strangers(self) -> None:

@@ -115,7 +115,8 @@ class Transport:
             note = self._credentials.refused(self.address, token, answer.body)
             if note is not None:
                 break
-        if (error := error_of_answer(answer.status, answer.body, note=note or "")) is not None:
+        retry_after = answer.headers.get("Retry-After")
+        if (error := error_of_answer(answer.status, answer.body, "", note or "", retry_after)) is not None:
             raise error
         return answer
 

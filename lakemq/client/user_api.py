@@ -30,16 +30,23 @@ class UserApi:
         self._call = call
 
     def all(self) -> list[dict[str, Any]]:
-        """All users: `user`, `type`, `status`."""
+        """All users: `user`, `type`, `status`, and `quotas` of whom has some of its own."""
         return self._call(routes.USERS.at(), None)["users"]
 
     def get(self, user: str) -> dict[str, Any]:
-        """A user with its `policies` and its `tokens`, of which no secret is said."""
+        """A user with its `quotas`, its `policies` and its `tokens`, of which no secret is said."""
         return self._call(routes.USER.at(user), None)
 
-    def put(self, user: str, type_: str | None = None, status: str | None = None) -> dict[str, Any]:
-        """Make a user, or change it; what isn't said stays, or is `normal` and `enabled`."""
-        said = {"type": type_, "status": status}
+    def put(
+        self,
+        user: str,
+        type_: str | None = None,
+        status: str | None = None,
+        quotas: Mapping[str, float | None] | None = None,
+    ) -> dict[str, Any]:
+        """Make a user, or change it; what isn't said stays, or is `normal` and `enabled`. `quotas`: `requests_per_s`,
+        `bytes_per_s`, `connections`; 0: as much as there is, None: what the broker's settings say."""
+        said = {"type": type_, "status": status, "quotas": quotas or None}
         body = {name: value for name, value in said.items() if value is not None}
         return self._call(routes.PUT_USER.at(user), body)
 

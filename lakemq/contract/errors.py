@@ -6,18 +6,22 @@ import json
 from collections.abc import Iterator
 from typing import Any, cast
 
-from lakemq.model.errors import LakemqError, NotLeader
+from lakemq.model.errors import LakemqError, NotLeader, OverQuota
 from lakemq.model.names import leader_address
 
 _ERROR_STATUS = 400
+_QUOTA_CHARACTERS_MAX = 100
+_DIGITS_MAX = 9
 
 
-def error_of_answer(status: int, content: bytes, whose: str = "", note: str = "") -> LakemqError | None:
+def error_of_answer(
+    status: int, content: bytes, whose: str = "", note: str = "", retry_after: str | None = None
+) -> LakemqError | None:
     """The error that an answer of status ≥ 400 stands for; None for any other answer.
 
     A code that this version knows gives that code's class; any other gives `LakemqError` with
     the answer's code. What is no problem document is described by its status. Where there are several gateways
-    it says `whose` answer it is; the `note` is added.
+    it says `whose` answer it is; the `note` is added. `retry_after`: its header of that name.
     """
     if status < _ERROR_STATUS:
         return None
@@ -28,7 +32,15 @@ def error_of_answer(status: int, content: bytes, whose: str = "", note: str = ""
     text = f"{text} {note}" if note else text
     if problem.get("code") == NotLeader.code:
         return NotLeader(text, leader_address(problem.get("leader")))
+    if problem.get("code") == OverQuota.code and isinstance(quota := problem.get("quota"), str):
+        return OverQuota(text, quota[:_QUOTA_CHARACTERS_MAX], _seconds(retry_after))
     return error_of_code(problem.get("code"), text)
+
+
+def _seconds(retry_after: str | None) -> int:
+    """How long to wait; a second where it isn't said, or makes no sense."""
+    text = retry_after or ""
+    return max(int(text), 1) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else 1
 
 
 def error_of_code(code: object, detail: str) -> LakemqError:

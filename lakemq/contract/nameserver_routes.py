@@ -1,8 +1,8 @@
-"""All routes of a name server, each once."""
+"""All routes of a name server, each once. Where it has tokens, those that aren't public take one."""
 
 from __future__ import annotations
 
-from lakemq.contract.right import PUBLIC
+from lakemq.contract.right import PUBLIC, known
 from lakemq.contract.route import Field, Reads, Route
 
 ROUTES_WAIT_MS = Field(
@@ -15,9 +15,9 @@ HEAR = Route(
     "fleet",
     "Register a replica, or go on",
     reads=Reads.JSON,
-    rights=PUBLIC,
+    rights=known(),
 )
-LEAVE = Route("DELETE", "/v1/brokers/{broker}/replicas/{replica}", "fleet", "Say goodbye", rights=PUBLIC)
+LEAVE = Route("DELETE", "/v1/brokers/{broker}/replicas/{replica}", "fleet", "Say goodbye", rights=known())
 ROUTES = Route(
     "GET",
     "/v1/routes",

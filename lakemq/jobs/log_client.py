@@ -65,12 +65,11 @@ class LogEnd:
 class LogClient:
     """A broker's log at `address`. Keeps one connection; not for several threads at once.
 
-    A request that meets a closed door (no connection, 429, 502 to 504) is tried again, with
-    growing pauses, for `retry_s` at least; then `BrokerUnavailable` is raised. So is one that meets a replica that
+    A request that meets a closed door (no connection, 429, 502 to 504) is tried again, with growing pauses, or when a
+    quota lets it, for `retry_s` at least; then `BrokerUnavailable` is raised. So is one that meets a replica that
     doesn't lead: at the leader, as soon as it is known; `address` is that one's then, and for all that follows.
     `elsewhere` says where else it may be while there is no answer. `token`: else that of the environment, or of this
-    machine's administrator. All requests are idempotent. Picklable until first
-    used.
+    machine's administrator. All requests are idempotent. Picklable until first used.
     """
 
     def __init__(
@@ -247,6 +246,7 @@ class LogClient:
         pause_s = _PAUSE_S_FIRST
         hops = 0
         while True:
+            said_s = 0
             try:
                 answer = self._connections.ask(target, query, body, headers, self._timeout_s)
             except NoAnswer as error:
@@ -264,10 +264,11 @@ class LogClient:
                         continue
                 elif answer.status not in _TRY_AGAIN or isinstance(refusal, told_at_once):
                     raise refusal
-                reason = f"status {answer.status}"
-            if time.monotonic() >= give_up:
+                said_s = refusal.retry_after_s
+                reason = refusal.detail if said_s else f"status {answer.status}"
+            if time.monotonic() + said_s >= give_up:
                 raise BrokerUnavailable(f"no answer from the broker at {self.address}: {reason}")
-            time.sleep(pause_s)
+            time.sleep(max(pause_s, said_s))
             pause_s, hops = min(2 * pause_s, _PAUSE_S_MAX), 0
 
     def _goes_to(self, leader: str) -> bool:
@@ -303,10 +304,10 @@ def check_token(token: str) -> None:
         raise InvalidOption(f"option 'token' can't be that: {error.detail}") from None
 
 
-def find_brokers(nameservers: Sequence[str], retry_s: float, token: str | None = None) -> dict[str, str]:
+def find_brokers(nameservers: Sequence[str], retry_s: float) -> dict[str, str]:
     """The brokers that name servers know: the address of each one's primary, by its name. Raises `BrokerUnavailable`
-    when no name server answers within `retry_s`, and at once where the token is refused."""
-    with closing(NameServers(nameservers, Credentials(token))) as names:
+    when no name server answers within `retry_s`, and at once where one refuses for good."""
+    with closing(NameServers(nameservers)) as names:
         end_s = time.monotonic() + retry_s
         while True:
             try:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, is_system
+from lakemq.model.quota import UNSAID, Quotas, parse_quotas
 
 POLICIES_MAX = 256
 """Of one user."""
@@ -219,6 +220,7 @@ class User:
     type: UserType = UserType.NORMAL
     status: Status = Status.ENABLED
     policies: tuple[Policy, ...] = ()
+    quotas: Quotas = UNSAID
 
     def decide(self, need: Need, source: str | None) -> Verdict:
         """Whether the user may, from that address (None: nobody knows it): one of the actions is enough."""
@@ -307,11 +309,18 @@ def parse_policy(fields: object) -> Policy:
     return Policy(str(resource), actions, sources, _parse(Decision, given.get("decision", "allow"), "a decision"))
 
 
-def parse_user(name: str, fields: Mapping[str, object], policies: Iterable[Policy] = ()) -> User:
-    """The user of such fields: `type` and `status`, either of which may be left out. Raises `InvalidRequest`."""
+def parse_user(
+    name: str,
+    fields: Mapping[str, object],
+    policies: Iterable[Policy] = (),
+    quotas: Quotas = UNSAID,
+) -> User:
+    """The user of such fields: `type`, `status` and `quotas`, any of which may be left out; `quotas`: those it has
+    where the fields don't say. Raises `InvalidRequest`."""
     kind = _parse(UserType, fields.get("type", "normal"), "a user's type")
     status = _parse(Status, fields.get("status", "enabled"), "a user's status")
-    return User(check_user_name(name), kind, status, tuple(policies))
+    quotas = parse_quotas(fields.get("quotas", {}), quotas)
+    return User(check_user_name(name), kind, status, tuple(policies), quotas)
 
 
 def _list(fields: Mapping[str, object], name: str, most: int) -> list[object]:

@@ -18,6 +18,10 @@ class LakemqError(Exception):
     """Whether trying again can't help: somebody has to change something first."""
     members: Mapping[str, str] = MappingProxyType({})
     """What its problem document says beside that."""
+    retry_after_s = 0
+    """After how long the same may pass; 0: that isn't known."""
+    closes = False
+    """Whether its answer is the last one on the connection."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -192,6 +196,18 @@ class FlowControl(LakemqError):
     """So much waits already that no more is taken on now."""
 
     code = "flow_control"
+
+
+class OverQuota(FlowControl):
+    """The user has taken what its quota lets it: others are served. `quota`: of what; `closes`: there are too many
+    connections, and this one is closed."""
+
+    def __init__(self, detail: str, quota: str = "", retry_after_s: int = 1, closes: bool = False) -> None:
+        super().__init__(detail)
+        self.quota = quota
+        self.members = {"quota": quota} if quota else {}
+        self.retry_after_s = retry_after_s
+        self.closes = closes
 
 
 class MessageTooLarge(LakemqError):

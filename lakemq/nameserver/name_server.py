@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakemq.model.errors import Busy, FlowControl
+from lakemq.nameserver.access import Access
 from lakemq.nameserver.answers import Answers, Routes
 from lakemq.nameserver.heartbeat import digest_of, parse_registration
 from lakemq.nameserver.intake import Intake
@@ -43,7 +44,9 @@ class NameServer:
     """Lives on the event loop, whose clock no setting of the system's moves."""
 
     def __init__(self, limits: Limits) -> None:
+        """Raises `SettingsError` where the file of its tokens is none."""
         self.limits = limits
+        self.access = Access(limits.token_file, self._now_s)
         self.registry = Registry(limits)
         self.counters = Counters()
         self._intake = Intake(limits)
@@ -125,6 +128,7 @@ class NameServer:
             self._tick(loop.time(), loop.time() - planned_s)
 
     def _tick(self, now_s: float, late_s: float) -> None:
+        self.access.look()
         # A line a tick at most, however many come and go.
         if self._refusing:
             logger.info("%d refuse connections, the first is %s: gone", len(self._refusing), self._refusing[0])

@@ -31,14 +31,15 @@ GRAMMAR = Grammar(ALL)
 
 def _config(name_server: NameServer, port: int, tls: Tls | None) -> uvicorn.Config:
     limits, counters = name_server.limits, name_server.counters
-    front = Front(GRAMMAR, make_handlers(name_server), None, limits.request_bytes_max, counters.problem)
+    handlers, most = make_handlers(name_server), limits.request_bytes_max
+    front = Front(GRAMMAR, handlers, None, most, counters.problem, access=name_server.access)
     rules, guard = ConnectionRules(limits, counters), Guard("nameserver", limits, port)
     return make_config(front, make_connection_class(rules, guard), limits.stop_grace_ms, tls)
 
 
 async def serve(settings: Settings, begin: Callable[[Server, str], None]) -> None:
     """Serve until the server is told to stop. `begin` gets it, and its URL, just before the first request can be
-    answered. Raises `CantListen`, and `SettingsError` where certificates can't be used."""
+    answered. Raises `CantListen`, and `SettingsError` where certificates or tokens can't be used."""
     limits = settings.nameserver
     tls = tls_of(settings)
     listener = listen(limits.host, limits.port)
@@ -61,7 +62,8 @@ def _say_ready(url: str) -> None:
 
 
 def run(settings: Settings) -> None:
-    """Serve until SIGINT, SIGTERM or the terminal's end, and say on stderr when it does. Raises `CantListen`.
+    """Serve until SIGINT, SIGTERM or the terminal's end, and say on stderr when it does. Raises `CantListen`,
+    `SettingsError` where the file of its tokens is none.
 
     On return who waited was answered. What was registered is forgotten: brokers say it again.
     """

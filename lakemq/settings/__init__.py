@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from lakemq.model.environment import read_environment
 from lakemq.model.errors import SettingsError
 from lakemq.model.ids import is_broker_name
+from lakemq.model.quota import CONNECTIONS_MAX, PER_S_MAX, PER_S_MIN, is_rate, plain
 from lakemq.settings.fleet import Fleet as Fleet
 from lakemq.settings.jobs import Maintenance as Maintenance
 from lakemq.settings.jobs import Spark as Spark
@@ -88,7 +89,9 @@ class Auth(Section):
     """Who may use the gateway (docs/security.md). `required`: nobody without a token; else what can neither destroy nor
     forge is for everybody who reaches it. `audit`: whether it is written down who did what; None: where `required`.
     `insecure`: it may be reached from other machines without that, or without TLS. So many users there are, with so
-    many tokens each, and so many bytes of policies together."""
+    many tokens each, and so many bytes of policies together. `user_requests_per_s_max`, `user_bytes_per_s_max` (of
+    bodies, both ways), `user_connections_max`: what a user may take that is no super user and has no quota of its own;
+    0: as much as there is."""
 
     required: bool = False
     audit: bool | None = None
@@ -99,6 +102,16 @@ class Auth(Section):
     """So many tokens of each; those that are over give way to new ones."""
     policies_bytes_max: int = Field(default=4 * MIB, ge=KIB, le=256 * MIB)
     """So many bytes of policies of all users."""
+    user_requests_per_s_max: float = 0
+    user_bytes_per_s_max: float = 0
+    user_connections_max: int = Field(default=0, ge=0, le=CONNECTIONS_MAX)
+
+    @field_validator("user_requests_per_s_max", "user_bytes_per_s_max")
+    @classmethod
+    def _rate(cls, value: float) -> float:
+        if not is_rate(value):
+            raise ValueError(f"it is from {PER_S_MIN} to {PER_S_MAX}, or 0 for none")
+        return plain(value)
 
 
 class Sql(Section):
@@ -159,6 +172,16 @@ class Settings(Section):
             raise ValueError(
                 f"broker.replica is {self.broker.replica}, a follower: fleet.primary says whom it follows, "
                 "or fleet.nameservers who knows"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _knows_who_registers(self) -> Settings:
+        server = self.nameserver
+        if not is_loopback(server.host) and server.token_file is None and not self.auth.insecure:
+            raise ValueError(
+                f"nameserver.host is {server.host}: whoever reaches it could register as a broker; "
+                "nameserver.token_file has tokens of those who may; auth.insecure = true lets everybody"
             )
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -16,7 +17,8 @@ ETCD_MEMBERS_MAX = 15
 
 class Fleet(Section):
     """The other processes that make a fleet with this one. `nameservers`: addresses such as http://10.0.0.1:9876,
-    with commas between; the broker registers with all of them. `primary`: the address of a follower's primary; empty:
+    with commas between; the broker registers with all of them, by the first token of `nameserver_token_file` that they
+    take, where they want one. `primary`: the address of a follower's primary; empty:
     the name servers know it.
 
     `leader`: how it is known who leads (docs/fleet.md, "Who leads"). `static`: by `broker.replica`, for good. `etcd`:
@@ -27,6 +29,7 @@ class Fleet(Section):
     """
 
     nameservers: tuple[str, ...] = ()
+    nameserver_token_file: Path | None = None
     primary: str = ""
     leader: Literal["static", "etcd", "object-store"] = "static"
     store: str = ""

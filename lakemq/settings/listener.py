@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -112,9 +113,11 @@ class NameServer(Listener):
 
     A replica that isn't heard of for `expiry_ms` is gone. Each is probed every `probe_ms`, or less often when there are
     many; 0: never. `topics_max`: of one replica; `all_topics_max`: of all together, counted as often as they are told.
-    `client_share`: also of the replicas, and of all topics, for whoever comes from one address.
+    `client_share`: also of the replicas, and of all topics, for whoever comes from one address. `token_file`: tokens by
+    which brokers may register, a line each; without, everybody may.
     """
 
+    token_file: Path | None = None
     port: int = Field(default=9876, ge=0, le=65535)
     """The port to listen on; 0: any that is free."""
     request_bytes_max: int = Field(default=4 * MIB, ge=KIB, le=GIB)

@@ -12,6 +12,7 @@ from lakemq.contract.grammar import Found, Grammar
 from lakemq.contract.route import Route
 from lakemq.web.asgi import App, Disconnected, Receive, Scope, Send, bounded, send_answer
 from lakemq.web.held_answer import ERRORS, HeldAnswer, Until
+from lakemq.web.meter import METER, metered
 from lakemq.web.problems import Answer, answer_to, make_problem
 from lakemq.web.request import Handler, HttpRequest, check_head, read_query
 
@@ -94,6 +95,8 @@ class Front:
         query: Mapping[str, str] = {}
         try:
             self._access.admit(found, scope)
+            if METER in scope:
+                receive, send = metered(scope, receive, send)
             check_head(found.route, scope["headers"])
             query = read_query(found.route, scope["query_string"])
             if (admitted := self._access.admit_query(found.route, query, scope)) is not None:

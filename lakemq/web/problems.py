@@ -88,9 +88,14 @@ def json_answer(body: bytes) -> Answer:
 
 
 def make_problem(
-    code: str, detail: str, extra: Headers | None = None, members: Mapping[str, str] | None = None
+    code: str,
+    detail: str,
+    extra: Headers | None = None,
+    members: Mapping[str, str] | None = None,
+    retry_after_s: int = 0,
 ) -> Answer:
-    """The answer for an error's code, with headers and members of the document beside those that all have."""
+    """The answer for an error's code, with headers and members of the document beside those that all have.
+    `retry_after_s`: where it is known better than by the code."""
     status = STATUS[code]
     body = orjson.dumps(
         {
@@ -108,7 +113,9 @@ def make_problem(
         headers.append((b"connection", b"close"))
     if code == "unauthenticated":
         headers.append((b"www-authenticate", b"Bearer"))
-    if code in RETRY_AFTER_S:
+    if retry_after_s:
+        headers.append((b"retry-after", b"%d" % retry_after_s))
+    elif code in RETRY_AFTER_S:
         headers.append((b"retry-after", RETRY_AFTER_S[code]))
     return Answer(status, headers, body)
 
@@ -129,7 +136,8 @@ def answer_to(error: Exception, count: Callable[[str], None]) -> Answer:
     of the gateway's: that is `busy`."""
     if isinstance(error, LakemqError):
         count(error.code)
-        return make_problem(error.code, error.detail, members=error.members)
+        closing = [(b"connection", b"close")] if error.closes else None
+        return make_problem(error.code, error.detail, closing, error.members, error.retry_after_s)
     if isinstance(error, OSError) and error.errno in _SHORT_OF:
         logger.warning("a request was refused: %s", error)
         code, detail = "busy", f"the machine is short of something: {os.strerror(error.errno or 0)}"

@@ -17,6 +17,7 @@ from lakemq.web.guard import Guard
 from lakemq.web.known_head import KnownHead, known_head
 from lakemq.web.problems import Answer, make_problem, to_bytes
 from lakemq.web.quick_cycle import Quick, QuickCycle, Repeated, Wanted
+from lakemq.web.seat import SEAT, Seat
 from lakemq.web.turns import Flow, Unread
 from lakemq.web.watch import Phase
 
@@ -45,19 +46,16 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.seat = Seat()
         self._bytes_since_body = 0
-        self._begun = False
-        self._upgrading = False
+        self._begun = self._upgrading = self._whole = self._refused = self._uploading = False
         self._running: Any = None
         self._held: list[bytes] | None = None
         self._came: bytes | None = None
-        self._whole = False
         self._repeated: Repeated | None = None
         self._known: KnownHead | None = None
-        self._refused = False
         self._number = 0
         self._phase = _IDLE
-        self._uploading = False
         self._unread = Unread()
         self._body_bytes = 0
         self.received_bytes = 0
@@ -278,6 +276,7 @@ class Connection(HttpToolsProtocol):
             "query_string": parsed.query or b"",
             "headers": self.headers,
             "state": self.app_state.copy(),
+            SEAT: self.seat,
         }
         self._begin(scope, scope["http_version"] != "1.0" and self.parser.should_keep_alive())
 
@@ -399,6 +398,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.seat.leave()
         rules, peer = self.rules, self.client_address
         rules.unsent.remove(self)
         self._end_upload()

@@ -6,12 +6,21 @@ import asyncio
 from typing import Any, NamedTuple, Protocol
 
 from lakemq.web.problems import Headers
+from lakemq.web.seat import Seat
 
 
 class Answering(Protocol):
     """A connection that waits for one answer."""
 
-    response_complete: bool
+    @property
+    def response_complete(self) -> bool:
+        """Whether it is answered."""
+        ...
+
+    @property
+    def seat(self) -> Seat:
+        """The connection's place among its user's."""
+        ...
 
     def answer(self, data: bytes) -> None:
         """Write the whole answer."""
@@ -43,6 +52,7 @@ class Connected(Protocol):
     """A connection that such a request came on."""
 
     transport: asyncio.Transport
+    seat: Seat
 
     def on_response_complete(self) -> None:
         """The answer is written."""
@@ -57,13 +67,14 @@ class _NoEvent:
 class QuickCycle:
     """Stands for uvicorn's cycle of a request that is served without ASGI."""
 
-    __slots__ = ("_connection", "disconnected", "keep_alive", "response_complete")
+    __slots__ = ("_connection", "disconnected", "keep_alive", "response_complete", "seat")
     response_started = False
     more_body = False
     message_event = _NoEvent()
 
     def __init__(self, connection: Connected) -> None:
         self._connection = connection
+        self.seat = connection.seat
         self.keep_alive = True
         self.response_complete = False
         self.disconnected = False

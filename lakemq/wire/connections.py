@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
     def error(self, whose: str = "") -> LakemqError | None:
         """What it says went wrong, where its status is 400 or above; with several gateways, `whose` answer it is."""
-        return error_of_answer(self.status, self.body, whose, self.note)
+        return error_of_answer(self.status, self.body, whose, self.note, self.headers.get("Retry-After"))
 
 
 class Connections:

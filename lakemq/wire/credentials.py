@@ -2,8 +2,8 @@
 
 A token is given by the program; else it is that of the environment, `LAKEMQ_TOKEN` or the file that
 `LAKEMQ_TOKEN_FILE` names; else the administrator's, where it is found on this machine. One that was given or is the
-environment's goes to each gateway and name server that the client asks, so to a leader that a gateway names: who says
-so has been sent the token already. One that was found belongs to its address.
+environment's goes to each gateway that the client asks, so to a leader that a gateway names: who says so has been sent
+the token already. One that was found belongs to its address. Name servers are shown none of them.
 """
 
 from __future__ import annotations

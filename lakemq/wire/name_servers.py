@@ -12,7 +12,7 @@ from lakemq.model.names import to_url
 from lakemq.model.primary import Claim, primary_of
 from lakemq.model.trust import Trust
 from lakemq.wire.connections import Connections, NoAnswer
-from lakemq.wire.credentials import Credentials
+from lakemq.wire.credentials import NOBODY
 
 _ANSWER_S = 3.0
 _OK = 200
@@ -35,14 +35,12 @@ class Replica(NamedTuple):
 
 
 class NameServers:
-    """Several, of which each knows all: the one that answered last is asked first. For one thread."""
+    """Several, of which each knows all: the one that answered last is asked first. For one thread. They are shown no
+    token: what they answer is for everybody, and tokens are for brokers."""
 
-    def __init__(
-        self, addresses: Sequence[str], credentials: Credentials | None = None, trust: Trust | None = None
-    ) -> None:
+    def __init__(self, addresses: Sequence[str], trust: Trust | None = None) -> None:
         self.addresses = tuple(addresses)
-        credentials = Credentials() if credentials is None else credentials
-        self._connections = [Connections(address, credentials, trust) for address in addresses]
+        self._connections = [Connections(address, NOBODY, trust) for address in addresses]
 
     def primaries(self) -> dict[str, str]:
         """Address by name of each broker that has a primary. Raises `NoAnswer` when none of them answers so."""

@@ -49,6 +49,21 @@ def test_a_user_is_made_shown_changed_and_deleted(run: Run, shell: Shell, user: 
     assert (wrong.code, wrong.stderr.count("\n")) == (1, 1)
 
 
+def test_quotas_are_given_shown_and_taken_back(run: Run, shell: Shell, user: str) -> None:
+    shell("user", "put", user, "--requests-per-s", "0.5", "--bytes-per-s", "1048576")
+    shell("user", "put", user, "--connections", "0", "--bytes-per-s", "default")
+    quotas = json.loads(shell("user", "show", user, "--json"))["quotas"]
+    assert quotas == {"requests_per_s": 0.5, "bytes_per_s": None, "connections": 0}
+    assert "quotas: requests_per_s 0.5, connections none" in shell("user", "show", user)
+    shell("user", "put", user, "--requests-per-s", "default", "--connections", "default")
+    assert "quotas" not in shell("user", "show", user)
+    for option, text in (("--requests-per-s", "many"), ("--bytes-per-s", "inf"), ("--connections", "1.5")):
+        wrong = run("user", "put", user, option, text, "--broker", shell.url)
+        assert (wrong.code, option in wrong.stderr) == (2, True)
+    wrong = run("user", "put", user, "--bytes-per-s", "-1", "--broker", shell.url)
+    assert (wrong.code, wrong.stderr.count("\n")) == (1, 1)
+
+
 def test_a_token_alone_is_written_and_says_who_it_is(run: Run, shell: Shell, user: str) -> None:
     shell("user", "put", user, "--type", "super")
     text = shell("user", "token", "add", user).removesuffix("\n")

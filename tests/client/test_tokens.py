@@ -101,7 +101,6 @@ def test_every_client_sends_the_token_that_it_is_given(peer: Guarded) -> None:
         client.broker()
     with closing(LogClient(peer.url, token=TOKEN)) as log:
         log.ask(routes.BROKER.at())
-    assert find_brokers([peer.url], 60, TOKEN) == {}
     assert set(peer.heard) == {f"Bearer {TOKEN}"}
     with Producer(peer.url, token=OTHER) as producer, pytest.raises(Unauthenticated, match="who asks"):
         producer.send("topic", "body")
@@ -150,14 +149,17 @@ def test_a_token_that_was_given_goes_along_to_the_leader_and_one_that_was_found_
         assert leader.heard == [None, f"Bearer {OTHER}"]
 
 
-def test_name_servers_that_refuse_the_token_are_not_said_to_be_silent(
-    peer: Guarded, caplog: pytest.LogCaptureFixture
+def test_no_token_goes_to_name_servers_and_those_that_refuse_are_not_said_to_be_silent(
+    peer: Guarded, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.WARNING)
-    with Producer(nameservers=peer.url, token=OTHER) as producer, pytest.raises(Unauthenticated, match="who asks"):
-        producer.send("topic", "body")
+    monkeypatch.setenv("LAKEMQ_TOKEN", TOKEN)
+    for token in (OTHER, None):
+        with Producer(nameservers=peer.url, token=token) as producer, pytest.raises(Unauthenticated, match="who asks"):
+            producer.send("topic", "body")
     with pytest.raises(Unauthenticated, match="who asks"):
-        find_brokers([peer.url], 60, OTHER)
+        find_brokers([peer.url], 60)
+    assert set(peer.heard) == {None}
     assert not [record for record in caplog.records if "no name server answers" in record.getMessage()]
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lakemq.contract.errors import error_of_answer
-from lakemq.model.errors import LakemqError, NotLeader, TopicNotFound
+from lakemq.model.errors import LakemqError, NotLeader, OverQuota, TopicNotFound
 from lakemq.web.problems import make_problem
 
 
@@ -45,6 +45,18 @@ def test_an_unknown_code_is_kept() -> None:
     error = refusal_of(418, json.dumps({"code": "teapot", "title": "short and stout"}).encode())
     assert (error.code, error.detail) == ("teapot", "short and stout")
     assert LakemqError("other").code == "internal"
+
+
+@pytest.mark.parametrize(
+    ("said", "wait_s"), [("7", 7), ("0", 1), (None, 1), ("-1", 1), ("soon", 1), ("9" * 400, 1), ("\u0663", 1)]
+)
+def test_a_quota_that_was_reached_says_when_to_ask_again(said: str | None, wait_s: int) -> None:
+    held_up = OverQuota("user ann has taken all", "bytes", 7)
+    body = bytes(make_problem(held_up.code, held_up.detail, members=held_up.members).body)
+    error = error_of_answer(429, body, retry_after=said)
+    assert isinstance(error, OverQuota)
+    assert (error.detail, error.quota, error.retry_after_s) == (held_up.detail, "bytes", wait_s)
+    assert not isinstance(refusal_of(429, b'{"code": "flow_control", "detail": "too much"}'), OverQuota)
 
 
 @pytest.mark.parametrize("leader", ["http://leads:1", ""])

@@ -303,14 +303,16 @@ def test_a_token_that_can_be_read_on_its_way_is_said_once(caplog: pytest.LogCapt
     ]
 
 
-def test_a_name_server_that_refuses_the_token_says_so(peer: Guarded) -> None:
-    names = NameServers([peer.url], Credentials(OTHER))
+def test_no_name_server_is_shown_a_token_and_one_that_wants_one_says_so(
+    peer: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEMQ_TOKEN", TOKEN)
+    names = NameServers([peer.url])
     with closing(names), pytest.raises(NoAnswer, match="who asks") as refused:
         names.replicas()
     assert isinstance(refused.value.refusal, Unauthenticated)
     assert refused.value.refusal.lasting
-    with closing(NameServers([peer.url], Credentials(TOKEN))) as names:
-        assert names.replicas() == []
+    assert set(peer.heard) == {None}
 
 
 def test_a_token_that_was_found_goes_on_no_connection_from_before_it_was_looked_who_listens(

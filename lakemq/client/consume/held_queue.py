@@ -12,10 +12,10 @@ from lakemq.client.consume.fetch import FEW, fetch_few, fetch_views
 from lakemq.client.consume.gaps import Gaps
 from lakemq.client.consume.process_queue import Limits, ProcessQueue, Work
 from lakemq.client.errors import Unreachable
-from lakemq.client.failures import say_failed
+from lakemq.client.failures import say_failed, wait_of
 from lakemq.client.routes import Cluster
 from lakemq.client.view import MessageView
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import LakemqError, OverQuota
 from lakemq.model.message_queue import MessageQueue
 
 logger = logging.getLogger("lakemq.client")
@@ -126,6 +126,7 @@ class HeldQueue:
     async def _run(self, begin: Callable[[], Awaitable[int]]) -> None:
         wait_s = AGAIN_S
         while True:
+            failed: Exception
             try:
                 if self.process is None:
                     offset = await begin()
@@ -137,11 +138,13 @@ class HeldQueue:
                 continue
             except Unreachable as error:
                 self._away.note(self.queue.broker, error)
+                failed = error
             except Exception as error:  # noqa: BLE001  whatever it is, a queue isn't given up
                 say_failed(logger, error, f"{self.queue} can't be pulled from now")
-                if isinstance(error, LakemqError):
+                if isinstance(error, LakemqError) and not isinstance(error, OverQuota):
                     self._doubt()
-            await asyncio.sleep(wait_s)
+                failed = error
+            await asyncio.sleep(wait_of(failed, wait_s))
             wait_s = min(wait_s * 2, AGAIN_S_MAX)
 
     async def _pull(self, process: ProcessQueue[MessageView]) -> None:

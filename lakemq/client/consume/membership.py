@@ -9,7 +9,7 @@ from typing import Any
 
 from lakemq.client.consume.group_api import EXPIRY_S, GroupApi, View
 from lakemq.client.errors import Unreachable
-from lakemq.client.failures import say_failed
+from lakemq.client.failures import say_failed, wait_of
 from lakemq.model.errors import GroupNotFound, LakemqError
 
 logger = logging.getLogger("lakemq.client")
@@ -163,7 +163,7 @@ class Membership:
                 if known and not refused and broker not in self._away:
                     self._away.add(broker)
                     self._changed()
-                await asyncio.sleep(REFUSED_S if refused else AGAIN_S)
+                await asyncio.sleep(wait_of(error, REFUSED_S if refused else AGAIN_S))
             if not known:  # it expired there, for it was too slow, or away for too long
                 await self._beat_again(broker)
 
@@ -172,7 +172,7 @@ class Membership:
             await self._beat_one(broker)
         except Exception as error:  # noqa: BLE001  it is logged
             self._beat_failed(error)
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(wait_of(error, AGAIN_S))
 
     def _note(self, broker: str, view: View, begin_s: float) -> None:
         # The broker heard of this client when it was asked at the earliest. The answer may be old: a

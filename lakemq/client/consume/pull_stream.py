@@ -14,8 +14,9 @@ from lakemq.client.consume.fetch import Fetched, fetch
 from lakemq.client.consume.gaps import Gaps
 from lakemq.client.consume.held_queue import AGAIN_S, AGAIN_S_MAX, PULL_WAIT_S
 from lakemq.client.errors import Unreachable
+from lakemq.client.failures import wait_of
 from lakemq.client.routes import Cluster
-from lakemq.model.errors import Busy
+from lakemq.model.errors import Busy, OverQuota
 from lakemq.model.message_queue import MessageQueue
 
 if TYPE_CHECKING:
@@ -124,12 +125,12 @@ class PullStream:
                 await self._step()
                 wait_s = AGAIN_S
             except Exception as error:  # noqa: BLE001  whatever it is, the next poll raises it
-                if not isinstance(error, Unreachable | Busy):
+                if not isinstance(error, Unreachable | Busy | OverQuota):
                     self.error = error
                     self._known.set()
                     self._arrived()
                 logger.info("%s can't be pulled from now: %s", self.queue, error)
-                await asyncio.sleep(wait_s)
+                await asyncio.sleep(wait_of(error, wait_s))
                 wait_s = min(wait_s * 2, AGAIN_S_MAX)
 
     async def _step(self) -> None:

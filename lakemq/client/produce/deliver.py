@@ -27,6 +27,7 @@ from lakemq.model.errors import (
     InvalidArrow,
     InvalidRequest,
     LakemqError,
+    OverQuota,
     ReadOnlyTopic,
     StoreUnwritable,
     TopicNotFound,
@@ -47,8 +48,8 @@ class Patience:
     """How long and how often a request is tried.
 
     `retries` count attempts that may have been carried out, or that flow control refused; attempts that
-    no broker was there for, or none with time, are repeated until `timeout_s` is over. `attempt_s` bounds one attempt;
-    there is always one, however long the request has waited before.
+    no broker was there for, or none with time, or that a user's quota held up, are repeated until `timeout_s` is over.
+    `attempt_s` bounds one attempt; there is always one, however long the request has waited before.
     """
 
     retries: int
@@ -138,7 +139,9 @@ class Deliverer:
                 if attempts.unsure_of is not None:
                     self._say_late(request)
                 logger.debug("sending to %s failed, trying again: %s", request.topic, error)
-                if broker is None:
+                if isinstance(error, OverQuota):
+                    await asyncio.sleep(error.retry_after_s)
+                elif broker is None:
                     await asyncio.sleep(attempts.wait_s(_now_s()))
 
     async def _attempt(self, broker: str, request: Request, headers: dict[str, str], attempts: _Attempts) -> Answer:
@@ -234,6 +237,8 @@ class Deliverer:
         return len(known) > 1
 
     def _note(self, broker: str | None, topic: str, error: LakemqError) -> None:
+        if isinstance(error, OverQuota):
+            return  # it is well, and others hold the user up too
         if broker is not None and (is_refused(error) or is_unsure(error)):
             self._latency.note_failure(broker, _now_s() * 1000)
             if len(self._cluster.known_writers(topic)) > 1:
@@ -280,6 +285,8 @@ class _Attempts:
     def may_go_on(self, error: LakemqError, broker: str | None, now_s: float) -> bool:
         """Take note of a failure; whether to try again."""
         self.failed = True
+        if isinstance(error, OverQuota):
+            return now_s + error.retry_after_s < self._deadline_s
         if is_unsure(error):
             self._unsure = True
             if not self._request.anywhere:

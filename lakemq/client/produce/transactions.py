@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from lakemq.client.errors import Closed
-from lakemq.client.failures import say_failed
+from lakemq.client.failures import say_failed, wait_of
 from lakemq.client.outgoing import Message, check_group, check_topic, is_delayed, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import choose_queues
@@ -140,6 +140,7 @@ class Transactions:
                 await primary.send(target, content, params=params, timeout_s=patience.attempt_s)
             except LakemqError as error:
                 # The same resolution again is fine, so whatever happened to the first may be forgotten.
+                wait_s = wait_of(error, wait_s)
                 if not (is_refused(error) or is_unsure(error)) or loop.time() + wait_s > deadline_s:
                     raise
                 await asyncio.sleep(wait_s)
@@ -184,7 +185,7 @@ class Transactions:
             except Exception as error:  # noqa: BLE001  it is logged: also an answer that is none
                 what = f"the checks of group {self._group} at {broker} can't be had now"
                 say_failed(logger, error, what, logging.DEBUG)
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(wait_of(error, AGAIN_S))
                 continue
             for transaction_id, message in checks:
                 await room.acquire()

@@ -15,14 +15,15 @@ from lakemq.contract.route import Route
 from lakemq.gateway.access.admin_token import NAME, open_admin_token
 from lakemq.gateway.access.audit import Audit, Entry
 from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
-from lakemq.gateway.access.failures import Failures
-from lakemq.gateway.access.network import is_neighbour
+from lakemq.gateway.access.quotas import QuotaKeeper, Usage
 from lakemq.model.access import ADMINISTRATOR, User, UserType
-from lakemq.model.errors import FlowControl, Forbidden, InvalidRequest, LakemqError, Unauthenticated
+from lakemq.model.errors import FlowControl, Forbidden, InvalidRequest, LakemqError, OverQuota, Unauthenticated
+from lakemq.model.network import is_neighbour
 from lakemq.model.token import Token, parse_bearer
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.web.asgi import Scope, client_of
+from lakemq.web.failures import Failures
 from lakemq.web.problems import Headers
 
 CALLERS_MAX = 4_096
@@ -47,11 +48,12 @@ class Users(Protocol):
 
 
 class Admission(NamedTuple):
-    """That a request was allowed; `caller` None: to everybody."""
+    """That a request was allowed; `caller` None: to everybody. `usage`: what its user takes; None: it has no quota."""
 
     access: Access
     caller: Caller | None
     generation: int
+    usage: Usage | None
 
     def holds(self) -> bool:
         """Whether it would be now."""
@@ -61,9 +63,17 @@ class Admission(NamedTuple):
 class Access:
     """That of one broker. `users` are those of the log of the moment."""
 
-    def __init__(self, required: bool, users: Callable[[], Users], clock: Clock, audit: Audit | None = None) -> None:
-        """`audit` None: nothing is written down."""
+    def __init__(
+        self,
+        required: bool,
+        users: Callable[[], Users],
+        clock: Clock,
+        audit: Audit | None = None,
+        quotas: QuotaKeeper | None = None,
+    ) -> None:
+        """`audit` None: nothing is written down; `quotas` None: nobody has any."""
         self._required = required
+        self._quotas = quotas
         self._audit = audit
         self._users = users
         self._clock = clock
@@ -85,7 +95,8 @@ class Access:
 
     def admit(self, found: Found, scope: Scope) -> None:
         """Raise unless who asks is known, where that is needed, and may ask for what the path says; handlers find him
-        in the scope. Raises `Unauthenticated`, `Forbidden`, `FlowControl`, `InvalidRequest`."""
+        in the scope. What the user takes by it is counted. Raises `Unauthenticated`, `Forbidden`, `FlowControl`,
+        `InvalidRequest`, `OverQuota`."""
         address = client_of(scope)
         try:
             caller = scope[SCOPE] = self._caller(scope["headers"], address)
@@ -96,8 +107,10 @@ class Access:
             self.refused(scope[SCOPE], _shown(found.route, scope), error)
             raise
         try:
+            if self._quotas is not None and not found.route.rights.public:
+                self._quotas.admit(caller.usage, scope)
             caller.admit(found.route, found.values)
-        except (Unauthenticated, Forbidden) as error:
+        except (Unauthenticated, Forbidden, OverQuota) as error:
             self.refused(caller, _shown(found.route, scope), error)
             raise
 
@@ -133,7 +146,7 @@ class Access:
             caller.admit(found.route, found.values)
         except LakemqError:
             return None  # the long way says why, and counts it
-        return Admission(self, caller if caller.name else None, self._generation)
+        return Admission(self, caller if caller.name else None, self._generation, caller.usage)
 
     def holds(self, caller: Caller, generation: int) -> bool:
         """Whether what was known of the caller then still is so."""
@@ -183,7 +196,7 @@ class Access:
     def _known(self, user: User, address: str | None, expires_ms: int | None) -> Caller:
         if user.type is UserType.SUPER and self._audit is not None:
             self._audit.logged_in(Entry(user.name, address, "", ""))
-        return Known(user, address, self, expires_ms)
+        return Known(user, address, self, expires_ms, None if self._quotas is None else self._quotas.of(user))
 
     def _stranger(self, detail: str, headers: Headers, address: str | None, counts: bool) -> LakemqError:
         if counts and self._failures.note(address, self._clock.now_ms() / 1000):

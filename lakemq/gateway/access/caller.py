@@ -8,6 +8,7 @@ from typing import Protocol
 
 from lakemq.contract.right import Right
 from lakemq.contract.route import Route
+from lakemq.gateway.access.quotas import Usage
 from lakemq.model.access import Need, Status, User
 from lakemq.model.errors import Forbidden, LakemqError, Unauthenticated
 from lakemq.web.asgi import Scope
@@ -75,6 +76,8 @@ class Caller(ABC):
         self._notes = notes
         self._seen = notes.seen
         self.expires_ms = expires_ms
+        self.usage: Usage | None = None
+        """What its user takes; None: it has no quota."""
 
     @abstractmethod
     def refusal(self, need: Need, said: str = "") -> LakemqError | None:
@@ -128,9 +131,12 @@ class Caller(ABC):
 class Known(Caller):
     """A user, by a token."""
 
-    def __init__(self, user: User, source: str | None, notes: Notes, expires_ms: int | None) -> None:
+    def __init__(
+        self, user: User, source: str | None, notes: Notes, expires_ms: int | None, usage: Usage | None = None
+    ) -> None:
         super().__init__(user.name, source, notes, expires_ms)
         self._user = user
+        self.usage = usage
 
     def may(self, need: Need) -> bool:
         return self._user.may(need, self.source)

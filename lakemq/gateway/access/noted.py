@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from lakemq.gateway.access.token_bucket import TokenBucket, TokenBuckets
+from lakemq.model.token_bucket import TokenBucket, TokenBuckets
 
 EACH_S = 60.0
 KEYS_MAX = 10_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -61,9 +61,9 @@ class Users:
             raise UserNotFound(f"there is no user {name[:200]!r}")
         return account
 
-    async def put(self, name: str, fields: dict[str, str]) -> tuple[User, bool]:
-        """Make a user, or change it: `type` and `status`, either of which may be left out. Returns it, and whether it
-        was made. Raises `InvalidRequest`, `FlowControl` for one too many, `StoreUnwritable`."""
+    async def put(self, name: str, fields: Mapping[str, object]) -> tuple[User, bool]:
+        """Make a user, or change it: `type`, `status`, `quotas`. What is left out, of quotas too, stays. Returns it,
+        and whether it was made. Raises `InvalidRequest`, `FlowControl` for one too many, `StoreUnwritable`."""
         parse_user(name, fields)
         async with self._changing:
             account = self.state.users.get(name)
@@ -72,10 +72,12 @@ class Users:
                     f"there are {len(self.state.users)} users already (auth.users_max): delete some that nobody needs,"
                     " by DELETE /v1/users/{user} or lakemq user delete"
                 )
-            old = {"type": account.user.type.value, "status": account.user.status.value} if account else {}
-            user = parse_user(name, old | fields, account.user.policies if account else ())
-            if account is None or user != account.user:
-                await self._append((PUT_USER, {"user": name, "type": user.type.value, "status": user.status.value}))
+            before = account.user if account else User(name)
+            old = {"type": before.type.value, "status": before.status.value}
+            user = parse_user(name, {**old, **fields}, before.policies, before.quotas)
+            if account is None or user != before:
+                said = {"type": user.type.value, "status": user.status.value, "quotas": user.quotas.fields()}
+                await self._append((PUT_USER, {"user": name, **said}))
             return user, account is None
 
     async def delete(self, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from pathlib import Path
 
 from lakemq.contract import nameserver_routes
 from lakemq.contract.forms import JSON
@@ -18,9 +19,12 @@ from lakemq.settings import Settings
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.state.topics import TOPICS_TOPIC
 from lakemq.wire.connections import Connections, NoAnswer
+from lakemq.wire.credentials import NOBODY, Credentials
+from lakemq.wire.registering import RegisteringToken, read_tokens
 
 logger = logging.getLogger(__name__)
 
+SETTING = "fleet.nameserver_token_file"
 HEARTBEAT_S = 30.0
 LOOK_S = 1.0
 """So often it looks whether a name server has closed the connection."""
@@ -39,7 +43,8 @@ class Registrar:
         self._broker = settings.broker
         self._advertise = settings.gateway.advertise
         self._log = log
-        self._servers = [_NameServer(address, settings.tls.trust) for address in settings.fleet.nameservers]
+        token_file, trust = settings.fleet.nameserver_token_file, settings.tls.trust
+        self._servers = [_NameServer(address, token_file, trust) for address in settings.fleet.nameservers]
         self._path = nameserver_routes.HEAR.at(settings.broker.name, settings.broker.replica)
         self._goodbye = nameserver_routes.LEAVE.at(settings.broker.name, settings.broker.replica)
         self._tasks: list[asyncio.Task[None]] = []
@@ -149,15 +154,26 @@ class Registrar:
             waits.cancel()
 
 
-class _NameServer:
-    """One of them. What it is told it is told in order: a thread that waits for it belongs to it alone."""
+def check_token_file(settings: Settings) -> None:
+    """Raise `SettingsError` where the file of tokens for name servers has none."""
+    if settings.fleet.nameserver_token_file is not None:
+        read_tokens(settings.fleet.nameserver_token_file, SETTING)
 
-    def __init__(self, address: str, trust: Trust) -> None:
+
+def _credentials(token_file: Path | None) -> Credentials:
+    return NOBODY if token_file is None else RegisteringToken(token_file, SETTING)
+
+
+class _NameServer:
+    """One of them. What it is told it is told in order: a thread that waits for it belongs to it alone. It is shown the
+    token of that file, and none of the environment: that one is for brokers."""
+
+    def __init__(self, address: str, token_file: Path | None, trust: Trust) -> None:
         self.address = address
         self.problem = ""
         self.said: bytes | None = None
         """The last that was confirmed as it was said."""
-        self._connections = Connections(address, trust=trust)
+        self._connections = Connections(address, _credentials(token_file), trust)
         self._thread = AskingThread("registrar")
 
     def has_ended(self) -> bool:

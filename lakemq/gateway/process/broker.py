@@ -11,6 +11,7 @@ from typing import Any
 
 from lakemq.gateway.access.access import Access
 from lakemq.gateway.access.audit import Audit
+from lakemq.gateway.access.quotas import QuotaKeeper
 from lakemq.gateway.access.users import Users
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
@@ -89,7 +90,9 @@ class Broker:
         is_audited = settings.auth.required if settings.auth.audit is None else settings.auth.audit
         writes = not self.tenure.follows
         self.audit = Audit(self.log, self.topics.system, self.clock, writes) if is_audited else None
-        self.access = Access(settings.auth.required, lambda: self.log.state.access, self.clock, self.audit)
+        self.quotas = QuotaKeeper(settings.auth, settings.gateway.request_bytes_max, self.clock)
+        required, users = settings.auth.required, lambda: self.log.state.access
+        self.access = Access(required, users, self.clock, self.audit, self.quotas)
         self.cold = ColdReader(settings, self.log, self.reader, self.ids)
         self.log_cleanup = LogCleanup(settings, self.log, self.cold.run)
         self.replacing = Replacing(self.log, self.reader)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from lakemq.gateway.access.network import network_of
+from lakemq.model.network import network_of
 
 
 class Held:

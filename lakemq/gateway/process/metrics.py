@@ -35,6 +35,10 @@ class BrokerCollector(Collector):
         for code, count in sorted(counters.problems.items()):
             problems.add_metric([code], count)
         yield problems
+        held_up = CounterMetricFamily("lakemq_over_quota", "Requests that a user's quota held up.", labels=["quota"])
+        for quota, count in broker.quotas.refused.items():
+            held_up.add_metric([quota], count)
+        yield held_up
         positions = GaugeMetricFamily("lakemq_position", "Positions of the log.", labels=["kind"])
         for kind, position in broker.describe()["positions"].items():
             positions.add_metric([kind.removesuffix("_position")], position)

@@ -14,6 +14,7 @@ from lakemq.contract.grammar import GRAMMAR, Found
 from lakemq.contract.route import Route
 from lakemq.contract.routes import BEGIN, PRODUCE, RESOLVE
 from lakemq.gateway.access.access import Access, Admission
+from lakemq.gateway.access.quotas import Usage
 from lakemq.gateway.produce.produce import Producer, plain_properties, raw_draft, receipt_of
 from lakemq.gateway.produce.transact import parse_resolution
 from lakemq.gateway.routing.transactions import Transactions
@@ -30,8 +31,10 @@ from lakemq.storage.state.topics import Topic
 from lakemq.web.problems import Headers, answer_to, to_bytes
 from lakemq.web.quick_cycle import Answering
 from lakemq.web.request import check_head, read_query
+from lakemq.web.seat import Seat
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+_END_OF_HEAD = b"\r\n\r\n"
 _QUICK = (PRODUCE, BEGIN)
 _TRANSACTION = RESOLVE.path.partition("{")[0].encode()
 URL_BYTES_MAX = 1024
@@ -49,7 +52,7 @@ class QuickRequest(NamedTuple):
     sync: bool
     properties: dict[str, str] | None = None
     admission: Admission | None = None
-    """That who asks may."""
+    """That who asks may, at the broker that was asked: it may be another one than when the head came first."""
     draft: Draft | None = None
     """Of a message of which more is said than its content type; without its body."""
 
@@ -58,11 +61,26 @@ class QuickRequest(NamedTuple):
         """Whether the same may be asked for once more: a transaction is committed once."""
         return self.route is not RESOLVE
 
-    def is_admitted(self, access: Access) -> bool:
-        """Whether who asks may, as policies and its token are now. `access`: of the broker that is asked, which may be
-        another one than when the head came first."""
-        admission = self.admission
-        return admission is not None and admission.access is access and admission.holds()
+
+class _Metered:
+    """A connection whose answer is counted."""
+
+    __slots__ = ("_connection", "_usage")
+
+    def __init__(self, connection: Answering, usage: Usage) -> None:
+        self._connection, self._usage = connection, usage
+
+    @property
+    def response_complete(self) -> bool:
+        return self._connection.response_complete
+
+    @property
+    def seat(self) -> Seat:
+        return self._connection.seat
+
+    def answer(self, data: bytes) -> None:
+        self._usage.took(len(data) - data.find(_END_OF_HEAD) - len(_END_OF_HEAD))
+        self._connection.answer(data)
 
 
 class _Waiting:
@@ -168,12 +186,24 @@ class Quick:
 
     def serve(self, connection: Answering, wanted: QuickRequest, body: bytes) -> bool:
         """Do what is asked for; False when it has to go the long way, and nothing has happened."""
-        log = self._log
-        if log.backlogged or not wanted.is_admitted(self._access):
+        admission = wanted.admission
+        if admission is None or admission.access is not self._access or self._log.backlogged or not admission.holds():
             return False
         size = len(body)
         if size > self._bytes_max:
             return False
+        usage = admission.usage
+        if usage is None:
+            if connection.seat.of is not None:
+                connection.seat.leave()
+            return self._serve(connection, wanted, body, size)
+        if not usage.has_room(connection.seat) or not self._serve(_Metered(connection, usage), wanted, body, size):
+            return False
+        usage.begin(size)
+        return True
+
+    def _serve(self, connection: Answering, wanted: QuickRequest, body: bytes, size: int) -> bool:
+        log = self._log
         route, name, group, sync, properties, _, draft = wanted
         if self._promises and route is not PRODUCE:
             return False

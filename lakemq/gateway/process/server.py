@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import uvloop
 
+from lakemq.gateway.fleet.registrar import check_token_file
 from lakemq.gateway.process.app import make_app
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.exchange import Exchange, quick_of
@@ -77,6 +78,7 @@ async def serve(
     """Serve until the server is told to stop. `begin` gets it, and its URL, just before the first request can be
     answered. `renew`: where leaders are elected, when one broker has gone, and another comes. Raises as `run` does."""
     tls = tls_of(settings)
+    check_token_file(settings)
     listener = listen(settings.gateway.host, settings.gateway.port)
     door = Door(listener, tls)
     try:

@@ -27,6 +27,7 @@ from lakemq.model.access import (
     parse_resource,
 )
 from lakemq.model.errors import InvalidRequest
+from lakemq.model.quota import UNSAID
 from lakemq.model.token import ID_BYTES, SECRET_BYTES, make_token
 from lakemq.storage.state.access_state import Account, KeptToken
 from lakemq.web.asgi import client_of
@@ -41,12 +42,23 @@ ExpiresMs = Annotated[int | None, Field(ge=0, le=NUMBER_MAX)]
 Word = Annotated[str, Field(max_length=200)]
 
 
+class QuotasBody(BaseModel):
+    """How much a user may take: 0: as much as there is; null: what the broker's settings say. What is left out stays as
+    it is."""
+
+    model_config = Strict
+    requests_per_s: float | None = Field(None, description="requests a second")
+    bytes_per_s: float | None = Field(None, description="bytes of bodies a second, of requests and answers together")
+    connections: int | None = Field(None, description="connections that are open")
+
+
 class UserBody(BaseModel):
     """What a user should be like. What is left out stays as it is, or is the default."""
 
     model_config = Strict
     type: Word | None = Field(None, description="`super` or `normal`, the default")
     status: Word | None = Field(None, description="`enabled`, the default, or `disabled`")
+    quotas: QuotasBody | None = None
 
 
 class TokenBody(BaseModel):
@@ -77,13 +89,18 @@ class AccessBody(BaseModel):
 
 
 def describe(user: User) -> dict[str, Any]:
-    """A user in short."""
-    return {"user": user.name, "type": user.type.value, "status": user.status.value}
+    """A user in short: with its quotas where it has some of its own."""
+    quotas = {} if user.quotas == UNSAID else _quotas(user)
+    return {"user": user.name, "type": user.type.value, "status": user.status.value, **quotas}
 
 
 def describe_all(account: Account) -> dict[str, Any]:
     """A user with all it has."""
-    return {**describe(account.user), **_tokens(account), **_policies(account.user)}
+    return {**describe(account.user), **_quotas(account.user), **_tokens(account), **_policies(account.user)}
+
+
+def _quotas(user: User) -> dict[str, Any]:
+    return {"quotas": user.quotas.fields()}
 
 
 def _tokens(account: Account) -> dict[str, Any]:
@@ -120,7 +137,9 @@ def _add_users(router: APIRouter, users: Users, listing: Gate) -> None:
 
     @serves(router, routes.PUT_USER, responses={201: {"description": "made"}})
     async def put_user(user: str, response: Response, body: UserBody | None = None) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        fields = body.model_dump(exclude_none=True) if body else {}
+        fields = body.model_dump(exclude_none=True, exclude={"quotas"}) if body else {}
+        if body and body.quotas:  # of these, null says something
+            fields["quotas"] = body.quotas.model_dump(exclude_unset=True)
         found, is_new = await users.put(check_user_name(user), fields)
         response.status_code = 201 if is_new else 200
         return describe(found)

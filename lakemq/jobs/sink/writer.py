@@ -108,7 +108,7 @@ def _connect(options: SinkOptions, retry_s: float) -> LogClient:
 
     def elsewhere() -> str | None:
         with suppress(LakemqError):
-            return find_brokers(options.nameservers, 0, options.token).get(options.name)
+            return find_brokers(options.nameservers, 0).get(options.name)
         return None
 
     return LogClient(options.broker, retry_s, elsewhere=elsewhere if options.name else None, token=options.token)

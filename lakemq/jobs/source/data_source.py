@@ -77,7 +77,7 @@ def _source_options(given: Mapping[str, str]) -> SourceOptions:
     options = parse_options(given)
     if not options.nameservers:
         return options
-    found = find_brokers(options.nameservers, options.retry_s, options.token)
+    found = find_brokers(options.nameservers, options.retry_s)
     if not found:
         raise BrokerUnavailable("the name servers know no broker")
     return replace(options, brokers=tuple(found.values()))
@@ -87,7 +87,7 @@ def _sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     options = parse_sink_options(given, streaming)
     if not options.nameservers:
         return options
-    address = find_brokers(options.nameservers, options.retry_s, options.token).get(options.broker)
+    address = find_brokers(options.nameservers, options.retry_s).get(options.broker)
     if address is None:
         raise BrokerUnavailable(f"the name servers know no broker {options.broker!r}")
     return replace(options, broker=address, name=options.broker)

@@ -3,7 +3,8 @@
 Every change is a record, a JSON message in `ACCESS_TOPIC`, its kind the tag. `AccessState.apply` is the one way in,
 while serving and while recovering. Each record says itself under which condition it counts: policies and tokens are of
 a user that is there, a token's id is of one token. What can't be understood allows nothing: a record without sense
-changes nothing, policies of which one has none are no policies, a user of no known type and status is a disabled one.
+changes nothing, policies of which one has none are no policies, a user of no known type, status or quotas is a disabled
+one. A record from before there were quotas leaves them as they are; quotas of a kind that isn't known hold nobody up.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple, cast
 
@@ -19,6 +21,7 @@ import orjson
 from lakemq.model.access import Policy, Status, User, UserType, check_user_name, parse_policy, parse_user
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import ACCESS_TOPIC
+from lakemq.model.quota import UNSAID
 from lakemq.storage.segment.content import Content
 from lakemq.storage.segment.frame import Meta
 
@@ -80,9 +83,9 @@ class AccessState:
             return
         account = self.users.get(name)
         if tag == PUT_USER:
-            policies = account.user.policies if account else ()
+            before = account.user if account else User(name)
             tokens, size = (account.tokens, account.size) if account else ((), 0)
-            self._put(Account(_make_user(name, record, policies), tokens, size))
+            self._put(Account(_make_user(before, record), tokens, size))
         elif account is None:
             return
         elif tag == DELETE_USER:
@@ -138,7 +141,7 @@ class AccessState:
         self.users, self._tokens, self.size = {}, {}, 0
         for name, fields in dumped.items():
             tokens = tuple(KeptToken(*each) for each in fields["tokens"])
-            account = _with_policies(Account(_make_user(name, fields, ()), tokens), fields["policies"])
+            account = _with_policies(Account(_make_user(User(name), fields), tokens), fields["policies"])
             self._put(account)
         self.generation = next(_generations)
 
@@ -164,11 +167,11 @@ def _parse_object(body: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _make_user(name: str, fields: dict[str, Any], policies: tuple[Policy, ...]) -> User:
+def _make_user(before: User, fields: dict[str, Any]) -> User:
     try:
-        return parse_user(name, fields, policies)
+        return parse_user(before.name, fields, before.policies, before.quotas)
     except InvalidRequest:
-        return User(name, UserType.NORMAL, Status.DISABLED, policies)
+        return replace(before, type=UserType.NORMAL, status=Status.DISABLED)
 
 
 def _with_policies(account: Account, listed: object) -> Account:
@@ -177,9 +180,7 @@ def _with_policies(account: Account, listed: object) -> Account:
         policies = tuple(map(parse_policy, cast("list[object]", listed) if isinstance(listed, list) else []))
     except InvalidRequest:
         policies = ()
-    user = account.user
-    changed = User(user.name, user.type, user.status, policies)
-    return account._replace(user=changed, size=size_of(policies))
+    return account._replace(user=replace(account.user, policies=policies), size=size_of(policies))
 
 
 def _parse_token(record: dict[str, Any]) -> KeptToken | None:
@@ -194,9 +195,11 @@ def _parse_token(record: dict[str, Any]) -> KeptToken | None:
 
 def _dump(account: Account) -> dict[str, Any]:
     user = account.user
+    quotas = {} if user.quotas == UNSAID else {"quotas": user.quotas.fields()}
     return {
         "type": user.type.value,
         "status": user.status.value,
         "policies": [each.fields() for each in user.policies],
         "tokens": [list(each) for each in account.tokens],
+        **quotas,
     }

@@ -46,7 +46,7 @@ def ask_as(gateway: GatewayProcess, token: str = "") -> httpx.Client:
     return httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False, verify=TLS, headers=headers)
 
 
-def make_user(admin: httpx.Client, name: str, *policies: dict[str, Any], **fields: str) -> str:
+def make_user(admin: httpx.Client, name: str, *policies: dict[str, Any], **fields: Any) -> str:
     """Make a user with these policies; its token."""
     made = admin.put(f"/v1/users/{name}", json=fields)
     assert made.status_code in (200, 201), made.text

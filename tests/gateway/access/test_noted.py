@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.gateway.access.failures import Failures
-from lakemq.gateway.access.network import network_of
 from lakemq.gateway.access.noted import Noted, Sieve
-from lakemq.gateway.access.token_bucket import TokenBuckets
+from lakemq.model.network import network_of
+from lakemq.model.token_bucket import TokenBuckets
+from lakemq.web.failures import Failures
 
 
 def test_alike_ones_are_said_together() -> None:

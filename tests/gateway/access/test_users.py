@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from lakemq.model.names import ACCESS_TOPIC
+from lakemq.model.quota import UNSAID
 from lakemq.model.token import parse_token
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.testing import GatewayProcess, start_gateway
@@ -47,7 +48,7 @@ def test_a_user_is_made_and_changed_and_what_is_not_said_stays(http: httpx.Clien
     assert (changed.status_code, changed.json()) == (200, {"user": name, "type": "super", "status": "disabled"})
     assert http.put(path).json() == changed.json()
     assert changed.json() in http.get("/v1/users").json()["users"]
-    assert http.get(path).json() == changed.json() | {"tokens": [], "policies": []}
+    assert http.get(path).json() == changed.json() | {"tokens": [], "policies": [], "quotas": UNSAID.fields()}
     assert http.delete(path).status_code == 204
     for answer in (http.get(path), http.delete(path), http.get(f"{path}/tokens"), http.get(f"{path}/policies")):
         assert is_problem(answer, 404, "user_not_found")
@@ -55,9 +56,40 @@ def test_a_user_is_made_and_changed_and_what_is_not_said_stays(http: httpx.Clien
     assert is_problem(http.put(f"{path}/policies", json={"policies": []}), 404, "user_not_found")
 
 
+def test_of_quotas_what_is_not_said_stays_and_null_is_the_default(http: httpx.Client, user: str) -> None:
+    def put(**quotas: Any) -> Any:
+        answer = http.put(user, json={"quotas": quotas})
+        assert answer.status_code == 200, answer.text
+        said = http.get(user).json()["quotas"]
+        assert answer.json().get("quotas", UNSAID.fields()) == said
+        assert answer.json() in http.get("/v1/users").json()["users"]
+        return said
+
+    assert put() == UNSAID.fields()
+    assert put(requests_per_s=100, connections=5) == {"requests_per_s": 100, "bytes_per_s": None, "connections": 5}
+    assert put(bytes_per_s=0.5) == {"requests_per_s": 100, "bytes_per_s": 0.5, "connections": 5}
+    assert http.put(user, json={"status": "disabled"}).json()["quotas"] == put() != UNSAID.fields()
+    assert put(requests_per_s=None, connections=0) == {"requests_per_s": None, "bytes_per_s": 0.5, "connections": 0}
+    http.put(f"{user}/policies", json={"policies": [allow("Topic:a", "Pub")]})
+    http.post(f"{user}/tokens")
+    assert put()["bytes_per_s"] == 0.5
+    http.delete(user)
+    http.put(user)
+    assert put() == UNSAID.fields()
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "says"),
     [
+        ("PUT", "", {"quotas": {"requests_per_s": -1}}, "the quota requests_per_s is"),
+        ("PUT", "", {"quotas": {"bytes_per_s": 10**13}}, "the quota bytes_per_s is"),
+        ("PUT", "", {"quotas": {"connections": -1}}, "the quota connections is"),
+        ("PUT", "", {"quotas": {"connections": 1.5}}, "body.quotas.connections"),
+        ("PUT", "", {"quotas": {"requests_per_s": "1"}}, "body.quotas.requests_per_s"),
+        ("PUT", "", {"quotas": {"messages_per_s": 1}}, "body.quotas.messages_per_s"),
+        ("PUT", "", {"quotas": {"bytes_per_s": 10**400}}, "quota"),
+        ("PUT", "", {"quotas": {"connections": 10**400}}, "quota"),
+        ("PUT", "", {"quotas": []}, "body.quotas"),
         ("PUT", "", {"type": "root"}, "a user's type is one of"),
         ("PUT", "", {"status": "gone"}, "a user's status is one of"),
         ("PUT", "", {"kind": "super"}, "body.kind"),

@@ -14,11 +14,11 @@ from lakemq.contract import routes
 from lakemq.gateway.access.access import Access
 from lakemq.gateway.access.admin_token import open_admin_token
 from lakemq.gateway.access.caller import SEEN_CHARACTERS_MAX, SEEN_MAX, Anonymous, Seen
-from lakemq.gateway.access.failures import BURST
 from lakemq.model.names import ACCESS_TOPIC
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.state.access_state import AccessState
 from lakemq.testing import FaultyFiles, GatewayProcess, start_gateway
+from lakemq.web.failures import BURST
 from tests.gateway.access.asking import allow, ask_as, deny, give, make_user, token_of
 from tests.gateway.http_client import Connection, is_problem
 from tests.gateway.routing.asking import begin, checks, decide, nack, position

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lakemq.model.access import Status, User, UserType, parse_policy
 from lakemq.model.names import ACCESS_TOPIC
+from lakemq.model.quota import Quotas
 from lakemq.storage.segment.content import Columns, Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
 from lakemq.storage.segment.rows import make_row
@@ -115,6 +116,24 @@ def test_a_user_of_no_known_type_or_status_is_disabled() -> None:
         assert state.users["ann"].user == User("ann", UserType.NORMAL, Status.DISABLED)
 
 
+def test_a_users_quotas_stay_where_a_record_is_from_before_there_were_any() -> None:
+    own = Quotas(5, None, 0)
+    state = apply(AccessState(), user(quotas=own.fields()), user(status="disabled"), policies(ALLOW), token())
+    assert state.users["ann"].user.quotas == own
+    again = AccessState()
+    again.restore(json.loads(json.dumps(state.dump())))
+    assert again.users == state.users
+    apply(state, user(quotas={"requests_per_s": None, "of_a_later_version": {}}))
+    assert state.users["ann"].user == User("ann", policies=(parse_policy(ALLOW),), quotas=Quotas(None, None, 0))
+
+
+def test_a_user_whose_quotas_make_no_sense_is_disabled() -> None:
+    own = Quotas(connections=1)
+    for odd in (None, [], {"connections": "many"}, {"requests_per_s": -1}, {"bytes_per_s": 1e400}):
+        state = apply(AccessState(), user(type="super", quotas=own.fields()), user(type="super", quotas=odd))
+        assert state.users["ann"].user == User("ann", UserType.NORMAL, Status.DISABLED, quotas=own)
+
+
 @pytest.mark.parametrize(
     "record",
     [
@@ -185,6 +204,7 @@ POLICIES = st.lists(
 )
 RECORDS = st.one_of(
     st.builds(lambda n, t, s: user(n, type=t, status=s), USERS, st.sampled_from(UserType), st.sampled_from(Status)),
+    st.builds(lambda n, q: user(n, quotas=q), USERS, st.sampled_from([{}, {"connections": 3}, {"bytes_per_s": None}])),
     st.builds(deleted, USERS),
     st.builds(lambda n, p: policies(*p, name=n), USERS, POLICIES),
     st.builds(
@@ -232,7 +252,7 @@ def test_a_state_that_is_kept_and_restored_on_the_way_is_the_same(steps: list[tu
             st.binary()
             | st.dictionaries(
                 st.sampled_from(
-                    ["user", "type", "status", "policies", "id", "secret_hash", "created_ms", "expires_ms"]
+                    ["user", "type", "status", "quotas", "policies", "id", "secret_hash", "created_ms", "expires_ms"]
                 ),
                 st.none() | st.integers() | st.text() | st.lists(st.text() | st.dictionaries(st.text(), st.text())),
             ),

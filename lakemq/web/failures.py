@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakemq.gateway.access.network import network_of
-from lakemq.gateway.access.token_bucket import TokenBuckets
+from lakemq.model.network import network_of
+from lakemq.model.token_bucket import TokenBuckets
 
 BURST = 60
 PER_S = 1.0

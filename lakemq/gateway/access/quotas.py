@@ -1,0 +1,126 @@
+"""What users with a quota take of a broker: requests, bytes of bodies both ways, connections. Of who has none nothing
+is counted."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from lakemq.model.access import User, UserType
+from lakemq.model.errors import OverQuota
+from lakemq.model.quota import NONE, Bucket, Quota, Quotas, in_seconds
+from lakemq.settings import Auth
+from lakemq.storage.disk.clock import Clock
+from lakemq.web.asgi import Scope
+from lakemq.web.meter import METER, body_bytes
+from lakemq.web.seat import SEAT, Seat
+
+CLOSED_RETRY_S = 1
+"""Nobody knows when a connection of the user's is closed."""
+
+
+class Usage:
+    """What one user takes, by whatever tokens, addresses and connections."""
+
+    __slots__ = ("_bytes", "_now_ms", "_quotas", "_requests", "_user", "connections")
+
+    def __init__(self, user: str, quotas: Quotas, now_ms: Callable[[], int]) -> None:
+        self._user, self._quotas, self._now_ms = user, Quotas(), now_ms
+        self._requests: Bucket | None = None
+        self._bytes: Bucket | None = None
+        self.connections = 0
+        self.change(quotas)
+
+    def change(self, quotas: Quotas) -> None:
+        """These are its quotas from now on. Connections that are open stay."""
+        if quotas != self._quotas:
+            now_ms = self._now_ms()
+            self._requests = _bucket(self._requests, quotas.requests_per_s, now_ms, whole=True)
+            self._bytes = _bucket(self._bytes, quotas.bytes_per_s, now_ms, whole=False)
+            self._quotas = quotas
+
+    def has_room(self, seat: Seat | None) -> bool:
+        """Whether a request goes now, on a connection that has a place then."""
+        return self.refusal(seat) is None
+
+    def refusal(self, seat: Seat | None) -> OverQuota | None:
+        """Why a request on that connection doesn't go now. The connection has a place then, where there is one."""
+        if seat is not None and seat.of is not self:
+            if 0 < (self._quotas.connections or 0) <= self.connections:
+                text = f"as many connections as its quota lets it, {self._quotas.connections}"
+                return OverQuota(f"user {self._user} has {text}", Quota.CONNECTIONS, CLOSED_RETRY_S, closes=True)
+            seat.move(self)
+        now_ms = self._now_ms()
+        waits_ms = 0 if self._requests is None else self._requests.wait_ms(now_ms)
+        bytes_ms = 0 if self._bytes is None else self._bytes.wait_ms(now_ms)
+        if not waits_ms and not bytes_ms:
+            return None
+        quota, rate = Quota.REQUESTS, self._quotas.requests_per_s
+        if bytes_ms > waits_ms:
+            quota, rate, waits_ms = Quota.BYTES, self._quotas.bytes_per_s, bytes_ms
+        text = f"user {self._user} has taken all that its quota of {rate} {quota} a second lets it take"
+        return OverQuota(text, quota, in_seconds(waits_ms))
+
+    def begin(self, size: int) -> None:
+        """A request with so many bytes of body goes."""
+        now_ms = self._now_ms()
+        if self._requests is not None:
+            self._requests.take(1, now_ms)
+        if self._bytes is not None:
+            self._bytes.take(size, now_ms)
+
+    def took(self, size: int) -> None:
+        """So many bytes more have come, or gone."""
+        if self._bytes is not None:
+            self._bytes.take(size, self._now_ms())
+
+
+def _bucket(before: Bucket | None, per_s: float | None, now_ms: int, whole: bool) -> Bucket | None:
+    if not per_s:
+        return None
+    return Bucket(per_s, now_ms, whole) if before is None else before.change(per_s, now_ms)
+
+
+class QuotaKeeper:
+    """Those of one broker. `refused`: how many requests each kind of quota held up."""
+
+    def __init__(self, limits: Auth, request_bytes_max: int, clock: Clock) -> None:
+        self._defaults = Quotas(
+            limits.user_requests_per_s_max, limits.user_bytes_per_s_max, limits.user_connections_max
+        )
+        self._users_max = limits.users_max
+        self._request_bytes_max = request_bytes_max
+        self._clock = clock
+        self._of: OrderedDict[str, Usage] = OrderedDict()
+        self.refused = dict.fromkeys(Quota, 0)
+
+    def of(self, user: User) -> Usage | None:
+        """What the user takes; None: it has no quota. Super users have none but their own."""
+        defaults = NONE if user.type is UserType.SUPER else self._defaults
+        quotas = user.quotas.over(defaults)
+        usage = self._of.get(user.name)
+        if not quotas.limits:
+            if usage is not None:
+                usage.change(quotas)  # its connections are counted on: it may have a quota again
+            return None
+        if usage is None:
+            usage = self._of[user.name] = Usage(user.name, quotas, self._clock.counted_ms)
+            if len(self._of) > self._users_max:  # of users that were deleted
+                self._of.popitem(last=False)
+        usage.change(quotas)
+        self._of.move_to_end(user.name)
+        return usage
+
+    def admit(self, usage: Usage | None, scope: Scope) -> None:
+        """Let a request of that user's go, and count it. Raises `OverQuota`."""
+        seat: Seat | None = scope.get(SEAT)
+        if usage is None:
+            if seat is not None:
+                seat.leave()
+            return
+        if (refusal := usage.refusal(seat)) is not None:
+            self.refused[Quota(refusal.quota)] += 1
+            raise refusal
+        # One that is too large is refused as it comes, so no more than that does.
+        usage.begin(min(body_bytes(scope["headers"]) or 0, self._request_bytes_max))
+        scope[METER] = usage
