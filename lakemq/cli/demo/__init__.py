@@ -75,7 +75,8 @@ def _run(context: typer.Context, root: Path, limit: int | None, *, keep: bool) -
     from lakemq.cli.demo.broker import Broker, Places
     from lakemq.cli.demo.report import show_how_to_go_on
 
-    broker = Broker(Places(root), global_options(context).config, keep=keep)
+    by_tls = settings_of(context).tls.on
+    broker = Broker(Places(root), global_options(context).config, keep=keep, by_tls=by_tls)
     kept = False
     try:
         holds = _show(context, broker, limit)

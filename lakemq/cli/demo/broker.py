@@ -40,12 +40,12 @@ class Places:
 
 
 class Broker:
-    """A running `lakemq up`. `keep`: it may live on after this process."""
+    """A running `lakemq up`. `keep`: it may live on after this process. `by_tls`: its settings have TLS."""
 
-    def __init__(self, places: Places, config: Path | None, *, keep: bool) -> None:
+    def __init__(self, places: Places, config: Path | None, *, keep: bool, by_tls: bool = False) -> None:
         self.places = places
         port = take_port(HOST, 0)
-        self.url = url_of(HOST, port)
+        self.url = url_of(HOST, port, by_tls)
         leading = [] if config is None else ["--config", str(config)]
         arguments = [
             *("up", "--host", HOST, "--port", str(port)),
