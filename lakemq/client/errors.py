@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakemq.client.wrong_type import WrongType as WrongType
 from lakemq.model.errors import LakemqError
+from lakemq.wire.tls import NotTrusted
 
 if TYPE_CHECKING:
     from lakemq.client.outgoing import Message
@@ -26,15 +27,11 @@ class Unreachable(LakemqError):
         self.sent = sent
 
 
-class Untrusted(Unreachable):
-    """Who answers has no certificate that is trusted here, or one of another name: nothing was sent, and it is the same
-    until somebody changes a certificate, or what is trusted."""
-
-    code = "not_trusted"
-    lasting = True
+class Untrusted(NotTrusted, Unreachable):
+    """`NotTrusted`, of a client that takes who can't be asked for `Unreachable`: nothing was sent."""
 
     def __init__(self, detail: str) -> None:
-        super().__init__(detail, sent=False)
+        Unreachable.__init__(self, detail, sent=False)
 
 
 class Closed(LakemqError):

@@ -173,15 +173,23 @@ def test_a_refused_request_takes_nothing_from_those_that_follow_on_its_connectio
 def test_what_others_could_reach_is_refused_unless_it_is_meant(tmp_path: Path, host: str, section: str) -> None:
     file = tmp_path / "conf.toml"
     file.write_text(f'[{section}]\nhost = "{host}"\n')
+    who = {"LAKEMQ_NAMESERVER__TOKEN_FILE": "tokens"} if section == "nameserver" else {}
     with pytest.raises(SettingsError, match=rf"{section}\.host is .*auth\.insecure = true"):
-        load(file, {})
+        load(file, who)
     assert getattr(load(file, {"LAKEMQ_AUTH__INSECURE": "true"}), section).host == host
     required, by_tls = {"LAKEMQ_AUTH__REQUIRED": "true"}, {"LAKEMQ_TLS__CERT_FILE": "c", "LAKEMQ_TLS__KEY_FILE": "k"}
     with pytest.raises(SettingsError, match=rf"{section}\.host is .* takes tls\.cert_file and tls\.key_file,"):
-        load(file, required)
+        load(file, who | required)
     with pytest.raises(SettingsError, match=rf"{section}\.host is .* takes auth\.required = true,"):
-        load(file, by_tls)
-    assert getattr(load(file, required | by_tls), section).host == host
+        load(file, who | by_tls)
+    assert getattr(load(file, who | required | by_tls), section).host == host
+
+
+def test_a_name_server_beyond_this_machine_knows_who_may_register(tmp_path: Path) -> None:
+    file = tmp_path / "conf.toml"
+    file.write_text('[nameserver]\nhost = "0.0.0.0"\n[auth]\nrequired = true\n[tls]\ncert_file = "c"\nkey_file = "k"\n')
+    with pytest.raises(SettingsError, match=r"nameserver\.token_file has tokens"):
+        load(file, {})
 
 
 @pytest.mark.parametrize(
