@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakemq.contract import user_routes
+from lakemq.contract import sql_routes, user_routes
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.contract.right import PUBLIC, Right, also, cluster, every, group, guarded, known, sink, topic
 from lakemq.contract.route import Answered, Field, Reads, Route
@@ -474,5 +474,5 @@ OPENAPI, OPENAPI_HEAD = (
 )
 
 _HERE = tuple(each for each in list(globals().values()) if isinstance(each, Route))
-ALL: tuple[Route, ...] = (*_HERE, *user_routes.ALL)
+ALL: tuple[Route, ...] = (*_HERE, *user_routes.ALL, sql_routes.OWN_ACCESS)
 """Every route above, in that order, and those of users."""

@@ -25,6 +25,7 @@ from lakemq.settings.lake import LakeStorage as LakeStorage
 from lakemq.settings.listener import Gateway as Gateway
 from lakemq.settings.listener import Listener as Listener
 from lakemq.settings.listener import NameServer as NameServer
+from lakemq.settings.listener import SqlHttp as SqlHttp
 from lakemq.settings.replication import Replication as Replication
 from lakemq.settings.section import GIB as GIB
 from lakemq.settings.section import HOUR_MS, KIB, MIB, Options, Section
@@ -322,6 +323,7 @@ class Settings(Section):
     maintenance: Maintenance = Field(default_factory=Maintenance)
     spark: Spark = Field(default_factory=Spark)
     sql: Sql = Field(default_factory=Sql)
+    sql_http: SqlHttp = Field(default_factory=SqlHttp)
 
     @model_validator(mode="after")
     def _follows_somebody(self) -> Settings:
@@ -352,7 +354,7 @@ class Settings(Section):
             raise ValueError("nameserver.request_bytes_max is above nameserver.request_bytes_in_flight_max")
         if topics.default_queues > topics.queues_max:
             raise ValueError("topics.default_queues is above topics.queues_max")
-        for name, listener in (("gateway", gateway), ("nameserver", self.nameserver)):
+        for name, listener in (("gateway", gateway), ("nameserver", self.nameserver), ("sql_http", self.sql_http)):
             if not is_loopback(listener.host) and not self.auth.insecure:
                 raise ValueError(
                     f"{name}.host is {listener.host}: others could read on the way what goes there, tokens too, as "
