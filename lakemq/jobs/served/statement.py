@@ -35,7 +35,10 @@ CONF = {
     "spark.sql.scripting.enabled": "false",
     "spark.sql.ansi.enabled": "true",
     # What is held in memory at once, whatever the rows are.
-    "spark.sql.maxBroadcastTableSize": str(64 * 1024 * 1024),
+    "spark.sql.maxBroadcastTableSize": str(8 * 1024 * 1024),
+    "spark.sql.autoBroadcastJoinThreshold": str(8 * 1024 * 1024),
+    # Between two looks whether a task is to end there are so many rows.
+    "spark.sql.parquet.columnarReaderBatchSize": "64",
     "spark.sql.execution.topKSortFallbackThreshold": "1000",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(_BATCH_BYTES),

@@ -27,7 +27,7 @@ def _plain(names: str) -> dict[str, Function]:
 
 SCALARS = {
     **_plain(
-        "coalesce nvl nvl2 ifnull nullif if abs sign signum floor ceil ceiling round bround sqrt cbrt exp ln "
+        "between coalesce nvl nvl2 ifnull nullif if abs sign signum floor ceil ceiling round bround sqrt cbrt exp ln "
         "log log2 log10 pow power pmod mod isnull isnotnull isnan nanvl greatest least char_length "
         "character_length length len bit_length octet_length trim ltrim rtrim btrim left right substr substring "
         "reverse ascii unhex unbase64 md5 sha sha1 sha2 crc32 hash xxhash64 bit_count try_add try_subtract "
@@ -36,8 +36,8 @@ SCALARS = {
     **_plain(
         "current_date curdate current_timestamp now localtimestamp date_trunc trunc year quarter month day "
         "dayofmonth dayofweek weekday dayofyear weekofyear hour minute second extract date_part datepart "
-        "date_add dateadd date_sub date_diff datediff add_months months_between last_day next_day timestampadd "
-        "timestampdiff to_date to_timestamp try_to_timestamp unix_timestamp to_unix_timestamp from_unixtime "
+        "date_add dateadd date_sub date_diff datediff add_months months_between last_day next_day "
+        "to_date to_timestamp try_to_timestamp unix_timestamp to_unix_timestamp from_unixtime "
         "unix_seconds unix_millis unix_micros unix_date timestamp_seconds timestamp_millis timestamp_micros "
         "date_from_unix_date date_format make_date make_timestamp from_utc_timestamp to_utc_timestamp "
         "try_to_date"
@@ -71,7 +71,7 @@ AGGREGATES = {
     **dict.fromkeys(("max_by", "min_by", "approx_percentile", "percentile_approx"), Function(2)),
 }
 WINDOWS = _plain("row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value")
-LAMBDAS = dict.fromkeys(("exists", "forall", "any_match", "filter"), Function(2))
+LAMBDAS = dict.fromkeys(("exists", "forall", "filter"), Function(2))
 """Of an array and a condition on each element."""
 GENERATORS = dict.fromkeys(("explode", "explode_outer", "posexplode", "posexplode_outer"), Function(1))
 
@@ -102,7 +102,8 @@ PARSED_EXPRESSIONS = (
     _COMPARISONS
     | _named(
         "expressions",
-        "Alias Literal Add Subtract Multiply Divide IntegralDivide Remainder UnaryMinus UnaryPositive Cast "
+        "TimestampAdd TimestampDiff Alias Literal Add Subtract Multiply Divide IntegralDivide Remainder "
+        "UnaryMinus UnaryPositive Cast "
         "CaseWhen Like ILike Concat StringLocate StringTrim StringTrimLeft StringTrimRight Substring "
         "SemiStructuredExtract SortOrder InSubquery ListQuery Exists ScalarSubquery LambdaFunction "
         "UnresolvedNamedLambdaVariable WindowExpression WindowSpecDefinition WindowSpecReference "
@@ -112,8 +113,9 @@ PARSED_EXPRESSIONS = (
     | _named(
         "analysis",
         "UnresolvedAttribute UnresolvedAlias UnresolvedStar UnresolvedStarExceptOrReplace UnresolvedFunction "
-        "UnresolvedExtractValue UnresolvedGenerator UnresolvedOrdinal",
+        "UnresolvedExtractValue UnresolvedGenerator UnresolvedOrdinal MultiAlias",
     )
+    | _named("expressions.aggregate", "AggregateExpression First Last AnyValue")
 )
 
 PARSED_VALUES = (
@@ -123,6 +125,7 @@ PARSED_VALUES = (
     )
     | _named("plans", "Inner$ Cross$ LeftOuter$ RightOuter$ FullOuter$ LeftSemi$ LeftAnti$ NaturalJoin UsingJoin")
     | _named("plans.logical", "JoinHint")
+    | _named("expressions.aggregate", "Complete$")
     | _named("", "AliasIdentifier FunctionIdentifier").union(
         {f"{_ROOT}.AliasIdentifier", f"{_ROOT}.FunctionIdentifier"}
     )
@@ -148,7 +151,7 @@ ANALYZED_EXPRESSIONS = (
     _COMPARISONS
     | _named(
         "expressions",
-        "Alias AttributeReference OuterReference Literal Add Subtract Multiply Divide IntegralDivide Remainder "
+        "Between Alias AttributeReference OuterReference Literal Add Subtract Multiply Divide IntegralDivide Remainder "
         "UnaryMinus UnaryPositive Cast CaseWhen If Like ILike Concat Contains StartsWith EndsWith StringInstr "
         "StringLocate StringTrim StringTrimLeft StringTrimRight StringTrimBoth Substring Left Right "
         "StringReverse Reverse Upper Lower Ascii Length BitLength OctetLength Base64 Hex Unhex UnBase64 Md5 "

@@ -17,6 +17,9 @@ LEAVES_MAX = 32
 """So many tables a statement reads, a name of WITH counted as often as it is used: Spark plans each anew."""
 GROWTH_MAX = 32
 """So many times as large as what it is made of a value may be."""
+MULTIPLIED_MAX = 1
+"""Spark looks whether a task is to end when it reads the next row, not while one row becomes many: after two joins, or
+two arrays that are taken apart, that may be never."""
 LITERAL_CHARACTERS_MAX = 256
 FRAME_ROWS_MAX = 100
 
@@ -35,14 +38,25 @@ class Relation(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """`leaves`: tables that are read. `growth`: of values against what they are made of."""
+    """`leaves`: tables that are read. `growth`: of values against the columns that they are made of, and `below`: of
+    these columns, as a plan below makes them. `multiplied`: how often rows are multiplied on the way of one;
+    `exploded`: how often by expressions that aren't part of a plan yet."""
 
     leaves: int = 0
     growth: int = 1
+    below: int = 1
+    multiplied: int = 0
+    exploded: int = 0
 
     def beside(self, other: Cost) -> Cost:
         """Of two that stand beside each other."""
-        return Cost(self.leaves + other.leaves, max(self.growth, other.growth))
+        return Cost(
+            self.leaves + other.leaves,
+            max(self.growth, other.growth),
+            max(self.below, other.below),
+            max(self.multiplied, other.multiplied),
+            self.exploded + other.exploded,
+        )
 
 
 class Place(NamedTuple):
@@ -81,9 +95,21 @@ class Walk:
             raise _refused(node, f"{_shown(name)} isn't served within a condition on an array's elements")
         special = _SPECIAL.get(name)
         cost = self._product(node, place) if special is None else special(self, node, place)
+        # Of a plan, columns are made of the columns below it; of a subquery's, values in an expression.
+        is_plan = name in allowed.PARSED_PLANS
+        growth = cost.growth * cost.below if is_plan else max(cost.growth, cost.below)
+        if is_plan:
+            cost = Cost(cost.leaves, 1, growth, cost.multiplied + cost.exploded)
+        else:
+            cost = cost._replace(growth=growth, below=1)
         if cost.leaves > LEAVES_MAX:
             raise _refused(node, f"a statement reads {LEAVES_MAX} tables at most, each counted as often as it is used")
-        if cost.growth > GROWTH_MAX:
+        if cost.multiplied > MULTIPLIED_MAX:
+            raise _refused(
+                node,
+                "a row goes through one join or explode here, not several: what multiplies rows often can't be ended",
+            )
+        if growth > GROWTH_MAX:
             raise _refused(node, f"a value could become more than {GROWTH_MAX} times as large as what it is made of")
         return cost
 
@@ -130,6 +156,25 @@ class Walk:
         child = node.productElement(1)
         return self._node(child, place.below()._replace(has_alias=True))
 
+    def _join(self, node: Any, place: Place) -> Cost:
+        sides = [self._node(node.productElement(at), place.below()) for at in (0, 1)]
+        cost = self._value(node.productElement(3), node, place)  # its condition
+        multiplied = sum(each.multiplied for each in sides)
+        kind = node.productElement(2)
+        if class_of(kind) not in allowed.PARSED_VALUES:
+            raise _refused(node, f"{_shown(class_of(kind))} isn't served by POST /v1/sql")
+        if not class_of(kind).endswith(("LeftSemi$", "LeftAnti$")):
+            multiplied += 1
+        cost = sides[0].beside(sides[1]).beside(cost)
+        return cost._replace(multiplied=max(multiplied, cost.multiplied))
+
+    def _explode(self, node: Any, place: Place) -> Cost:
+        cost = self._product(node, place)
+        return cost._replace(multiplied=cost.multiplied + 1)
+
+    def _column_aliases(self, node: Any, place: Place) -> Cost:
+        return self._node(node.productElement(1), place.below()._replace(has_alias=place.has_alias))
+
     def _with(self, node: Any, place: Place) -> Cost:
         if node.productElement(2):
             raise _refused(node, "WITH RECURSIVE isn't served by POST /v1/sql")
@@ -141,7 +186,6 @@ class Walk:
             made = self._node(plan, place.below())
             self._ctes[name] = made
             named.append(name)
-            cost = cost.beside(Cost(0, made.growth))
         cost = cost.beside(self._node(node.productElement(0), place.below()))
         for name in named:  # outside of it they are names of tables again
             del self._ctes[name]
@@ -164,6 +208,8 @@ class Walk:
             if at < len(arguments):
                 _check_literal(arguments[at], f"argument {at + 1} of {name!r}")
         cost = self._product(node, place)
+        if name in allowed.GENERATORS:
+            cost = cost._replace(exploded=cost.exploded + 1)
         return cost._replace(growth=cost.growth * (known.growth or max(len(arguments), 1)))
 
     def _generator(self, node: Any, place: Place) -> Cost:
@@ -269,6 +315,9 @@ _Special = Callable[[Walk, Any, Place], Cost]
 _OWN: dict[str, _Special] = {
     "analysis.UnresolvedRelation": Walk._relation,  # pyright: ignore[reportPrivateUsage]
     "plans.logical.SubqueryAlias": Walk._alias,  # pyright: ignore[reportPrivateUsage]
+    "analysis.UnresolvedSubqueryColumnAliases": Walk._column_aliases,  # pyright: ignore[reportPrivateUsage]
+    "plans.logical.Join": Walk._join,  # pyright: ignore[reportPrivateUsage]
+    "plans.logical.Generate": Walk._explode,  # pyright: ignore[reportPrivateUsage]
     "plans.logical.UnresolvedWith": Walk._with,  # pyright: ignore[reportPrivateUsage]
     "analysis.UnresolvedFunction": Walk._function,  # pyright: ignore[reportPrivateUsage]
     "analysis.UnresolvedGenerator": Walk._generator,  # pyright: ignore[reportPrivateUsage]

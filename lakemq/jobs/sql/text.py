@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from lakemq.model.errors import InvalidSql
 
 DEPTH_MAX = 64
 """Brackets within brackets: Spark's parser goes as deep as they do."""
+TYPES_MAX = 32
+_NESTED_TYPE = re.compile(r"\b(?:array|map|struct)\s*<", re.IGNORECASE)
 _OPEN, _CLOSE = "([{", ")]}"
 
 
@@ -19,6 +23,8 @@ def check_text(statement: str, characters_max: int) -> None:
         raise InvalidSql("a statement has no ${...} in it", *place_of(statement, statement.index("${")))
     if "\x00" in statement or any("\ud800" <= each <= "\udfff" for each in statement):
         raise InvalidSql("a statement is text: it has no NUL and no half of a character")
+    if len(_NESTED_TYPE.findall(statement)) > TYPES_MAX:
+        raise InvalidSql(f"more than {TYPES_MAX} types of arrays, maps and structs")
     depth = 0
     for at, each in enumerate(statement):  # those in literals count too: nobody needs so many
         if each in _OPEN:

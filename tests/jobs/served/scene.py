@@ -21,6 +21,8 @@ from tests.jobs.lake_checks import wait_until_compacted
 from tests.jobs.streams import LakeRun
 
 WAIT_S = 300
+MANY = 20_000
+"""Messages of the topic `secondary`: each with each is too much for anybody to wait."""
 ORDERS, SECRETS = range(10), range(100, 107)
 
 
@@ -63,6 +65,7 @@ def make_users(gateway: GatewayProcess, data: Path) -> dict[str, str]:
             "ines": make_user(
                 admin, "ines", allow("Lake:messages", "Sql"), allow("Topic:*", "Get"), deny("Topic:sec*", "Get")
             ),
+            "max": make_user(admin, "max", allow("Lake:*", "Sql"), allow("Topic:secondary", "Get")),
             "nobody": make_user(admin, "nobody", allow("Topic:*", "Sub", "Get")),
             "elsewhere": make_user(
                 admin, "elsewhere", allow("Lake:*", "Sql"), allow("Topic:orders", "Sub") | {"sources": ["10.0.0.0/8"]}
@@ -76,6 +79,7 @@ def fill(spark: SparkSession, gateway: GatewayProcess, lake: Path) -> LiveViews:
     def produce(topic: str, numbers: range) -> None:
         produce_to(gateway.url, topic, [{"body": f"{topic} {n}", "keys": [f"k{n}"], "tag": "T"} for n in numbers])
 
+    produce_to(gateway.url, "secondary", [{"body": "x"}] * MANY)
     produce("orders", ORDERS)
     produce("secrets", SECRETS)
     views = LiveViews(spark, lake, lambda: gateway.url)
