@@ -3,7 +3,7 @@ unless it is listed (`allowed.py`). How much the statement can make of what it r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -73,9 +73,10 @@ class Place(NamedTuple):
 
 @dataclass
 class Walk:
-    """Over one plan, or one expression. `functions`: those that there are."""
+    """Over one plan, or one expression. `functions`, `plans`: those that may be in it."""
 
     functions: Mapping[str, Function] = field(default_factory=lambda: allowed.FUNCTIONS)
+    plans: Set[str] = allowed.PARSED_PLANS
     relations: list[Relation] = field(default_factory=list[Relation])
     _ctes: dict[str, Cost] = field(default_factory=dict[str, Cost])
     _nodes: int = 0
@@ -89,7 +90,7 @@ class Walk:
         if self._nodes > NODES_MAX or place.depth > DEPTH_MAX:
             raise _refused(node, "the statement is too large or too deep: make it simpler")
         name = class_of(node)
-        if name not in allowed.PARSED_PLANS and name not in allowed.PARSED_EXPRESSIONS:
+        if name not in self.plans and name not in allowed.PARSED_EXPRESSIONS:
             raise _refused(node, f"{_shown(name)} isn't served by POST /v1/sql")
         if place.in_lambda and name not in allowed.IN_LAMBDA_EXPRESSIONS:
             raise _refused(node, f"{_shown(name)} isn't served within a condition on an array's elements")
