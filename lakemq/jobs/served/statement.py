@@ -26,6 +26,7 @@ from lakemq.model.errors import Busy, InvalidSql, LakemqError, RequestTimeout
 from lakemq.model.sight import Sight
 
 POOL = "sql"
+BARRIER = "spark_partition_id"
 _BATCH_BYTES = 4 * 1024 * 1024
 
 CONF = {
@@ -239,8 +240,9 @@ def _make_view(session: SparkSession, name: tuple[str, ...], view: str, sights: 
     condition = condition_of(rows, sights)
     if condition is not None:
         # Nothing of the statement comes to a row before it is known that who asks may see it: Spark moves no condition
-        # past one that isn't deterministic. Else an error, such as a division by zero, would tell of other rows.
-        frame = frame.where(condition).where("rand() >= 0")
+        # past one that isn't deterministic. Else an error, such as a division by zero, would tell of other rows. It is
+        # not rand(), of which Spark knows how large it is: it leaves such a condition out.
+        frame = frame.where(condition).where(f"{BARRIER}() >= 0")
     frame.createOrReplaceTempView(view)
 
 

@@ -82,6 +82,7 @@ def fill(spark: SparkSession, gateway: GatewayProcess, lake: Path) -> LiveViews:
     produce_to(gateway.url, "secondary", [{"body": "x"}] * MANY)
     produce("orders", ORDERS)
     produce("secrets", SECRETS)
+    produce_to(gateway.url, "secrets", [{"body": "later", "delay_ms": 3_600_000}])
     views = LiveViews(spark, lake, lambda: gateway.url)
     settings = Settings(lake=Lake(dir=lake, trigger_ms=0, merge_files=64))
     run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url, views, driver=Driver(spark, settings.lake)))
