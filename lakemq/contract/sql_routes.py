@@ -17,6 +17,4 @@ STATEMENT = Route(
 )
 """Of the SQL server alone: no gateway has it."""
 
-OWN_ACCESS = Route(
-    "GET", "/v1/access", "access", "Who asks, and all policies of that one", differs=Answered.AT_ONCE, rights=known()
-)
+OWN_ACCESS = Route("GET", "/v1/access", "access", "Who asks, and all policies of that one", rights=known())
