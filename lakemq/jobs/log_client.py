@@ -187,9 +187,10 @@ class LogClient:
         ranges = self.ask(routes.BROKER.at())["lake"]["dropped"]
         return [(begin, end) for begin, end in ranges]
 
-    def put_jobs(self, beats: Sequence[dict[str, Any]]) -> str:
-        """Tells the broker which jobs are alive; its name."""
-        return str(self.send(routes.HEAR_JOBS.at(), {"jobs": list(beats)})["broker"])
+    def put_jobs(self, beats: Sequence[dict[str, Any]], sql: str | None = None) -> str:
+        """Tells the broker which jobs are alive, and where they answer SQL, if they do; its name."""
+        content: dict[str, Any] = {"jobs": list(beats)}
+        return str(self.send(routes.HEAR_JOBS.at(), content if sql is None else content | {"sql": sql})["broker"])
 
     def put_compacted(self, position: int) -> None:
         """Tells the broker that every table holds all below `position`."""

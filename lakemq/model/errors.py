@@ -16,7 +16,7 @@ class LakemqError(Exception):
     code = "internal"
     lasting = False
     """Whether trying again can't help: somebody has to change something first."""
-    members: Mapping[str, str] = MappingProxyType({})
+    members: Mapping[str, str | int] = MappingProxyType({})
     """What its problem document says beside that."""
     retry_after_s = 0
     """After how long the same may pass; 0: that isn't known."""
@@ -50,6 +50,18 @@ class InvalidFilter(LakemqError):
     """A tag or SQL92 expression can't be parsed."""
 
     code = "invalid_filter"
+
+
+class InvalidSql(LakemqError):
+    """The statement isn't understood, or isn't one of those that are served. `line` and `column`, from 1: where, if
+    that is known."""
+
+    code = "invalid_sql"
+
+    def __init__(self, detail: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(detail)
+        if line is not None and column is not None:
+            self.members = {"line": line, "column": column}
 
 
 class ReadOnlyTopic(LakemqError):

@@ -32,6 +32,7 @@ from lakemq.settings.limits import Topics as Topics
 from lakemq.settings.listener import Gateway as Gateway
 from lakemq.settings.listener import Listener as Listener
 from lakemq.settings.listener import NameServer as NameServer
+from lakemq.settings.listener import SqlHttp as SqlHttp
 from lakemq.settings.replication import Replication as Replication
 from lakemq.settings.routing import Delay as Delay
 from lakemq.settings.routing import Retry as Retry
@@ -160,6 +161,7 @@ class Settings(Section):
     maintenance: Maintenance = Field(default_factory=Maintenance)
     spark: Spark = Field(default_factory=Spark)
     sql: Sql = Field(default_factory=Sql)
+    sql_http: SqlHttp = Field(default_factory=SqlHttp)
 
     @model_validator(mode="after")
     def _follows_somebody(self) -> Settings:
@@ -205,7 +207,7 @@ class Settings(Section):
     @model_validator(mode="after")
     def _others_reach_it_as_they_may(self) -> Settings:
         gateway = self.gateway
-        for name, listener in (("gateway", gateway), ("nameserver", self.nameserver)):
+        for name, listener in (("gateway", gateway), ("nameserver", self.nameserver), ("sql_http", self.sql_http)):
             if not is_loopback(listener.host) and not self.auth.insecure and not (self.auth.required and self.tls.on):
                 lacking = [
                     *([] if self.auth.required else ["auth.required = true"]),

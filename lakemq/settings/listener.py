@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
 from lakemq.settings.section import GIB, HOUR_MS, KIB, MIB, Section, check_url, split_list
@@ -106,6 +106,44 @@ class Gateway(Listener):
     def names(self) -> tuple[str, ...]:
         """The advertised one is a name of it too."""
         return (*self.hosts, urlsplit(self.advertise).netloc) if self.advertise else self.hosts
+
+
+class SqlHttp(Listener):
+    """The jobs' server of `POST /v1/sql`, for users who are no administrators (docs/sql.md).
+
+    `enabled`: whether there is one. `port` 0: any that is free, as brokers say the address. `advertise`: the address by
+    which others find it; empty: where it listens. A statement has so many characters; an answer has `rows` at most, or
+    as many as its request says, up to `rows_max`, and so many bytes of Arrow; `timeout_ms` goes the same way. So many
+    statements are under way at once, and of one user (or of one address, without a token) so many of them.
+    """
+
+    port: int = Field(default=0, ge=0, le=65535)
+    enabled: bool = True
+    advertise: str = ""
+    request_bytes_max: int = Field(default=256 * KIB, ge=KIB, le=16 * MIB)
+    request_bytes_in_flight_max: int = Field(default=16 * MIB, ge=KIB)
+    connections_max: int = Field(default=200, ge=1)
+    connections_per_client_max: int = Field(default=100, ge=1)
+    statement_characters_max: int = Field(default=32 * KIB, ge=1, le=MIB)
+    statements_max: int = Field(default=4, ge=1, le=64)
+    user_statements_max: int = Field(default=2, ge=1, le=64)
+    rows: int = Field(default=1_000, ge=1, le=1_000_000)
+    rows_max: int = Field(default=100_000, ge=1, le=1_000_000)
+    bytes_max: int = Field(default=16 * MIB, ge=KIB, le=256 * MIB)
+    timeout_ms: int = Field(default=30_000, ge=1, le=HOUR_MS)
+    timeout_ms_max: int = Field(default=300_000, ge=1, le=HOUR_MS)
+
+    @field_validator("advertise")
+    @classmethod
+    def _advertise(cls, value: str) -> str:
+        return check_url(value) if value else value
+
+    @model_validator(mode="after")
+    def _fits(self) -> SqlHttp:
+        for name in ("rows", "timeout_ms"):
+            if getattr(self, name) > getattr(self, f"{name}_max"):
+                raise ValueError(f"sql_http.{name} is above sql_http.{name}_max")
+        return self
 
 
 class NameServer(Listener):

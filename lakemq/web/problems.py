@@ -22,6 +22,7 @@ STATUS: dict[str, int] = {
     "invalid_topic": 400,
     "invalid_arrow": 400,
     "invalid_filter": 400,
+    "invalid_sql": 400,
     "offset_beyond_end": 400,
     "unauthenticated": 401,
     "forbidden": 403,
@@ -62,11 +63,15 @@ STATUS: dict[str, int] = {
     "store_unwritable": 503,
     "not_enough_replicas": 503,
     "busy": 503,
+    "broker_unavailable": 503,
     "request_timeout": 504,
     "not_confirmed": 504,
     "internal": 500,
 }
-RETRY_AFTER_S = {"store_unwritable": b"5", "not_enough_replicas": b"1", "busy": b"1", "flow_control": b"1"}
+RETRY_AFTER_S = {
+    **dict.fromkeys(("not_enough_replicas", "busy", "broker_unavailable", "flow_control"), b"1"),
+    "store_unwritable": b"5",
+}
 DETAIL_CHARACTERS_MAX = 1000
 MEDIA_TYPE = b"application/problem+json"
 _JSON = (b"content-type", JSON.encode())
@@ -91,7 +96,7 @@ def make_problem(
     code: str,
     detail: str,
     extra: Headers | None = None,
-    members: Mapping[str, str] | None = None,
+    members: Mapping[str, str | int] | None = None,
     retry_after_s: int = 0,
 ) -> Answer:
     """The answer for an error's code, with headers and members of the document beside those that all have.

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from lakemq.contract.nameserver_routes import ALL as NAMESERVER
+from lakemq.contract.sql_routes import STATEMENT
 from lakemq.jobs.maintenance.catalogue import schedules
 from lakemq.settings import Settings, load
 from lakemq.testing import start_gateway
@@ -89,11 +90,11 @@ def test_a_flag_in_a_sentence_is_one_that_there_is(monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture(scope="module")
 def routes(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
-    """Methods and paths of the gateway and of the name server, with `{}` for what differs."""
+    """Methods and paths of the gateway, the name server and the server of SQL, with `{}` for what differs."""
     with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
         paths = httpx.get(f"{gateway.url}/openapi.json", trust_env=False, timeout=60).json()["paths"]
     known = {(method.upper(), path) for path, methods in paths.items() for method in methods}
-    known |= {(route.method, route.path) for route in NAMESERVER}
+    known |= {(route.method, route.path) for route in (*NAMESERVER, STATEMENT)}
     return {(method, re.sub(r"\{\w+\}", "{}", path)) for method, path in known}
 
 

@@ -69,6 +69,9 @@ class Caller(ABC):
     """One who asks from one address. What was allowed once is not looked at again: a caller is of one generation of
     the policies, and whoever keeps one asks whether that is still the one (`Access.holds`)."""
 
+    user: User | None = None
+    """None: nobody who is known."""
+
     def __init__(self, name: str, source: str | None, notes: Notes, expires_ms: int | None = None) -> None:
         """`source`: the address. `expires_ms`: when its token is over."""
         self.name = name
@@ -135,7 +138,7 @@ class Known(Caller):
         self, user: User, source: str | None, notes: Notes, expires_ms: int | None, usage: Usage | None = None
     ) -> None:
         super().__init__(user.name, source, notes, expires_ms)
-        self._user = user
+        self.user = self._user = user
         self.usage = usage
 
     def may(self, need: Need) -> bool:

@@ -330,7 +330,8 @@ class Broker:
         epochs = log.identity.epochs[-EPOCHS_MAX:]
         identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch, "epochs": epochs}
         overdue = self.router.overdue.count()
-        waits = {"jobs": self.router.jobs.describe(), "overdue": sum(overdue.values()), "overdue_by_kind": overdue}
+        jobs = self.router.jobs
+        waits = {"jobs": jobs.describe(), "sql": jobs.sql, "overdue": sum(overdue.values()), "overdue_by_kind": overdue}
         who = {"name": self.name, "role": self.tenure.role, "replica": self.settings.broker.replica}
         kept = self.follower or self.replication
         follows = {} if kept is None else kept.describe()

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from lakemq.contract import sql_routes
 from lakemq.contract import user_routes as routes
 from lakemq.contract.limits import NUMBER_MAX
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.access.users import Users
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import in_order, respond
@@ -189,6 +191,13 @@ def _add_policies(router: APIRouter, users: Users) -> None:
         need = _need_of(body.action, body.resource)
         verdict = users.find(check_user_name(body.user)).user.decide(need, body.source)
         return {"allowed": verdict.allowed, "by": verdict.by}
+
+    @serves(router, sql_routes.OWN_ACCESS)
+    async def own_access(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        user = caller_of(request.scope).user
+        if user is None:
+            return {"user": None, "type": None, "status": None, "policies": []}
+        return {**describe(user), **_policies(user)}
 
 
 def _time_of(expires_ms: int | None, now_ms: int) -> int | None:

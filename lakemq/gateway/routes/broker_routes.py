@@ -18,6 +18,7 @@ from lakemq.gateway.routing.jobs import Heartbeat, Jobs
 from lakemq.gateway.work.waiters import Waiters
 from lakemq.model.access import Action, Kind, Need, Resource
 from lakemq.model.errors import InvalidRequest, StoreUnwritable
+from lakemq.model.names import ADDRESS_MAX, check_address
 from lakemq.storage.log.commit_log import CommitLog
 
 
@@ -44,6 +45,7 @@ class Beats(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     jobs: list[Beat] = Field(max_length=32)
+    sql: str | None = Field(None, max_length=ADDRESS_MAX, description="where this process answers SQL, if it does")
 
 
 class Operated(Protocol):
@@ -62,6 +64,11 @@ class Operated(Protocol):
     def tell_compacted(self, position: int) -> None:
         """The lake holds everything below."""
         ...
+
+
+def _heartbeat(said: Beat) -> Heartbeat:
+    topics = None if said.topics is None else frozenset(said.topics)
+    return Heartbeat(said.name, said.position, said.clock_ms, topics)
 
 
 def make_router(broker: Operated, log: CommitLog, jobs: Jobs, waiters: Waiters, metrics: Collector) -> APIRouter:
@@ -93,10 +100,8 @@ def make_router(broker: Operated, log: CommitLog, jobs: Jobs, waiters: Waiters, 
 
     @serves(router, routes.HEAR_JOBS)
     async def hear(body: Beats) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        jobs.hear(
-            Heartbeat(each.name, each.position, each.clock_ms, None if each.topics is None else frozenset(each.topics))
-            for each in body.jobs
-        )
+        sql = body.sql and check_address(body.sql).rstrip("/")
+        jobs.hear((_heartbeat(each) for each in body.jobs), sql)
         return {"broker": broker.name}
 
     @serves(router, routes.COMPACTED)

@@ -44,16 +44,26 @@ class Jobs:
         self._clock = clock
         self._heard: dict[str, _Heard] = {}
         self._dead: set[str] = set()
+        self._sql: tuple[str, int] | None = None
 
-    def hear(self, beats: Iterable[Heartbeat]) -> None:
-        """Take heartbeats."""
+    def hear(self, beats: Iterable[Heartbeat], sql: str | None = None) -> None:
+        """Take heartbeats of one process. `sql`: where it answers SQL, if it does."""
         counted_ms, wall_ms = self._clock.counted_ms(), self._clock.now_ms()
+        if sql:
+            self._sql = sql, counted_ms
         for beat in beats:
             self._heard.pop(beat.name, None)  # the last heard stands last
             self._heard[beat.name] = _Heard(beat, counted_ms, wall_ms)
         while len(self._heard) > NAMES_MAX:
             del self._heard[next(iter(self._heard))]
         self.look()
+
+    @property
+    def sql(self) -> str | None:
+        """Where jobs that are alive answer SQL."""
+        if self._sql is None or self._clock.counted_ms() - self._sql[1] > ALIVE_MS:
+            return None
+        return self._sql[0]
 
     def _is_alive(self, heard: _Heard, within_ms: int = ALIVE_MS) -> bool:
         return self._clock.counted_ms() - heard.counted_ms <= within_ms

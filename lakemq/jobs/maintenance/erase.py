@@ -23,6 +23,7 @@ from lakemq.jobs.maintenance.rebuild import is_below
 from lakemq.jobs.maintenance.retention import sql_text
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.sql.catalog import register_catalog
+from lakemq.jobs.sql.condition import check_condition
 from lakemq.jobs.tables.holes import ERASED, append_holes, ranges_of
 from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.scheduled_writer import TURN
@@ -55,6 +56,7 @@ def erase(work: Work) -> Outcome:
     where = work.parameters.get("where")
     if not isinstance(where, str):
         raise InvalidStatement("erase needs a condition: lakemq erase --where …")
+    check_condition(work.session, where)
     register_catalog(work.session, work.lake)
     ends = catch_up(work)
     found = _find(work, where, ends, ends)

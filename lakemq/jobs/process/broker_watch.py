@@ -70,6 +70,8 @@ class BrokerWatch:
         self._jobs: dict[str, Told | None] = {}
         self._lock = Lock()
         self._began_s = time.monotonic()
+        self.sql: str | None = None
+        """Where this process answers SQL; brokers are told so."""
 
     def start(self) -> None:
         """Begin to ask and to tell."""
@@ -164,7 +166,7 @@ class BrokerWatch:
         client = LogClient(broker.address, 0, _ANSWER_S)
         while not self._stop.is_set() and not broker.has_left:
             try:
-                name = client.put_jobs(self._beats(broker.name))
+                name = client.put_jobs(self._beats(broker.name), self.sql)
             except BrokerUnavailable as error:
                 self._note_silence(broker, error)
             except (LakemqError, ValueError, KeyError, TypeError) as error:  # it is there, but doesn't understand

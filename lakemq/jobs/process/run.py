@@ -30,6 +30,7 @@ from lakemq.jobs.process.store_check import once_there, store_away
 from lakemq.jobs.routing.query import JOBS as ROUTING
 from lakemq.jobs.routing.query import RoutingQuery, name_of
 from lakemq.jobs.routing.session import routing_session
+from lakemq.jobs.served.server import SqlServer
 from lakemq.jobs.session.connect import server_of
 from lakemq.jobs.session.discovery import withdraw
 from lakemq.jobs.session.java import check_java
@@ -38,6 +39,7 @@ from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.settings import Settings
+from lakemq.web.listen import CantListen
 from lakemq.wire.name_servers import NameServers
 
 LAKE = "lake"
@@ -162,6 +164,7 @@ def _write_lake(
     healed = None if LAKE in chosen else partial(heal_again, session, settings.lake.dir, watch.addresses)
     runner = Runner(session, settings, watch.addresses, views.renew, lake_query, driver=driver, heal=healed)
     maintenance = MaintenanceScheduler(runner, settings, triggers)
+    served: SqlServer | None = None
     try:
         if not _locked(lock, settings.lake.dir, stop):
             return
@@ -172,6 +175,7 @@ def _write_lake(
         maintenance.start()  # who holds the lock also does what other processes ask for
         with watch.telling((MAINTENANCE,)) if MAINTENANCE in chosen else nullcontext():
             if LAKE in chosen:
+                served = _serve_sql(session, settings, watch)
                 new_run = partial(LakeQuery, session, settings, views=views, driver=driver, alone=runner.alone)
                 keep_running(LAKE, new_run, watch, stop, turn)
             else:
@@ -182,6 +186,22 @@ def _write_lake(
             ends.callback(lambda: lock.release(still_writes=driver.left_writing))
             ends.callback(withdraw, settings.lake.dir)
             ends.callback(maintenance.stop)
+            if served is not None:
+                ends.callback(served.stop)
+
+
+def _serve_sql(session: SparkSession, settings: Settings, watch: BrokerWatch) -> SqlServer | None:
+    """Answers `POST /v1/sql` from now on, if it is to be and can be: the jobs go on without it."""
+    if not settings.sql_http.enabled:
+        return None
+    try:
+        server = SqlServer(session, watch.addresses, settings.sql_http)
+    except CantListen as error:
+        logger.warning("POST /v1/sql isn't served (sql_http.port): %s; the jobs go on without it", error.detail)
+        return None
+    server.start()
+    watch.sql = server.url
+    return server
 
 
 def _locked(lock: LakeLock, lake: Path, stop: Event) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from lakemq.contract import routes
 from lakemq.contract.route import Route
+from lakemq.contract.sql_routes import OWN_ACCESS
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import (
     NAMES,
@@ -128,8 +129,8 @@ def test_every_right_is_by_a_name_in_the_path_or_the_query() -> None:
         assert route.rights.public or route.rights.each or route.rights.by_handler or route in KNOWN_ONLY, route.path
 
 
-KNOWN_ONLY = (routes.BROKER, routes.LOG_POSITION)
-"""Any user may ask for these: they say nothing of a topic."""
+KNOWN_ONLY = (routes.BROKER, routes.LOG_POSITION, OWN_ACCESS)
+"""Any user may ask for these: they say nothing of a topic, and of users nothing but of who asks."""
 
 
 def test_a_disabled_user_and_an_expired_token_are_nobody(scene: Scene) -> None:

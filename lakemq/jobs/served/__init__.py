@@ -1,0 +1,1 @@
+"""`POST /v1/sql`: statements of users who are no administrators, beside the jobs (docs/sql.md)."""

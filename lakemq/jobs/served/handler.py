@@ -1,0 +1,135 @@
+"""What answers `POST /v1/sql`: who asks, what that one may, a place, and the rows, or that the time is over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.served.answer import Wanted, answer_of, parse_wanted
+from lakemq.jobs.served.places import Places
+from lakemq.jobs.served.statement import Bounds, Statement
+from lakemq.jobs.served.who import Asker, Who
+from lakemq.jobs.sql.text import check_text
+from lakemq.model.errors import Busy, Forbidden, InvalidRequest, LakemqError, RequestTimeout, Unauthenticated
+from lakemq.settings import SqlHttp
+from lakemq.web.asgi import Scope, client_of, read_body, send_answer
+from lakemq.web.gone import client_gone
+from lakemq.web.problems import Answer
+from lakemq.web.request import HttpRequest
+
+logger = logging.getLogger(__name__)
+
+ASKING_MAX = 4
+"""So many threads ask brokers at once."""
+
+
+@dataclass(eq=False)
+class _Work:
+    """A statement on its way: it may be cancelled before it has begun."""
+
+    cancelled: bool = False
+    statement: Statement | None = None
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        if self.statement is not None:
+            self.statement.cancel()
+
+
+class SqlHandler:
+    """That of one server. Nothing of Spark runs on its loop."""
+
+    def __init__(self, spark: SparkSession, addresses: Callable[[], str], limits: SqlHttp) -> None:
+        self._spark = spark
+        self._limits = limits
+        self._who = Who(addresses)
+        self._places = Places(limits)
+        # Py4J keeps a connection, and Java a thread, for each thread that ever asked: so they are few, and stay.
+        self._running = ThreadPoolExecutor(limits.statements_max, "sql")
+        self._asking = ThreadPoolExecutor(ASKING_MAX, "sql who")
+        self._cancelling = ThreadPoolExecutor(1, "sql cancel")
+        self._works: set[_Work] = set()
+
+    async def __call__(self, request: HttpRequest) -> None:
+        """Answers one request. Raises `LakemqError`."""
+        loop = asyncio.get_running_loop()
+        source = client_of(request.scope)
+        asker = await loop.run_in_executor(self._asking, self._who.asks, _authorization(request.scope), source)
+        body = await read_body(request.receive, self._limits.request_bytes_max)
+        wanted = parse_wanted(body, self._limits)
+        check_text(wanted.statement, self._limits.statement_characters_max)
+        try:
+            answer = await self._answer(asker, wanted, client_gone(request.scope))
+        except (Forbidden, Unauthenticated) as error:
+            logger.warning("SQL was refused to %s from %s: %s", asker.name or "nobody known", source, error.detail)
+            raise
+        if answer is not None:
+            await send_answer(request.send, answer)
+
+    def close(self) -> None:
+        """Ends what is under way."""
+        for each in list(self._works):
+            each.cancel()
+        for pool in (self._running, self._asking, self._cancelling):
+            pool.shutdown(wait=False, cancel_futures=True)
+        self._who.close()
+
+    async def _answer(self, asker: Asker, wanted: Wanted, gone: asyncio.Future[None]) -> Answer | None:
+        """None: nobody waits for it any more."""
+        who, work = asker.name or f"from {asker.source}", _Work()
+        self._places.take(who)
+        self._works.add(work)
+
+        def ended(_: Future[Answer] | None = None) -> None:  # what is cancelled has its place until its thread is free
+            self._works.discard(work)
+            self._places.give_back(who)
+
+        try:
+            running = self._running.submit(self._run, work, asker, wanted)
+        except RuntimeError:
+            ended()
+            raise Busy("the jobs are about to end") from None
+
+        running.add_done_callback(ended)
+        waited = asyncio.wrap_future(running)
+        try:
+            await asyncio.wait({waited, gone}, timeout=wanted.timeout_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
+            if waited.done():
+                return waited.result()
+        finally:
+            if not waited.done():
+                waited.add_done_callback(_forget)
+                self._cancelling.submit(work.cancel)
+        if gone.done():
+            return None
+        raise RequestTimeout(f"the statement took longer than {wanted.timeout_ms} ms; it was cancelled")
+
+    def _run(self, work: _Work, asker: Asker, wanted: Wanted) -> Answer:
+        work.statement = statement = Statement(self._spark, wanted.statement)
+        if work.cancelled:
+            raise RequestTimeout("the statement was cancelled before it began")
+        asker.check(statement.parse())
+        found = statement.run(asker.sights, Bounds(wanted.rows_max, self._limits.bytes_max))
+        return answer_of(found, wanted.format)
+
+
+def _forget(waited: asyncio.Future[Answer]) -> None:
+    """What becomes of it nobody asks any more."""
+    if (
+        not waited.cancelled()
+        and isinstance(error := waited.exception(), Exception)
+        and not isinstance(error, LakemqError)
+    ):
+        logger.error("a statement failed after its time", exc_info=error)
+
+
+def _authorization(scope: Scope) -> str | None:
+    said = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(said) > 1:
+        raise InvalidRequest("there are two headers Authorization")
+    return said[0].decode("latin-1") if said else None

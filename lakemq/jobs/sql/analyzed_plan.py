@@ -1,0 +1,69 @@
+"""A statement as Spark's analyzer has it: each name has become what it stands for. So here it is seen that rows come
+from the views which were made for the statement, and from nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any
+
+from lakemq.jobs.sql import allowed
+from lakemq.jobs.sql.parsed_plan import class_of, place_in
+from lakemq.model.errors import InvalidSql
+
+NODES_MAX = 20_000
+_VIEW = "org.apache.spark.sql.catalyst.plans.logical.View"
+_SUBQUERIES = (".ListQuery", ".Exists", ".ScalarSubquery")
+
+
+class AnalyzedWalk:
+    """Over one plan. `views`: names of the temporary views that were made for it."""
+
+    def __init__(self, views: Set[str]) -> None:
+        self._views = views
+        self._nodes = 0
+
+    def check(self, plan: Any) -> None:
+        """Raises `InvalidSql` for the first thing in it that isn't served."""
+        self._count(plan)
+        name = class_of(plan)
+        if name == _VIEW:
+            self._check_view(plan)
+            return  # what is within is ours
+        if name not in allowed.ANALYZED_PLANS:
+            raise _refused(plan, name)
+        for each in _each(plan.expressions()):
+            self.check_expression(each)
+        for each in _each(plan.children()):
+            self.check(each)
+
+    def check_expression(self, node: Any) -> None:
+        """The same for an expression of a plan."""
+        self._count(node)
+        name = class_of(node)
+        if name not in allowed.ANALYZED_EXPRESSIONS:
+            raise _refused(node, name)
+        for each in _each(node.children()):
+            self.check_expression(each)
+        if name.endswith(_SUBQUERIES):
+            self.check(node.plan())
+
+    def _check_view(self, plan: Any) -> None:
+        found = plan.desc().identifier()
+        if not plan.isTempView() or found.database().isDefined() or str(found.table()) not in self._views:
+            raise InvalidSql(f"{str(found.table())[:100]!r} isn't served by POST /v1/sql")
+
+    def _count(self, node: Any) -> None:
+        self._nodes += 1
+        if self._nodes > NODES_MAX:
+            raise InvalidSql("the statement is too large: make it simpler", *place_in(node))
+
+
+def _each(sequence: Any) -> list[Any]:
+    iterator, found = sequence.iterator(), list[Any]()
+    while iterator.hasNext():
+        found.append(iterator.next())
+    return found
+
+
+def _refused(node: Any, name: str) -> InvalidSql:
+    return InvalidSql(f"{name.rpartition('.')[2].strip('$')[:100]} isn't served by POST /v1/sql", *place_in(node))

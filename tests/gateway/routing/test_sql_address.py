@@ -1,0 +1,44 @@
+"""Where jobs answer SQL is said by the broker for as long as they are heard of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lakemq.gateway.routing.jobs import ALIVE_MS, Jobs
+from lakemq.testing import start_gateway
+from lakemq.testing.clocks import ManualClock
+from tests.gateway.access.asking import ask_as, token_of
+
+
+def test_the_broker_says_where_sql_is_answered(tmp_path: Path) -> None:
+    with start_gateway(tmp_path) as gateway, ask_as(gateway) as anybody, ask_as(gateway, token_of(tmp_path)) as admin:
+        assert anybody.get("/v1/broker").json()["sql"] is None
+        beats = {"jobs": [{"name": "lake"}], "sql": "http://127.0.0.1:1234/"}
+        assert anybody.put("/v1/jobs", json=beats).status_code == 401
+        assert admin.put("/v1/jobs", json=beats).status_code == 200
+        assert admin.put("/v1/jobs", json={"jobs": [{"name": "delay"}]}).status_code == 200
+        assert anybody.get("/v1/broker").json()["sql"] == "http://127.0.0.1:1234"
+        for wrong in ("", "x" * 400, "ftp://a", "http://", 1):
+            answer = admin.put("/v1/jobs", json={"jobs": [], "sql": wrong})
+            assert answer.status_code == (200 if wrong == "" else 400), wrong
+        assert anybody.get("/v1/broker").json()["sql"] == "http://127.0.0.1:1234"
+
+
+def test_everybody_learns_of_himself_who_he_is(tmp_path: Path) -> None:
+    with start_gateway(tmp_path) as gateway, ask_as(gateway) as anybody, ask_as(gateway, token_of(tmp_path)) as admin:
+        assert anybody.get("/v1/access").json() == {"user": None, "type": None, "status": None, "policies": []}
+        said = admin.get("/v1/access").json()
+        assert (said["user"], said["type"], said["policies"]) == ("admin.token", "super", [])
+        with ask_as(gateway, "lmq_0000000000000000_" + "0" * 64) as stranger:
+            assert stranger.get("/v1/access").status_code == 401
+
+
+def test_an_address_goes_with_the_jobs() -> None:
+    clock, nothing = ManualClock(), Any
+    jobs: Any = Jobs(nothing, nothing, clock)  # pyright: ignore[reportArgumentType]
+    jobs.hear([], "http://127.0.0.1:1")
+    clock.time_ms += ALIVE_MS
+    assert jobs.sql == "http://127.0.0.1:1"
+    clock.time_ms += 1
+    assert jobs.sql is None

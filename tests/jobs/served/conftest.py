@@ -1,0 +1,29 @@
+"""One gateway, lake and server for all tests here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.served.server import SqlServer
+from lakemq.settings import SqlHttp
+from lakemq.testing import start_gateway
+from tests.jobs.empty_lake import put_tables
+from tests.jobs.served.scene import Scene, fill, make_users
+
+
+@pytest.fixture(scope="package")
+def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("served")
+    with start_gateway(folder / "log", routing__grace_ms=-1) as gateway:
+        put_tables(spark, folder / "lake")
+        tokens = make_users(gateway, folder / "log")
+        fill(spark, gateway, folder / "lake")
+        server = SqlServer(spark, lambda: gateway.url, SqlHttp())
+        server.start()
+        try:
+            yield Scene(gateway, server, tokens)
+        finally:
+            server.stop()
