@@ -119,19 +119,26 @@ class SqlHttp(Listener):
 
     port: int = Field(default=0, ge=0, le=65535)
     enabled: bool = True
+    """Whether it is answered."""
     advertise: str = ""
     request_bytes_max: int = Field(default=256 * KIB, ge=KIB, le=16 * MIB)
     request_bytes_in_flight_max: int = Field(default=16 * MIB, ge=KIB)
     connections_max: int = Field(default=200, ge=1)
     connections_per_client_max: int = Field(default=100, ge=1)
     statement_characters_max: int = Field(default=32 * KIB, ge=1, le=MIB)
+    """Characters of a statement."""
     statements_max: int = Field(default=4, ge=1, le=64)
+    """Statements at once."""
     user_statements_max: int = Field(default=2, ge=1, le=64)
+    """Statements of one user at once."""
     rows: int = Field(default=1_000, ge=1, le=1_000_000)
+    """Rows of an answer."""
     rows_max: int = Field(default=100_000, ge=1, le=1_000_000)
     bytes_max: int = Field(default=16 * MIB, ge=KIB, le=256 * MIB)
+    """Bytes of an answer."""
     timeout_ms: int = Field(default=30_000, ge=1, le=HOUR_MS)
     timeout_ms_max: int = Field(default=300_000, ge=1, le=HOUR_MS)
+    """The longest that a request may ask for."""
 
     @field_validator("advertise")
     @classmethod

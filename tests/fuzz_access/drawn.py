@@ -136,7 +136,7 @@ def _run(strategy: Any, number: int, count: int, act: Callable[[Any, Any], None]
         suppress_health_check=_UNHEALTHY,
         verbosity=Verbosity.quiet,
     )
-    @given(case=strategy, chance=st.randoms(use_true_random=True))
+    @given(case=strategy, chance=st.randoms(use_true_random=False))
     def each(case: Any, chance: Any) -> None:
         act(case, chance)
 

@@ -34,13 +34,16 @@ _STOPS = ("nothing is written", "the log was full", "this follower follows no mo
 
 
 class Broker(NamedTuple):
-    """`problem`: why it doesn't answer; then there is nothing else. `unready`: why it takes no messages; empty: it
+    """`problem`: why it doesn't answer, `not_let_in`: who asks, `not_trusted`: its certificate; then there is nothing
+    else. `silent`: what it did not answer, each a reason. `unready`: why it takes no messages; empty: it
     does. `degraded`: what it says is wrong; None: it doesn't tell who asks. `ahead_s`: so far this machine's clock is
     before its; None: not known. `metrics`: samples without a label, by name, and `loop_late`, the share of turns that
     came `LATE_S` late."""
 
     address: str
     problem: str = ""
+    not_let_in: str = ""
+    not_trusted: str = ""
     version: str = ""
     unready: str = ""
     described: Mapping[str, Any] = {}
@@ -48,6 +51,7 @@ class Broker(NamedTuple):
     topics: Sequence[Mapping[str, Any]] = ()
     groups: Sequence[Mapping[str, Any]] = ()
     metrics: Mapping[str, float] = {}
+    silent: Sequence[str] = ()
     ahead_s: float | None = None
 
 
@@ -57,6 +61,12 @@ def findings_of(broker: Broker, version: str) -> Iterator[Finding]:
         do = "start it: `lakemq up`, or `lakemq gateway`; where it runs elsewhere, name it by --broker"
         yield Finding(Grade.DOWN, broker.address, broker.problem, do)
         return
+    if broker.not_let_in or broker.not_trusted:
+        do = "name its authority by LAKEMQ_TLS__CA_FILE" if broker.not_trusted else "give a token: --token-file"
+        yield Finding(Grade.WRONG, broker.address, broker.not_trusted or broker.not_let_in, do)
+        return
+    for reason in broker.silent:
+        yield Finding(Grade.WRONG, broker.address, reason, "ask again; if it stays so, see the gateway's log")
     if broker.unready:
         yield Finding(
             Grade.DOWN,

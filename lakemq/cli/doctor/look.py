@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lakemq.cli.doctor.broker import LATE_S, Broker
 from lakemq.cli.doctor.machine import Machine
-from lakemq.model.errors import Forbidden, LakemqError, Unauthenticated
+from lakemq.model.errors import FlowControl, Forbidden, LakemqError, Unauthenticated
 from lakemq.objects.path import is_object
 from lakemq.storage.disk.clock import Clock
+from lakemq.wire.tls import NotTrusted
 
 if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
@@ -33,13 +34,12 @@ def look_at_machine(settings: Settings) -> Machine:
     data = settings.storage.data_dir
     there = _nearest(data)
     usage = shutil.disk_usage(there)
-    token = data / "admin.token"
     lake_exists, lake_fault = _lake(settings)
     return Machine(
         data_dir=str(data),
-        data_exists=data.is_dir(),
+        data_exists=os.path.lexists(data),
         data_writable=os.access(there, os.W_OK | os.X_OK),
-        token_mode=stat.S_IMODE(token.stat().st_mode) if token.exists() else None,
+        token_mode=_mode_of(data / "admin.token"),
         free_bytes=usage.free,
         total_bytes=usage.total,
         lake_dir=str(settings.lake.dir),
@@ -53,11 +53,26 @@ def look_at_machine(settings: Settings) -> Machine:
 
 
 def _nearest(folder: Path) -> Path:
-    """The folder, or the one that it would be made in."""
+    """The folder, or the one that it would be made in, as far as this user can see."""
     folder = folder.absolute()
-    while not folder.exists() and folder != folder.parent:
+    while not _is_seen(folder) and folder != folder.parent:
         folder = folder.parent
     return folder
+
+
+def _is_seen(folder: Path) -> bool:
+    try:
+        return folder.exists()
+    except OSError:  # a folder above it is another user's
+        return False
+
+
+def _mode_of(file: Path) -> int | None:
+    """None: there is none, or nobody but its owner can look, which is as well."""
+    try:
+        return stat.S_IMODE(file.stat().st_mode)
+    except OSError:
+        return None
 
 
 def _lake(settings: Settings) -> tuple[bool, str]:
@@ -108,19 +123,25 @@ def look_at_broker(address: str, client: HttpClient, clock: Clock) -> Broker:
     """What the broker there says, as far as it says anything to this user."""
     try:
         described = client.broker()
+    except (Unauthenticated, Forbidden, FlowControl) as error:
+        return Broker(address, not_let_in=error.detail)
+    except NotTrusted as error:
+        return Broker(address, not_trusted=error.detail)
     except LakemqError as error:
         return Broker(address, problem=error.detail)
     now_ms = clock.now_ms()
     unready, degraded = _readiness(client)
+    silent: list[str] = []
     return Broker(
         address,
         version=described["version"],
         unready=unready,
         described=described,
         degraded=degraded,
-        topics=_allowed(lambda: client.topics(system=True), []),
-        groups=_allowed(client.groups, []),
-        metrics=_samples(_allowed(client.metrics, "")),
+        topics=_as_told(lambda: client.topics(system=True), [], silent),
+        groups=_as_told(client.groups, [], silent),
+        metrics=_samples(_as_told(client.metrics, "", silent)),
+        silent=silent,
         ahead_s=(now_ms - described["steady_ms"]) / 1000,
     )
 
@@ -132,11 +153,14 @@ def _readiness(client: HttpClient) -> tuple[str, list[str] | None]:
         return error.detail, []
 
 
-def _allowed(ask: Callable[[], Answer], otherwise: Answer) -> Answer:
-    """The answer; or that, where this user may not ask."""
+def _as_told(ask: Callable[[], Answer], otherwise: Answer, silent: list[str]) -> Answer:
+    """The answer; or that, where this user may not ask, or there is none: why is added to `silent`."""
     try:
         return ask()
     except (Unauthenticated, Forbidden):
+        return otherwise
+    except LakemqError as error:
+        silent.append(error.detail)
         return otherwise
 
 

@@ -127,7 +127,7 @@ class Access:
         if not route.audited or self._audit is None:
             return None
         entry = Entry(caller.name, caller.source, _shown(route, scope), "")
-        return self._audit.urgent(entry) if route.urgent else self._audit.changes(entry)
+        return self._audit.urgent(entry) if route.urgent else self._audit.changes(entry, caller.trusted)
 
     def refused(self, caller: Caller, what: str, error: LakemqError) -> None:
         """As `Notes`."""
@@ -137,7 +137,7 @@ class Access:
     async def changes(self, caller: Caller, what: str) -> None:
         """As `Notes`."""
         if self._audit is not None:
-            await self._audit.changes(Entry(caller.name, caller.source, what, ""))
+            await self._audit.changes(Entry(caller.name, caller.source, what, ""), caller.trusted)
 
     def admit_quickly(self, found: Found, headers: Headers, address: str | None) -> Admission | None:
         """That such a request is allowed; None: it isn't, or may be not."""

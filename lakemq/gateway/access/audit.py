@@ -18,9 +18,10 @@ from typing import NamedTuple
 import orjson
 
 from lakemq.gateway.access.noted import Noted, Sieve
-from lakemq.model.errors import Busy, LakemqError
+from lakemq.model.errors import Busy, FlowControl, LakemqError
 from lakemq.model.names import AUDIT_TOPIC
 from lakemq.model.network import network_of
+from lakemq.model.token_bucket import TokenBuckets
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
@@ -34,6 +35,8 @@ WRITING_MAX = 1_000
 """So many refusals and logins at most are on their way to the log."""
 CHANGES_MAX = 1_000
 """So many changes at most wait until they are written down."""
+CHANGE_BURST, CHANGES_PER_S, CHANGERS_MAX = 1_000, 50.0, 1_000
+"""So many changes at once, and a second, of one user, of so many users: each is a record, whatever comes of it."""
 OWED_MAX = 100
 URGENT_S = 1.0
 """So long at most what is urgent waits for that."""
@@ -78,6 +81,7 @@ class Audit:
         self._log = log
         self._writes = writes
         self._changing = 0
+        self._changers = TokenBuckets(CHANGE_BURST, CHANGES_PER_S, CHANGERS_MAX)
         self.owed: deque[Entry] = deque(maxlen=OWED_MAX)
         """What was urgent, and is to be written when that can be."""
         self._ensure_topic = ensure_topic
@@ -104,11 +108,14 @@ class Audit:
             self._queue = (await self._ensure_topic(AUDIT_TOPIC)).queues[0]
         return self._queue
 
-    async def changes(self, entry: Entry) -> None:
+    async def changes(self, entry: Entry, trusted: bool = False) -> None:
         """Somebody is about to change something: that is written when this returns. Raises `Busy`, `StoreUnwritable`
-        where it can't be, and then nothing is to be changed."""
+        where it can't be, and then nothing is to be changed; and `FlowControl` where one who isn't `trusted` changes
+        too much: the right to change what isn't there would fill the log."""
         if not self._writes:
             return
+        if not trusted and not self._changers.take(entry.user or network_of(entry.source), self._now_s()):
+            raise FlowControl(f"these are more than {CHANGES_PER_S:.0f} changes a second of one user: wait a second")
         if self._changing >= CHANGES_MAX:
             raise Busy(f"{CHANGES_MAX} changes wait for the audit: who did what is written down first")
         self._changing += 1

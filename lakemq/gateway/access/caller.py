@@ -9,7 +9,7 @@ from typing import Protocol
 from lakemq.contract.right import Right
 from lakemq.contract.route import Route
 from lakemq.gateway.access.quotas import Usage
-from lakemq.model.access import Need, Status, User
+from lakemq.model.access import Need, Status, User, UserType
 from lakemq.model.errors import Forbidden, LakemqError, Unauthenticated
 from lakemq.web.asgi import Scope
 
@@ -86,6 +86,11 @@ class Caller(ABC):
     def refusal(self, need: Need, said: str = "") -> LakemqError | None:
         """Why it may not; None: it may. `said`: as what the need is told, where its own name is not to be."""
 
+    @property
+    def trusted(self) -> bool:
+        """Whether it may do all there is."""
+        return False
+
     @abstractmethod
     def stranger(self, route: Route) -> LakemqError | None:
         """Why nobody of whom no more is known may ask for that; None: he may."""
@@ -140,6 +145,10 @@ class Known(Caller):
         super().__init__(user.name, source, notes, expires_ms)
         self.user = self._user = user
         self.usage = usage
+
+    @property
+    def trusted(self) -> bool:
+        return self.user.type is UserType.SUPER
 
     def may(self, need: Need) -> bool:
         return self._user.may(need, self.source)

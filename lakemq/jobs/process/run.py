@@ -40,6 +40,7 @@ from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.settings import Settings
 from lakemq.web.listen import CantListen
+from lakemq.web.tls import tls_of
 from lakemq.wire.name_servers import NameServers
 
 LAKE = "lake"
@@ -195,9 +196,9 @@ def _serve_sql(session: SparkSession, settings: Settings, watch: BrokerWatch) ->
     if not settings.sql_http.enabled:
         return None
     try:
-        server = SqlServer(session, watch.addresses, settings.sql_http)
-    except CantListen as error:
-        logger.warning("POST /v1/sql isn't served (sql_http.port): %s; the jobs go on without it", error.detail)
+        server = SqlServer(session, watch.addresses, settings.sql_http, tls_of(settings))
+    except (CantListen, SettingsError) as error:
+        logger.warning("POST /v1/sql isn't served (sql_http): %s; the jobs go on without it", error.detail)
         return None
     server.start()
     watch.sql = server.url

@@ -21,6 +21,7 @@ from lakemq.web.guard import Guard
 from lakemq.web.listen import listen, url_of
 from lakemq.web.protocol import make_connection_class
 from lakemq.web.server import Server, make_config
+from lakemq.web.tls import Tls
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +32,14 @@ GRAMMAR = Grammar((STATEMENT,))
 class SqlServer:
     """Listens from the beginning on, and serves from `start` until `stop`. Raises `CantListen`."""
 
-    def __init__(self, spark: SparkSession, addresses: Callable[[], str], limits: SqlHttp) -> None:
-        """`addresses`: of the brokers that say who may what, with commas between."""
-        self._limits = limits
+    def __init__(
+        self, spark: SparkSession, addresses: Callable[[], str], limits: SqlHttp, tls: Tls | None = None
+    ) -> None:
+        """`addresses`: of the brokers that say who may what, with commas between. `tls`: by which it is spoken to."""
+        self._limits, self._tls = limits, tls
         self._listener = listen(limits.host, limits.port)
         self._handler = SqlHandler(spark, addresses, limits)
-        self.url = limits.advertise or url_of(self._listener)
+        self.url = limits.advertise or url_of(self._listener, tls is not None)
         """Where others find it."""
         self._server = self._make_server(self._listener)
         self._thread = Thread(target=self._run, name="sql server", daemon=True)
@@ -58,12 +61,12 @@ class SqlServer:
         front = Front(GRAMMAR, {STATEMENT: self._handler}, None, self._limits.request_bytes_max, counters.problem)
         rules = ConnectionRules(self._limits, counters)
         guard = Guard("sql_http", self._limits, listener.getsockname()[1])
-        config = make_config(front, make_connection_class(rules, guard), self._limits.stop_grace_ms)
+        config = make_config(front, make_connection_class(rules, guard), self._limits.stop_grace_ms, self._tls)
         return Server(config, self._handler.close)
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._server.serve_on(self._listener, self._limits))
+            asyncio.run(self._server.serve_on(self._listener, self._limits, self._tls))
         except Exception:
             logger.exception("the server of POST /v1/sql has failed; the jobs go on without it")
         finally:

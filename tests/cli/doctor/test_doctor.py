@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +72,35 @@ def test_who_may_not_know_is_told_so(run: Run, tmp_path: Path, monkeypatch: pyte
         told = findings(run("doctor", "--json", *options).stdout)
     (found,) = [each for each in told if each["about"] == gateway.url and each["grade"] == "note"]
     assert "doesn't tell this user" in found["what"]
+
+
+def test_who_has_no_token_is_told_to_give_one(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    with start_gateway(data, auth__required="true") as gateway:
+        monkeypatch.setenv("LAKEMQ_TOKEN", f"lmq_{'a' * 16}_{'b' * 64}")
+        done = run("doctor", "--json", "--broker", gateway.url, "--data-dir", str(data), "--lake", str(tmp_path))
+    (found,) = [each for each in findings(done.stdout) if each["about"] == gateway.url]
+    assert (found["grade"], found["do"]) == ("wrong", "give a token: --token-file")
+
+
+def test_a_folder_that_only_another_user_sees_into_is_looked_at_from_outside(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    (hidden / "data").mkdir(parents=True)
+    hidden.chmod(0)
+    script = """
+import os, sys
+from pathlib import Path
+from lakemq.cli.doctor import look
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+print(look._mode_of(Path(sys.argv[1]) / "admin.token"), look._nearest(Path(sys.argv[1])))
+"""
+    try:
+        command = [sys.executable, "-c", script, str(hidden / "data")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    finally:
+        hidden.chmod(0o700)
+    mode, _, nearest = done.stdout.strip().partition(" ")
+    assert mode == "None", done.stderr
+    assert str(hidden).startswith(nearest)

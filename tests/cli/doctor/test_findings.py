@@ -46,6 +46,14 @@ def test_of_a_broker_that_does_not_answer_nothing_else_is_said() -> None:
     assert (found.grade, found.about, found.what) == (Grade.DOWN, URL, "no answer")
 
 
+def test_of_a_broker_that_does_not_let_who_asks_in_only_that_is_said() -> None:
+    (found,) = of_broker(not_let_in="this takes a token", degraded=None)
+    assert (found.grade, found.what, found.do) == (Grade.WRONG, "this takes a token", "give a token: --token-file")
+    (found,) = of_broker(not_trusted="self-signed certificate")
+    assert (found.grade, found.what) == (Grade.WRONG, "self-signed certificate")
+    assert "LAKEMQ_TLS__CA_FILE" in found.do
+
+
 DLQ = {"topic": "%DLQ%billing", "queues": [{"min_offset": 2, "max_offset": 7}, {"min_offset": 0, "max_offset": 1}]}
 
 
@@ -60,6 +68,7 @@ DLQ = {"topic": "%DLQ%billing", "queues": [{"min_offset": 2, "max_offset": 7}, {
         ({"topics": [DLQ]}, Grade.NOTE, "group billing has 6 dead letters"),
         ({"groups": [{"group": "g", "subscriptions_differ": True}]}, Grade.WRONG, "different ways"),
         ({"groups": [{"group": "g", "lag_total": 1200, "member_count": 0}]}, Grade.NOTE, "1,200 messages behind"),
+        ({"silent": ["lists are busy"]}, Grade.WRONG, "lists are busy"),
         ({"ahead_s": -7.0}, Grade.WRONG, "differ by 7 s"),
         ({"version": "0.9"}, Grade.NOTE, "lakemq 0.9, and this is 1"),
         ({"metrics": {"lakemq_damaged_segments": 2.0}}, Grade.DOWN, "2 segments"),

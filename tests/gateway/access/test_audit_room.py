@@ -10,7 +10,7 @@ import pytest
 
 from lakemq.gateway.access import audit as audits
 from lakemq.gateway.access.audit import Audit, Entry
-from lakemq.model.errors import Busy, StoreUnwritable
+from lakemq.model.errors import Busy, FlowControl, StoreUnwritable
 from lakemq.model.names import AUDIT_TOPIC
 from lakemq.testing import start_gateway
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
@@ -97,6 +97,24 @@ def test_changes_that_wait_are_bounded_and_refusals_take_no_room_of_theirs(
     with pytest.raises(Busy, match="wait for the audit"):
         harness.run(audit.changes(CHANGE))
     assert written(harness) == [("allowed", CHANGE.what, 0)]
+
+
+def test_one_users_changes_are_so_many_a_second_and_an_administrators_are_not_counted(harness: RoutingHarness) -> None:
+    audit = audit_of(harness)
+
+    async def change(count: int, entry: Entry, trusted: bool = False) -> None:
+        for _ in range(count):
+            await audit.changes(entry, trusted)
+
+    harness.run(change(audits.CHANGE_BURST, CHANGE))
+    with pytest.raises(FlowControl, match="changes a second"):
+        harness.run(audit.changes(CHANGE))
+    harness.run(audit.changes(CHANGE, trusted=True))
+    harness.run(audit.changes(CHANGE._replace(user="another")))
+    harness.clock.time_ms += 1_000
+    harness.run(change(int(audits.CHANGES_PER_S), CHANGE))
+    with pytest.raises(FlowControl):
+        harness.run(audit.changes(CHANGE))
 
 
 def test_a_follower_writes_nothing_and_refuses_by_itself(harness: RoutingHarness) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,7 +18,10 @@ from lakemq.jobs.served.places import Places
 from lakemq.jobs.served.server import SqlServer
 from lakemq.model.errors import Busy, FlowControl
 from lakemq.settings import SqlHttp
+from lakemq.settings import Tls as TlsFiles
 from lakemq.web.listen import CantListen
+from lakemq.web.tls import Tls
+from tests.certificates import Authority
 from tests.jobs.served.scene import Scene
 
 LONG = "SELECT count(*) FROM messages a, live.messages b WHERE a.position + b.position < 0"
@@ -97,3 +102,22 @@ def test_a_port_that_is_taken_is_said(scene: Scene, spark: SparkSession) -> None
     port = int(scene.server.url.rpartition(":")[2])
     with pytest.raises(CantListen):
         SqlServer(spark, lambda: scene.gateway.url, SqlHttp(port=port))
+
+
+def test_with_certificates_it_is_asked_by_tls(scene: Scene, spark: SparkSession, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.pair("sql")
+    tls = Tls(TlsFiles(cert_file=str(pair.cert), key_file=str(pair.key)))
+    server = SqlServer(spark, lambda: scene.gateway.url, SqlHttp(), tls)
+    server.start()
+    try:
+        assert server.url.startswith("https://")
+        headers = {"Authorization": f"Bearer {scene.tokens['max']}"}
+        trusted = ssl.create_default_context(cafile=str(authority.file))
+        asked: dict[str, Any] = {"json": {"statement": "SELECT 1 AS x"}, "headers": headers, "timeout": WAIT_S}
+        answer = httpx.post(f"{server.url}/v1/sql", verify=trusted, **asked)
+        assert answer.json()["rows"] == [[1]]
+        with pytest.raises(httpx.ConnectError):
+            httpx.post(f"{server.url}/v1/sql", verify=ssl.create_default_context(), **asked)
+    finally:
+        server.stop()
