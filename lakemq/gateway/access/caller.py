@@ -148,7 +148,7 @@ class Known(Caller):
 
     @property
     def trusted(self) -> bool:
-        return self.user.type is UserType.SUPER
+        return self._user.type is UserType.SUPER
 
     def may(self, need: Need) -> bool:
         return self._user.may(need, self.source)
