@@ -37,6 +37,8 @@ README = "README.md"
 """Its commands are run by test_examples.py, as they go on with what the ones before have answered."""
 OPERATING = "docs/operate_fleet.md"
 """Its commands are run by test_operating.py, which starts and loses what they are about."""
+SECURED = "docs/secured.md"
+"""Its commands are run by test_secured.py, as they are about a broker of their own."""
 AS_PROGRAMS = {place for place, _, _ in PROGRAMS}
 """Places of programs that tests/client/test_docs.py runs."""
 NEEDS_A_WORKSPACE = ("databricks bundle validate ", "databricks bundle deploy ")
@@ -52,7 +54,7 @@ EXAMPLES = all_examples()
 def is_run_here(block: Block) -> bool:
     return (
         block.language in TYPED - {"toml"}
-        and block.document not in (README, OPERATING)
+        and block.document not in (README, OPERATING, SECURED)
         and block.place not in AS_PROGRAMS
     )
 
