@@ -155,10 +155,12 @@ def a_java_that_never_gets_up(folder: Path) -> Path:
     return folder
 
 
-def run_until_told(site: Site, arguments: list[str], begun: str) -> None:
-    """Run the command until it says that it has begun, or starts Java; Ctrl-C then ends it in order."""
+def run_until_told(site: Site, arguments: list[str], begun: str, **more: str) -> None:
+    """Run the command until it says that it has begun, or starts Java; Ctrl-C then ends it in order. `more`: of its
+    environment."""
     log = site.folder / "said.log"
-    process = site.start(arguments, log, JAVA_HOME=str(a_java_that_never_gets_up(site.folder / "jdk")))
+    java = str(a_java_that_never_gets_up(site.folder / "jdk"))
+    process = site.start(arguments, log, JAVA_HOME=java, **more)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     try:
         wait_for(lambda: begun in log.read_text() if begun else children.read_text() != "", log, process)
