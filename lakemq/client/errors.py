@@ -27,8 +27,9 @@ class Unreachable(LakemqError):
 
 
 class Untrusted(Unreachable):
-    """Who answers has no certificate that is trusted here, or one of another name: nothing was sent, and it is the same
-    until somebody changes a certificate, or what is trusted."""
+    """Who answers has no certificate that is trusted here, or one of another name; or a name server that is asked by
+    https names nobody but brokers that would be asked without. Nothing was sent to them, and it is the same until
+    somebody changes a certificate, an address, or what is trusted."""
 
     code = "not_trusted"
     lasting = True

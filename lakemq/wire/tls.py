@@ -25,7 +25,8 @@ Facts = tuple[tuple[int, int, int] | None, ...]
 
 
 class NotTrusted(LakemqError):
-    """Who answers has no certificate that this client trusts, or one of another name: asking again doesn't help."""
+    """Who answers has no certificate that this client trusts, or one of another name, or is named by who is asked by
+    https and would be asked without: asking again doesn't help."""
 
     code = "not_trusted"
     lasting = True

@@ -1,0 +1,132 @@
+"""Who asks by https and is sent to an address by http goes nowhere, with its token and its messages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+from lakemq.client import Producer, PullConsumer, SimpleConsumer
+from lakemq.client.aio import Producer as AsyncProducer
+from lakemq.client.errors import Untrusted
+from lakemq.client.replicas import who_leads
+from lakemq.client.route_source import BrokerAddress
+from lakemq.client.transport import Transport
+from lakemq.jobs.log_client import find_brokers
+from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
+from lakemq.wire.name_servers import NameServers
+from lakemq.wire.tls import NotTrusted
+from tests.certificates import Authority, Pair
+from tests.cli.shell import Run
+from tests.client.somebody import Somebody
+from tests.gateway.http_client import WAIT_S
+from tests.nameserver.asking import hear, wait_until
+
+TOKEN = f"lmq_{'a' * 11}_{'b' * 43}"
+
+
+class Named(NamedTuple):
+    """A name server that speaks TLS, how to tell it of brokers, and with which certificate."""
+
+    server: NameServerProcess
+    http: httpx.Client
+    pair: Pair
+    authority: Authority
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Named]:
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    pair = authority.pair("server")
+    trusting = ssl.create_default_context(cafile=str(authority.file))
+    with (
+        start_nameserver(tls__cert_file=pair.cert, tls__key_file=pair.key, nameserver__probe_ms=0) as server,
+        httpx.Client(base_url=server.url, timeout=WAIT_S, trust_env=False, verify=trusting) as http,
+    ):
+        yield Named(server, http, pair, authority)
+
+
+@pytest.fixture(autouse=True)
+def run(named: Named, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """All tests ask with that token, and trust that authority."""
+    run = Run(tmp_path, capsys, monkeypatch)  # without what is in the environment
+    monkeypatch.setenv("LAKEMQ_TLS__CA_FILE", str(named.authority.file))
+    monkeypatch.setenv("LAKEMQ_TOKEN", TOKEN)
+    return run
+
+
+def test_others_are_found_all_the_same(named: Named, tmp_path: Path) -> None:
+    options = {"tls__cert_file": named.pair.cert, "tls__key_file": named.pair.key, "tls__ca_file": named.authority.file}
+    url = named.server.url
+    with (
+        Somebody() as plain,
+        start_gateway(tmp_path / "data", fleet__nameservers=url, **options) as gateway,
+    ):
+        hear(named.http, "broker-a", "orders", replica=7, role="follower", address=plain.url)
+        hear(named.http, "broker-x", "orders", address=plain.url)
+        wait_until(lambda: find_brokers([url], WAIT_S) == {"broker-a": gateway.url})
+        token = (tmp_path / "data" / "admin.token").read_text().strip()
+        with Producer(nameservers=url, token=token) as producer:
+            assert {producer.send("made", str(each)).broker for each in range(8)} == {"broker-a"}
+        with closing(NameServers([url])) as names:
+            assert names.primaries() == {"broker-a": gateway.url}
+            assert plain.url in [each.address for each in names.replicas()], "a log that is elsewhere is known"
+        assert plain.heard == []
+        for path in ("broker-x/replicas/0", "broker-a/replicas/7"):
+            named.http.delete(f"/v1/brokers/{path}").raise_for_status()
+
+
+def test_a_broker_that_name_servers_of_https_name_by_http_is_sent_nothing(named: Named, run: Run) -> None:
+    """Regression: it was sent the token, and messages."""
+    url, said = named.server.url, "is not asked at http://127.0.0.1:.*without TLS, and name servers are asked by https"
+
+    async def send() -> None:
+        async with AsyncProducer(nameservers=url) as producer:
+            await producer.send("orders", b"secret")
+
+    with Somebody() as plain:
+        hear(named.http, "broker-x", "orders", address=plain.url)
+        with Producer(nameservers=url) as producer, pytest.raises(Untrusted, match=said):
+            producer.send("orders", b"secret")
+        with pytest.raises(Untrusted, match=said):
+            asyncio.run(send())
+        with PullConsumer("pulled", nameservers=url) as consumer, pytest.raises(Untrusted, match=said):
+            consumer.queues_of("orders")
+        with SimpleConsumer("simple", nameservers=url) as simple, pytest.raises(Untrusted, match=said):
+            simple.receive("orders", wait_s=0)
+        with pytest.raises(NotTrusted, match=said):
+            find_brokers([url], 10 * WAIT_S)
+        done = run("topic", "list", "--nameservers", url)
+        assert (done.code, "name servers are asked by https" in done.stderr) == (1, True)
+        done = run("broker", "list", "--nameservers", url)
+        assert (done.code, "name servers are asked by https" in done.stderr) == (0, True)
+        assert plain.heard == []
+        named.http.delete("/v1/brokers/broker-x/replicas/0").raise_for_status()
+
+
+def test_whom_a_replica_of_https_follows_is_not_asked_by_http(named: Named) -> None:
+    """Regression: who leads was asked there, with the token."""
+    with Somebody() as plain:
+        said = {"name": "broker-a", "replica": 1, "role": "follower", "epoch": 1, "log_id": "l", "primary": plain.url}
+        with Somebody(200, {"Content-Type": "application/json"}, json.dumps(said).encode(), named.pair) as follower:
+
+            async def look() -> BrokerAddress:
+                transports: dict[str, Transport] = {}
+                found = await who_leads(
+                    lambda address: transports.setdefault(address, Transport(address)),
+                    BrokerAddress("broker-a", follower.url),
+                )
+                for each in transports.values():
+                    await each.close()
+                return found
+
+            assert asyncio.run(look()) == BrokerAddress("broker-a", "", (follower.url,))
+            assert [path for _, path, _ in follower.heard] == ["/v1/broker"]
+        assert plain.heard == []
