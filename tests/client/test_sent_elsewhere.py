@@ -69,6 +69,7 @@ def test_others_are_found_all_the_same(named: Named, tmp_path: Path) -> None:
         Somebody() as plain,
         start_gateway(tmp_path / "data", fleet__nameservers=url, **options) as gateway,
     ):
+        wait_until(lambda: named.http.get("/v1/cluster").json()["brokers"])
         hear(named.http, "broker-a", "orders", replica=7, role="follower", address=plain.url)
         hear(named.http, "broker-x", "orders", address=plain.url)
         wait_until(lambda: find_brokers([url], WAIT_S) == {"broker-a": gateway.url})
