@@ -37,7 +37,7 @@ Body = bytes | list[Piece]
 
 
 class Answer(NamedTuple):
-    """A whole answer of status < 400. `headers` are found in any case."""
+    """A whole answer of status 2xx. `headers` are found in any case."""
 
     status: int
     headers: Mapping[str, str]
@@ -100,7 +100,8 @@ class Transport:
     ) -> Answer:
         """One exchange. `timeout_s` is for the whole of it.
 
-        Raises `Unreachable`, `Closed`, and the answer's own error where its status is 400 or above.
+        Raises `Unreachable`, `Closed`, and the answer's own error where its status isn't 2xx:
+        redirections are not followed.
         """
         query = f"?{_query(params)}" if params else ""
         url = URL(f"{self.address}{target.path}{query}", encoded=True)
@@ -130,7 +131,7 @@ class Transport:
     ) -> Answer:
         try:
             async with self._open().request(
-                method, url, data=payload, headers=headers, timeout=timeout, ssl=self._tls()
+                method, url, data=payload, headers=headers, timeout=timeout, ssl=self._tls(), allow_redirects=False
             ) as response:
                 return Answer(response.status, response.headers, await response.read())
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:

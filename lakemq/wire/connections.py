@@ -47,7 +47,7 @@ class Answer(NamedTuple):
     note: str = ""
 
     def error(self, whose: str = "") -> LakemqError | None:
-        """What it says went wrong, where its status is 400 or above; with several gateways, `whose` answer it is."""
+        """What went wrong, where its status isn't 2xx; with several gateways, `whose` answer it is."""
         return error_of_answer(self.status, self.body, whose, self.note, self.headers.get("Retry-After"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -16,10 +16,14 @@ import pytest
 from lakemq.client import Producer, PullConsumer, SimpleConsumer
 from lakemq.client.aio import Producer as AsyncProducer
 from lakemq.client.errors import Untrusted
+from lakemq.client.http import HttpClient
 from lakemq.client.replicas import who_leads
 from lakemq.client.route_source import BrokerAddress
 from lakemq.client.transport import Transport
-from lakemq.jobs.log_client import find_brokers
+from lakemq.contract import routes
+from lakemq.jobs.log_client import LogClient, find_brokers
+from lakemq.model.errors import LakemqError
+from lakemq.model.message import Draft
 from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
 from lakemq.wire.name_servers import NameServers
 from lakemq.wire.tls import NotTrusted
@@ -131,3 +135,39 @@ def test_whom_a_replica_of_https_follows_is_not_asked_by_http(named: Named) -> N
             assert asyncio.run(look()) == BrokerAddress("broker-a", "", (follower.url,))
             assert [path for _, path, _ in follower.heard] == ["/v1/broker"]
         assert plain.heard == []
+
+
+def test_an_answer_that_sends_elsewhere_is_an_error_and_not_followed(named: Named) -> None:
+    """Regression: asynchronous clients sent the message where it said, by http, and took that answer for a receipt;
+    others took it for success, and a message for stored."""
+    with Somebody(200, {"Content-Type": "application/json"}, b"{}") as plain:
+        for status in (301, 302, 303, 307, 308):
+            with Somebody(status, {"Location": f"{plain.url}/login"}, pair=named.pair) as proxy:
+                asyncio.run(ask(proxy.url, f"answered {status}, as no lakemq does, and is not followed"))
+                with HttpClient(proxy.url) as client:
+                    assert not client.is_ready()
+                    for question in questions(client):
+                        with pytest.raises(LakemqError, match=f"answered {status}, as no lakemq does"):
+                            question()
+                with closing(LogClient(proxy.url, retry_s=10 * WAIT_S)) as log, pytest.raises(LakemqError):
+                    log.put_compacted(1)
+                assert {token for _, _, token in proxy.heard} == {f"Bearer {TOKEN}"}, "each has asked there"
+        assert plain.heard == []
+
+
+async def ask(url: str, said: str) -> None:
+    transport = Transport(url)
+    for target in (routes.PRODUCE.at("orders"), routes.DELETE_TOPIC.at("orders"), routes.BROKER.at()):
+        with pytest.raises(LakemqError, match=said):
+            await transport.request(target, body=b"secret" if target.method == "POST" else b"")
+    await transport.close()
+
+
+def questions(client: HttpClient) -> list[Callable[[], object]]:
+    return [
+        lambda: client.produce("orders", [Draft(b"secret")]),
+        lambda: client.create_topic("orders", 1),
+        lambda: client.delete_topic("orders"),
+        lambda: client.delete_group("group"),
+        lambda: client.users.delete("ann"),
+    ]
