@@ -21,6 +21,7 @@ from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
 from lakemq.model.errors import LakemqError
+from lakemq.model.names import speaks_tls
 from lakemq.wire.credentials import UNAUTHENTICATED, Credentials
 from lakemq.wire.tls import client_context, explain, is_refusal
 
@@ -186,7 +187,7 @@ class Transport:
 
     def _tls(self) -> ssl.SSLContext | bool:
         """By which new connections speak: its files may have changed."""
-        return client_context(None) if self.address.startswith("https:") else True
+        return client_context(None) if speaks_tls(self.address) else True
 
     def _socket(self, found: tuple[Any, ...]) -> socket.socket:
         """That of a new connection, unless a token that was found would go to somebody else by it."""

@@ -63,7 +63,9 @@ def check_group(group: str) -> str:
 
 
 def check_address(address: str) -> str:
-    """Return `address` if a gateway can be asked there; raises `InvalidRequest`."""
+    """Return `address` if a gateway can be asked there; scheme and host are in lower case, as any other means the same.
+    Raises `InvalidRequest`."""
+    parts = urlsplit("")
     try:
         parts = urlsplit(address)
         good = parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
@@ -71,7 +73,10 @@ def check_address(address: str) -> str:
         good = False
     if not good or any(each in "?#" or each <= " " or each == "\x7f" for each in address):
         raise InvalidRequest(f"{address[:200]!r} is no address like http://127.0.0.1:8080")
-    return address
+    who, at, host = parts.netloc.rpartition("@")
+    # Not of other scripts, where more than case may change, and not the names of interfaces of IPv6 addresses.
+    host = host.lower() if host.isascii() and "%" not in host else host
+    return f"{parts.scheme}://{who}{at}{host}{parts.path}"
 
 
 def to_url(address: str) -> str:

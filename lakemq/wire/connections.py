@@ -56,10 +56,10 @@ class Connections:
     they are those of the environment, and so is `trust`, for addresses that begin with https."""
 
     def __init__(self, address: str, credentials: Credentials | None = None, trust: Trust | None = None) -> None:
-        self.address = address.rstrip("/")
+        self.address = to_url(address)
         self.trust = trust
         self.credentials = Credentials() if credentials is None else credentials
-        parts = urlsplit(to_url(address))
+        parts = urlsplit(self.address)
         self._by_tls = parts.scheme == "https"
         self._host, self._port, self._prefix = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self._idle: list[tuple[HTTPConnection, float]] = []

@@ -171,3 +171,20 @@ def questions(client: HttpClient) -> list[Callable[[], object]]:
         lambda: client.delete_group("group"),
         lambda: client.users.delete("ann"),
     ]
+
+
+def test_a_scheme_of_capitals_is_asked_by_tls(named: Named) -> None:
+    """Regression: asynchronous clients didn't trust the authority there, and others' leaders were followed by http."""
+
+    async def is_there(url: str) -> bool:
+        transport = Transport(url)
+        try:
+            return (await transport.request(routes.BROKER.at())).status == 200
+        finally:
+            await transport.close()
+
+    with Somebody(200, {"Content-Type": "application/json"}, b"{}", named.pair) as server:
+        url = server.url.replace("https", "HTTPS")
+        assert asyncio.run(is_there(url))
+        with HttpClient(url) as client:
+            assert client.is_ready()

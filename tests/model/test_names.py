@@ -99,6 +99,20 @@ def test_an_address_is_where_a_gateway_can_be_asked(address: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("address", "lower"),
+    [
+        ("HTTPS://Broker-A.Example:8080/Prefix", "https://broker-a.example:8080/Prefix"),
+        ("Http://Somebody:Secret@A:1", "http://Somebody:Secret@a:1"),
+        ("http://[FE80::1]:1", "http://[fe80::1]:1"),
+        ("http://[fe80::1%Eth0]:1", "http://[fe80::1%Eth0]:1"),
+        ("HTTP://\u0130.example", "http://\u0130.example"),
+    ],
+)
+def test_of_an_address_scheme_and_host_are_in_lower_case(address: str, lower: str) -> None:
+    assert check_address(address) == check_address(lower) == lower
+
+
+@pytest.mark.parametrize(
     "address",
     [
         "a:1",
