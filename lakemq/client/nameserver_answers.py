@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from lakemq.client.errors import Untrusted
 from lakemq.client.route_source import READ_WRITE, BrokerAddress
-from lakemq.model.errors import InvalidRequest, LakemqError
-from lakemq.model.names import check_address
+from lakemq.model.errors import LakemqError
+from lakemq.model.names import leader_address
 from lakemq.model.primary import Claim, primary_of
 from lakemq.wire.left_out import why_left_out
 
@@ -61,7 +61,8 @@ def _read_brokers(entries: Iterable[Mapping[str, Any]], servers: Sequence[str]) 
     found: list[BrokerAddress] = []
     why = ""
     for entry in entries:
-        addresses = [each for each in entry["replicas"] if _is_address(each["address"])]
+        replicas = [{**each, "address": leader_address(each["address"])} for each in entry["replicas"]]
+        addresses = [each for each in replicas if each["address"]]
         refused = [why_left_out(servers, str(entry["broker"]), each["address"]) for each in addresses]
         asked = [each for each, refusal in zip(addresses, refused, strict=True) if not refusal]
         if addresses and not asked:
@@ -75,15 +76,16 @@ def _read_brokers(entries: Iterable[Mapping[str, Any]], servers: Sequence[str]) 
 
 def _read_broker(entry: Mapping[str, Any], reachable: Sequence[Mapping[str, Any]]) -> BrokerAddress:
     primary = primary_of(reachable, _claim_of)
-    followers = tuple(str(each["address"]).rstrip("/") for each in reachable if each is not primary)
+    followers = tuple(str(each["address"]) for each in reachable if each is not primary)
     name = entry["broker"]
     if not isinstance(name, str):
         raise TypeError(f"a broker is called {name!r}")
     if primary is None:
         return BrokerAddress(name, "", followers)
     permission = primary.get("permission")  # which routes don't say
-    address = str(primary["address"]).rstrip("/")
-    return BrokerAddress(name, address, followers, permission if permission in PERMISSIONS else READ_WRITE)
+    return BrokerAddress(
+        name, str(primary["address"]), followers, permission if permission in PERMISSIONS else READ_WRITE
+    )
 
 
 def _claim_of(replica: Mapping[str, Any]) -> Claim:
@@ -101,13 +103,6 @@ def _read_topic(entry: Mapping[str, Any]) -> NamedTopic:
     if type(queues) is not int or not 0 <= queues <= QUEUES_MAX or permission not in PERMISSIONS:
         raise ValueError(f"{queues!r} queues of permission {permission!r}")
     return NamedTopic(queues, permission)
-
-
-def _is_address(address: object) -> bool:
-    try:
-        return isinstance(address, str) and bool(check_address(address))
-    except InvalidRequest:
-        return False
 
 
 def _no_answer(error: Exception) -> LakemqError:

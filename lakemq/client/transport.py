@@ -20,7 +20,7 @@ from lakemq.client.errors import Closed, Unreachable, Untrusted
 from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.names import speaks_tls
 from lakemq.wire.credentials import UNAUTHENTICATED, Credentials
 from lakemq.wire.tls import client_context, explain, is_refusal
@@ -139,6 +139,8 @@ class Transport:
             raise self._unreachable(error, sent=False) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error, sent=True) from error
+        except ValueError as error:  # an address that says who asks, and a token
+            raise InvalidRequest(f"this can't be sent: {error}") from None
 
     async def get(self, target: Target, params: Params | None = None, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         """A request without a body, answered with JSON."""

@@ -86,7 +86,7 @@ def to_url(address: str) -> str:
 
 
 def leader_address(said: object) -> str:
-    """Where an answer says that a broker is led from, without a slash at its end; empty for whatever can't be that.
+    """Where an answer says that a broker is, or is led from, without a slash at its end; empty for what can't be that.
     It comes from the network: it names a gateway, and neither who asks there nor with which password."""
     if not isinstance(said, str) or len(said) > ADDRESS_MAX:
         return ""

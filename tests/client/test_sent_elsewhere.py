@@ -22,7 +22,7 @@ from lakemq.client.route_source import BrokerAddress
 from lakemq.client.transport import Transport
 from lakemq.contract import routes
 from lakemq.jobs.log_client import LogClient, find_brokers
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.message import Draft
 from lakemq.testing import NameServerProcess, start_gateway, start_nameserver
 from lakemq.wire.name_servers import NameServers
@@ -188,3 +188,17 @@ def test_a_scheme_of_capitals_is_asked_by_tls(named: Named) -> None:
         assert asyncio.run(is_there(url))
         with HttpClient(url) as client:
             assert client.is_ready()
+
+
+def test_an_address_that_says_who_asks_is_refused_beside_a_token() -> None:
+    """Regression: it was no `LakemqError`, but what the library of HTTP raises."""
+
+    async def ask_as_somebody(url: str) -> None:
+        transport = Transport(url.replace("//", "//somebody:secret@"))
+        with pytest.raises(InvalidRequest, match="can't be sent: Cannot combine AUTHORIZATION"):
+            await transport.request(routes.BROKER.at())
+        await transport.close()
+
+    with Somebody() as plain:
+        asyncio.run(ask_as_somebody(plain.url))
+        assert plain.heard == []
