@@ -76,8 +76,8 @@ def _claim_of(asked: tuple[HttpClient, dict[str, Any]]) -> Claim:
 
 
 def ask_fleet(servers: list[str], question: Callable[[NameServers], Answer]) -> Answer:
-    """What the name servers answer. Raises `Unreachable` when none of them does."""
-    from lakemq.client.errors import Unreachable
+    """What the name servers answer. Raises `Unreachable` when none of them does, or none that is trusted."""
+    from lakemq.client.errors import Unreachable, Untrusted
     from lakemq.wire.connections import NoAnswer
     from lakemq.wire.name_servers import NameServers
 
@@ -85,7 +85,7 @@ def ask_fleet(servers: list[str], question: Callable[[NameServers], Answer]) -> 
         try:
             return question(asked)
         except NoAnswer as error:
-            raise Unreachable(str(error), sent=False) from None
+            raise (Unreachable(str(error), sent=False) if error.refusal is None else Untrusted(str(error))) from None
 
 
 def said_of(*names: str) -> dict[str, str]:

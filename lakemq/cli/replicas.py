@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from lakemq.cli.brokers import ask_fleet
 from lakemq.cli.options import broker_url, name_servers
 from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.names import why_not_asked
 from lakemq.model.primary import Claim, primary_of
 
 ASKED_TOGETHER = 16
@@ -51,7 +53,7 @@ def find_replicas(context: typer.Context, broker: str | None, nameservers: str |
     else:
         known: list[dict[str, Any]] = [{"address": url} for url in broker_url(context, broker).split(",")]
     with ThreadPoolExecutor(ASKED_TOGETHER) as pool:
-        found = list(pool.map(_ask, known))
+        found = list(pool.map(partial(_ask, servers), known))
     if not servers and not any(each.said for each in found):
         from lakemq.client.errors import Unreachable
 
@@ -96,10 +98,12 @@ def leaders(replicas: Sequence[Replica]) -> dict[str, Replica | None]:
     return {name: leader_of(each) for name, each in by_name.items()}
 
 
-def _ask(known: dict[str, Any]) -> Replica:
+def _ask(servers: Sequence[str], known: dict[str, Any]) -> Replica:
     from lakemq.client.http import HttpClient
 
     address = str(known["address"])
+    if why := why_not_asked(servers, address):
+        return Replica(str(known.get("broker", "")), address, known, {}, why)
     try:
         with HttpClient(address, ANSWER_S) as client:
             said = client.broker()

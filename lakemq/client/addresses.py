@@ -42,9 +42,7 @@ def parse_addresses(given: str | Sequence[str], what: str) -> list[str]:
     listed = cast("object", given.split(",") if isinstance(given, str) else given)
     if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in cast("Sequence[object]", listed)):
         raise WrongType(f"{what} are addresses, in a list or with commas between", given)
-    addresses = list(
-        dict.fromkeys(address.strip().rstrip("/") for address in cast("Sequence[str]", listed) if address.strip())
-    )
+    addresses = [address.strip().rstrip("/") for address in cast("Sequence[str]", listed) if address.strip()]
     if not addresses:
         raise InvalidRequest(f"{what} names no address; give one such as {DEFAULT_ADDRESS}")
-    return [check_address(address) for address in addresses]
+    return list(dict.fromkeys(check_address(address) for address in addresses))

@@ -28,7 +28,9 @@ class Unreachable(LakemqError):
 
 
 class Untrusted(NotTrusted, Unreachable):
-    """`NotTrusted`, of a client that takes who can't be asked for `Unreachable`: nothing was sent."""
+    """Who answers has no certificate that is trusted here, or one of another name; or a name server that is asked by
+    https names nobody but brokers that would be asked without. Nothing was sent to them, and it is the same until
+    somebody changes a certificate, an address, or what is trusted."""
 
     def __init__(self, detail: str) -> None:
         Unreachable.__init__(self, detail, sent=False)

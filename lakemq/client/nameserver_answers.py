@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lakemq.client.errors import Untrusted
 from lakemq.client.route_source import READ_WRITE, BrokerAddress
-from lakemq.model.errors import InvalidRequest, LakemqError
-from lakemq.model.names import check_address
+from lakemq.model.errors import LakemqError
+from lakemq.model.names import leader_address
 from lakemq.model.primary import Claim, primary_of
+from lakemq.wire.left_out import why_left_out
 
 QUEUES_MAX = 65_536
 """Of one topic at one broker: an answer that names more is none of a name server's."""
@@ -33,10 +35,11 @@ class NamedRoutes(NamedTuple):
     topics: dict[str, dict[str, NamedTopic]]
 
 
-def read_routes(answer: Any, wanted: Container[str]) -> NamedRoutes:
-    """An answer of routes, of the topics that are wanted. Raises `LakemqError` for what is none."""
+def read_routes(answer: Any, wanted: Container[str], servers: Sequence[str] = ()) -> NamedRoutes:
+    """An answer of routes, of the topics that are wanted. Brokers that `servers`, who are asked, may not send anybody
+    to are left out. Raises `LakemqError` for what is none, and `Untrusted` where no other broker is named."""
     try:
-        brokers = {broker.name: broker for broker in map(_read_broker, answer["brokers"])}
+        brokers = {broker.name: broker for broker in _read_brokers(answer["brokers"], servers)}
         topics: dict[str, dict[str, NamedTopic]] = {}
         for entry in answer["topics"]:
             if entry["topic"] in wanted and entry["broker"] in brokers:
@@ -46,27 +49,43 @@ def read_routes(answer: Any, wanted: Container[str]) -> NamedRoutes:
         raise _no_answer(error) from None
 
 
-def read_cluster(answer: Any) -> list[BrokerAddress]:
-    """An answer of all brokers. Raises `LakemqError` for what is none."""
+def read_cluster(answer: Any, servers: Sequence[str] = ()) -> list[BrokerAddress]:
+    """An answer of all brokers; as `read_routes`."""
     try:
-        return [_read_broker(entry) for entry in answer["brokers"]]
+        return _read_brokers(answer["brokers"], servers)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _no_answer(error) from None
 
 
-def _read_broker(entry: Mapping[str, Any]) -> BrokerAddress:
-    """Addresses that are none are left out."""
-    reachable = [each for each in entry["replicas"] if _is_address(each["address"])]
+def _read_brokers(entries: Iterable[Mapping[str, Any]], servers: Sequence[str]) -> list[BrokerAddress]:
+    found: list[BrokerAddress] = []
+    why = ""
+    for entry in entries:
+        replicas = [{**each, "address": leader_address(each["address"])} for each in entry["replicas"]]
+        addresses = [each for each in replicas if each["address"]]
+        refused = [why_left_out(servers, str(entry["broker"]), each["address"]) for each in addresses]
+        asked = [each for each, refusal in zip(addresses, refused, strict=True) if not refusal]
+        if addresses and not asked:
+            why = refused[0]
+        else:
+            found.append(_read_broker(entry, asked))
+    if why and not found:
+        raise Untrusted(why)
+    return found
+
+
+def _read_broker(entry: Mapping[str, Any], reachable: Sequence[Mapping[str, Any]]) -> BrokerAddress:
     primary = primary_of(reachable, _claim_of)
-    followers = tuple(str(each["address"]).rstrip("/") for each in reachable if each is not primary)
+    followers = tuple(str(each["address"]) for each in reachable if each is not primary)
     name = entry["broker"]
     if not isinstance(name, str):
         raise TypeError(f"a broker is called {name!r}")
     if primary is None:
         return BrokerAddress(name, "", followers)
     permission = primary.get("permission")  # which routes don't say
-    address = str(primary["address"]).rstrip("/")
-    return BrokerAddress(name, address, followers, permission if permission in PERMISSIONS else READ_WRITE)
+    return BrokerAddress(
+        name, str(primary["address"]), followers, permission if permission in PERMISSIONS else READ_WRITE
+    )
 
 
 def _claim_of(replica: Mapping[str, Any]) -> Claim:
@@ -84,13 +103,6 @@ def _read_topic(entry: Mapping[str, Any]) -> NamedTopic:
     if type(queues) is not int or not 0 <= queues <= QUEUES_MAX or permission not in PERMISSIONS:
         raise ValueError(f"{queues!r} queues of permission {permission!r}")
     return NamedTopic(queues, permission)
-
-
-def _is_address(address: object) -> bool:
-    try:
-        return isinstance(address, str) and bool(check_address(address))
-    except InvalidRequest:
-        return False
 
 
 def _no_answer(error: Exception) -> LakemqError:

@@ -89,7 +89,7 @@ class NameServers:
         """All brokers that were named within two minutes; the last ones known while no name server
         answers. Raises `Unreachable` when none ever did, and when there is no broker."""
         try:
-            named = read_cluster(await self._ask(CLUSTER.at(), {}, ASK_TIMEOUT_S))
+            named = read_cluster(await self._ask(CLUSTER.at(), {}, ASK_TIMEOUT_S), self._addresses)
         except LakemqError:
             if not self._brokers:
                 raise
@@ -108,7 +108,7 @@ class NameServers:
         entry = self._topic(topic)
         try:
             answer = await self._ask(ROUTES.at(), {"topic": topic}, ASK_TIMEOUT_S)
-            await self._take(topic, entry, read_routes(answer, (topic,)))
+            await self._take(topic, entry, read_routes(answer, (topic,), self._addresses))
         except LakemqError:
             if entry.route is None:
                 raise
@@ -273,7 +273,7 @@ class NameServers:
             try:
                 answer = await self._ask(ROUTES.at(), params, HOLD_S + ASK_TIMEOUT_S)
                 topics = list(self._topics) if followed is None else [followed]
-                named = read_routes(answer, frozenset(topics))
+                named = read_routes(answer, frozenset(topics), self._addresses)
             except Closed:
                 return
             except LakemqError as error:

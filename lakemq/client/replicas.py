@@ -10,7 +10,7 @@ from lakemq.client.errors import Unreachable
 from lakemq.client.route_source import BrokerAddress, Connect
 from lakemq.contract import routes
 from lakemq.model.errors import LakemqError
-from lakemq.model.names import leader_address
+from lakemq.model.names import leader_address, may_follow
 from lakemq.model.primary import PRIMARY, Claim, primary_of
 
 LOOK_TIMEOUT_S = 1.0
@@ -50,7 +50,8 @@ async def who_leads(connect: Connect, before: BrokerAddress) -> BrokerAddress:
     """Where a broker is, as its replicas say that are known, and those that these name. It has no primary where none
     says that it is that; but one that was, and merely doesn't answer in time, goes on to be taken for it."""
     answers = await ask_all(connect, filter(None, (before.address, *before.followers)))
-    further = {said.leader for said in _of(before.name, answers).values() if said.leader} - answers.keys()
+    said = _of(before.name, answers)
+    further = {each.leader for address, each in said.items() if may_follow(address, each.leader)} - answers.keys()
     return place_of(before, {**answers, **await ask_all(connect, further)})
 
 

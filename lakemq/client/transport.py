@@ -20,7 +20,8 @@ from lakemq.client.errors import Closed, Unreachable, Untrusted
 from lakemq.contract.errors import error_of_answer
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.names import speaks_tls
 from lakemq.wire.credentials import UNAUTHENTICATED, Credentials
 from lakemq.wire.tls import client_context, explain, is_refusal
 
@@ -37,7 +38,7 @@ Body = bytes | list[Piece]
 
 
 class Answer(NamedTuple):
-    """A whole answer of status < 400. `headers` are found in any case."""
+    """A whole answer of status 2xx. `headers` are found in any case."""
 
     status: int
     headers: Mapping[str, str]
@@ -100,7 +101,8 @@ class Transport:
     ) -> Answer:
         """One exchange. `timeout_s` is for the whole of it.
 
-        Raises `Unreachable`, `Closed`, and the answer's own error where its status is 400 or above.
+        Raises `Unreachable`, `Closed`, and the answer's own error where its status isn't 2xx:
+        redirections are not followed.
         """
         query = f"?{_query(params)}" if params else ""
         url = URL(f"{self.address}{target.path}{query}", encoded=True)
@@ -130,13 +132,15 @@ class Transport:
     ) -> Answer:
         try:
             async with self._open().request(
-                method, url, data=payload, headers=headers, timeout=timeout, ssl=self._tls()
+                method, url, data=payload, headers=headers, timeout=timeout, ssl=self._tls(), allow_redirects=False
             ) as response:
                 return Answer(response.status, response.headers, await response.read())
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise self._unreachable(error, sent=False) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error, sent=True) from error
+        except ValueError as error:  # an address that says who asks, and a token
+            raise InvalidRequest(f"this can't be sent: {error}") from None
 
     async def get(self, target: Target, params: Params | None = None, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         """A request without a body, answered with JSON."""
@@ -185,7 +189,7 @@ class Transport:
 
     def _tls(self) -> ssl.SSLContext | bool:
         """By which new connections speak: its files may have changed."""
-        return client_context(None) if self.address.startswith("https:") else True
+        return client_context(None) if speaks_tls(self.address) else True
 
     def _socket(self, found: tuple[Any, ...]) -> socket.socket:
         """That of a new connection, unless a token that was found would go to somebody else by it."""

@@ -9,6 +9,7 @@ from typing import Any, cast
 from lakemq.model.errors import LakemqError, NotLeader, OverQuota
 from lakemq.model.names import leader_address
 
+_SUCCESS = range(200, 300)
 _ERROR_STATUS = 400
 _QUOTA_CHARACTERS_MAX = 100
 _DIGITS_MAX = 9
@@ -17,14 +18,22 @@ _DIGITS_MAX = 9
 def error_of_answer(
     status: int, content: bytes, whose: str = "", note: str = "", retry_after: str | None = None
 ) -> LakemqError | None:
-    """The error that an answer of status ≥ 400 stands for; None for any other answer.
+    """The error that an answer of any status but 2xx stands for; None for such an answer.
+
+    A gateway sends nobody elsewhere by a status of HTTP, so below 400 somebody else has answered, and nothing was done:
+    a proxy with a page to log in, or that wants https.
 
     A code that this version knows gives that code's class; any other gives `LakemqError` with
     the answer's code. What is no problem document is described by its status. Where there are several gateways
     it says `whose` answer it is; the `note` is added. `retry_after`: its header of that name.
     """
-    if status < _ERROR_STATUS:
+    if status in _SUCCESS:
         return None
+    if status < _ERROR_STATUS:
+        text = (
+            f"{whose or 'the gateway'} answered {status}, as no lakemq does, and is not followed: is a proxy between?"
+        )
+        return LakemqError(f"{text} {note}" if note else text)
     problem = _problem(content)
     detail = problem.get("detail") or problem.get("title")
     answered = f"{whose or 'the gateway'} answered {status}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from lakemq.model.errors import InvalidRequest, InvalidTopic, ReadOnlyTopic
@@ -62,7 +63,9 @@ def check_group(group: str) -> str:
 
 
 def check_address(address: str) -> str:
-    """Return `address` if a gateway can be asked there; raises `InvalidRequest`."""
+    """Return `address` if a gateway can be asked there; scheme and host are in lower case, as any other means the same.
+    Raises `InvalidRequest`."""
+    parts = urlsplit("")
     try:
         parts = urlsplit(address)
         good = parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
@@ -70,7 +73,10 @@ def check_address(address: str) -> str:
         good = False
     if not good or any(each in "?#" or each <= " " or each == "\x7f" for each in address):
         raise InvalidRequest(f"{address[:200]!r} is no address like http://127.0.0.1:8080")
-    return address
+    who, at, host = parts.netloc.rpartition("@")
+    # Not of other scripts, where more than case may change, and not the names of interfaces of IPv6 addresses.
+    host = host.lower() if host.isascii() and "%" not in host else host
+    return f"{parts.scheme}://{who}{at}{host}{parts.path}"
 
 
 def to_url(address: str) -> str:
@@ -80,7 +86,7 @@ def to_url(address: str) -> str:
 
 
 def leader_address(said: object) -> str:
-    """Where an answer says that a broker is led from, without a slash at its end; empty for whatever can't be that.
+    """Where an answer says that a broker is, or is led from, without a slash at its end; empty for what can't be that.
     It comes from the network: it names a gateway, and neither who asks there nor with which password."""
     if not isinstance(said, str) or len(said) > ADDRESS_MAX:
         return ""
@@ -91,10 +97,30 @@ def leader_address(said: object) -> str:
     return "" if "@" in urlsplit(address).netloc else address
 
 
+def speaks_tls(address: str) -> bool:
+    """Whether an address is asked by https; schemes are the same in any case."""
+    return address[:6].lower() == "https:"
+
+
+def keeps_tls(asked: str, named: str) -> bool:
+    """Whether who asks by one address may be sent by it to another: never from https to http. Whoever is asked by https
+    is trusted with tokens and messages, and on the way to the other anybody could read them."""
+    return speaks_tls(named) or not speaks_tls(asked)
+
+
 def may_follow(address: str, leader: str) -> bool:
-    """Whether who asked at an address goes where its answer says that the leader is: elsewhere, and never from https
-    to http."""
-    return leader not in ("", address) and not (address.startswith("https:") and not leader.startswith("https:"))
+    """Whether who asked at an address goes where its answer says that the leader is: elsewhere, and as `keeps_tls`
+    allows."""
+    return leader not in ("", address) and keeps_tls(address, leader)
+
+
+def why_not_asked(servers: Iterable[str], address: str) -> str:
+    """Why a broker isn't asked at an address that it has registered at these name servers; empty: it may be. One that
+    is asked by https is enough, as it isn't known which of them will answer: anybody may register there."""
+    server = next((each for each in servers if not keeps_tls(each, address)), None)
+    if server is None:
+        return ""
+    return f"a broker is not asked at {address[:ADDRESS_MAX]}: that is without TLS, and name servers are asked by https"
 
 
 def retry_topic(group: str) -> str:

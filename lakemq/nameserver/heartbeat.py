@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lakemq.contract.limits import NUMBER_MAX
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.ids import is_broker_name
-from lakemq.model.names import check_address, check_readable
+from lakemq.model.names import check_address, check_readable, leader_address
 from lakemq.nameserver.registration import Registration, Share
 from lakemq.nameserver.registry import Key
 
@@ -74,7 +74,8 @@ def parse_registration(body: bytes) -> Registration:
     topics = {sys.intern(check_readable(each.topic)): _share(each.queues, each.permission) for each in told.topics}
     if len(topics) < len(told.topics):
         raise InvalidRequest("topics has a topic twice")
-    check_address(told.address)  # as clients read it: they leave out what isn't one
+    if not leader_address(check_address(told.address)):  # as clients read it: they leave out what isn't one
+        raise InvalidRequest("address says who asks there, which is each client's own matter")
     return Registration(told.cluster, told.address, told.role, told.epoch, told.log_id, told.permission, topics)
 
 

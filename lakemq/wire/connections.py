@@ -47,7 +47,7 @@ class Answer(NamedTuple):
     note: str = ""
 
     def error(self, whose: str = "") -> LakemqError | None:
-        """What it says went wrong, where its status is 400 or above; with several gateways, `whose` answer it is."""
+        """What went wrong, where its status isn't 2xx; with several gateways, `whose` answer it is."""
         return error_of_answer(self.status, self.body, whose, self.note, self.headers.get("Retry-After"))
 
 
@@ -56,10 +56,10 @@ class Connections:
     they are those of the environment, and so is `trust`, for addresses that begin with https."""
 
     def __init__(self, address: str, credentials: Credentials | None = None, trust: Trust | None = None) -> None:
-        self.address = address.rstrip("/")
+        self.address = to_url(address)
         self.trust = trust
         self.credentials = Credentials() if credentials is None else credentials
-        parts = urlsplit(to_url(address))
+        parts = urlsplit(self.address)
         self._by_tls = parts.scheme == "https"
         self._host, self._port, self._prefix = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self._idle: list[tuple[HTTPConnection, float]] = []

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from lakemq.model.environment import TOKEN, TOKEN_FILE
 from lakemq.model.errors import InvalidRequest, SettingsError, Unauthenticated
+from lakemq.model.names import speaks_tls
 from lakemq.model.token import TOKEN_CHARACTERS_MAX, parse_token
 from lakemq.wire.found_token import PROC_NET, NotFound, check_listener, find_token, how_to_get_on, is_loopback
 
@@ -75,7 +76,7 @@ class Credentials:
         """Those that a request to that address has; none, where there is no token for it."""
         if not self._headers:
             return self._found.get(address, _NONE)
-        if address.startswith("http:") and address not in _said_plain:
+        if not speaks_tls(address) and address not in _said_plain:
             _say_plain(address)
         return self._headers
 

@@ -13,6 +13,8 @@ from lakemq.model.primary import Claim, primary_of
 from lakemq.model.trust import Trust
 from lakemq.wire.connections import Connections, NoAnswer
 from lakemq.wire.credentials import NOBODY
+from lakemq.wire.left_out import why_left_out
+from lakemq.wire.tls import NotTrusted
 
 _ANSWER_S = 3.0
 _OK = 200
@@ -43,16 +45,23 @@ class NameServers:
         self._connections = [Connections(address, NOBODY, trust) for address in addresses]
 
     def primaries(self) -> dict[str, str]:
-        """Address by name of each broker that has a primary. Raises `NoAnswer` when none of them answers so."""
+        """Address by name of each broker that has a primary; what would be asked by http although a name server is
+        asked by https is left out. Raises `NoAnswer` when none of them answers so, or nothing but that."""
         of_brokers: dict[str, list[Replica]] = {}
+        why = ""
         for each in self.replicas():
-            of_brokers.setdefault(each.broker, []).append(each)
+            if not (refused := why_left_out(self.addresses, each.broker, each.address)):
+                of_brokers.setdefault(each.broker, []).append(each)
+            why = why or refused
+        if why and not of_brokers:
+            raise NoAnswer(why, sent=False, refusal=NotTrusted(why))
         found = {broker: primary_of(replicas, _claim_of) for broker, replicas in of_brokers.items()}
         return {broker: primary.address for broker, primary in found.items() if primary is not None}
 
     def replicas(self) -> list[Replica]:
-        """All replicas of all brokers, by their names, as the first says that knows any: one that has just begun knows
-        nobody yet. Raises `NoAnswer` when none of them answers so, with the `refusal` where it is a lasting one."""
+        """All replicas of all brokers, also such as aren't to be asked, by their names, as the first says that knows
+        any: one that has just begun knows nobody yet. Raises `NoAnswer` when none of them answers so, with the
+        `refusal` where it is a lasting one."""
         problem, empty, refusal = "there are no name servers", False, None
         for each in list(self._connections):
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import ssl
 import threading
@@ -16,16 +17,21 @@ from lakemq.model.trust import SECTION, Trust, trust_of
 
 LOOK_S = 1.0
 """Files that may have changed are looked at so often at most."""
+AGAIN_S = 60.0
+"""Files that couldn't be used are read again so often, also where nothing is seen to have changed: it may have been for
+want of a descriptor. Each time it is said what is wrong."""
 KEPT_MAX = 16
 """What programs ask by different files: more are made anew each time."""
 
 logger = logging.getLogger("lakemq.client")
 
-Facts = tuple[tuple[int, int, int] | None, ...]
+Fact = tuple[int, ...]
+Facts = tuple[Fact | None, ...]
 
 
 class NotTrusted(LakemqError):
-    """Who answers has no certificate that this client trusts, or one of another name: asking again doesn't help."""
+    """Who answers has no certificate that this client trusts, or one of another name, or is named by who is asked by
+    https and would be asked without: asking again doesn't help."""
 
     code = "not_trusted"
     lasting = True
@@ -35,6 +41,8 @@ class _Kept(NamedTuple):
     context: ssl.SSLContext
     facts: Facts
     looked_s: float
+    again_s: float
+    """Monotonic: when the files are read again, whatever they look like."""
 
 
 class _Contexts:
@@ -52,19 +60,19 @@ class _Contexts:
             return kept.context
         with self._lock:
             kept, facts = self._of.get(trust), _facts(trust)
-            if kept is not None and kept.facts == facts:
-                context = kept.context
+            if kept is not None and kept.facts == facts and now < kept.again_s:
+                context, again_s = kept.context, kept.again_s
             else:
                 try:
-                    context = _make(trust)
+                    context, again_s = _make(trust), math.inf
                 except SettingsError as error:
                     if kept is None:
                         raise
                     logger.warning("what was read before is used on: %s", error.detail)
-                    context = kept.context
+                    context, again_s = kept.context, now + AGAIN_S
             if kept is None and len(self._of) >= KEPT_MAX:
                 self._of.pop(next(iter(self._of)))
-            self._of[trust] = _Kept(context, facts, now)
+            self._of[trust] = _Kept(context, facts, now, again_s)
             return context
 
 
@@ -107,14 +115,15 @@ def _facts(trust: Trust) -> Facts:
     return tuple(_fact(file) for file in trust)
 
 
-def _fact(file: str) -> tuple[int, int, int] | None:
+def _fact(file: str) -> Fact | None:
+    """What differs once somebody has changed the file, or who may read it."""
     if not file:
         return None
     try:
         found = Path(file).stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode
 
 
 def _make(trust: Trust) -> ssl.SSLContext:

@@ -72,6 +72,12 @@ def test_an_address_that_is_none_is_left_out() -> None:
     assert read_cluster({"brokers": [broker("a", bad, good)]}) == [BrokerAddress("a", "http://a:1", (), "r")]
 
 
+def test_an_address_that_says_who_asks_there_is_left_out() -> None:
+    """Regression: with a token beside it each request to there failed by what is no `LakemqError`."""
+    bad, good = replica("http://somebody:secret@a:1", epoch=9), replica("HTTP://A:1", permission="r")
+    assert read_cluster({"brokers": [broker("a", bad, good)]}) == [BrokerAddress("a", "http://a:1", (), "r")]
+
+
 def test_only_topics_that_are_wanted_are_read() -> None:
     topics = [
         {"topic": topic, "broker": "a", "queues": 2, "permission": "rw"} for topic in ("orders", "readings", "parcels")

@@ -17,10 +17,25 @@ def refusal_of(status: int, content: bytes, whose: str = "") -> LakemqError:
     return error
 
 
-@pytest.mark.parametrize("status", [200, 204, 304, 399])
-def test_below_400_nothing_went_wrong_whatever_is_said(status: int) -> None:
+@pytest.mark.parametrize("status", [200, 204, 299])
+def test_with_2xx_nothing_went_wrong_whatever_is_said(status: int) -> None:
     assert error_of_answer(status, b'{"code": "topic_not_found", "detail": "no topic"}') is None
     assert error_of_answer(400, b"") is not None
+
+
+@pytest.mark.parametrize("status", [100, 199, 300, 302, 307, 399])
+@pytest.mark.parametrize("content", [b"", b'{"code": "not_leader", "leader": "http://b:1", "detail": "go there"}'])
+def test_a_status_that_no_gateway_has_is_an_error_and_nothing_of_its_body_is_believed(
+    status: int, content: bytes
+) -> None:
+    """Regression: it was taken for success."""
+    error = refusal_of(status, content)
+    assert type(error) is LakemqError
+    assert error.detail == f"the gateway answered {status}, as no lakemq does, and is not followed: is a proxy between?"
+    noted = error_of_answer(status, content, "http://a:1", "(so)")
+    assert noted is not None
+    assert noted.detail.startswith(f"http://a:1 answered {status}, ")
+    assert noted.detail.endswith("? (so)")
 
 
 def test_a_known_code_gives_its_class() -> None:

@@ -22,6 +22,7 @@ from lakemq.model.names import (
     may_follow,
     retry_topic,
     to_url,
+    why_not_asked,
 )
 
 MALFORMED = ["", "a b", "a/b", "a.b", "ä", "a\n", "x" * 128]
@@ -95,6 +96,20 @@ def test_a_group_has_a_topic_for_retries_and_one_for_dead_letters() -> None:
 )
 def test_an_address_is_where_a_gateway_can_be_asked(address: str) -> None:
     assert check_address(address) == address
+
+
+@pytest.mark.parametrize(
+    ("address", "lower"),
+    [
+        ("HTTPS://Broker-A.Example:8080/Prefix", "https://broker-a.example:8080/Prefix"),
+        ("Http://Somebody:Secret@A:1", "http://Somebody:Secret@a:1"),
+        ("http://[FE80::1]:1", "http://[fe80::1]:1"),
+        ("http://[fe80::1%Eth0]:1", "http://[fe80::1%Eth0]:1"),
+        ("HTTP://\u0130.example", "http://\u0130.example"),
+    ],
+)
+def test_of_an_address_scheme_and_host_are_in_lower_case(address: str, lower: str) -> None:
+    assert check_address(address) == check_address(lower) == lower
 
 
 @pytest.mark.parametrize(
@@ -181,6 +196,8 @@ def test_a_leader_is_believed_to_be_at_a_gateways_address_and_nowhere_else(said:
         ("http://a:1", "https://b:1", True),
         ("https://a:1", "https://b:1", True),
         ("https://a:1", "http://b:1", False),
+        ("HTTPS://a:1", "http://b:1", False),
+        ("https://a:1", "HTTPS://b:1", True),
         ("http://a:1", "http://a:1", False),
         ("http://a:1", "", False),
     ],
@@ -189,3 +206,12 @@ def test_who_is_sent_elsewhere_goes_there_but_never_from_https_to_http(
     address: str, leader: str, follows: bool
 ) -> None:
     assert may_follow(address, leader) is follows
+
+
+def test_one_name_server_of_https_is_enough_for_brokers_to_be_asked_by_https() -> None:
+    plain, tls = "http://names:1", "https://names:2"
+    assert why_not_asked([plain, tls], "https://a:1") == why_not_asked([plain], "http://a:1") == ""
+    assert why_not_asked([], "http://a:1") == ""
+    assert why_not_asked([plain, tls], "http://a:1") == (
+        "a broker is not asked at http://a:1: that is without TLS, and name servers are asked by https"
+    )

@@ -42,6 +42,7 @@ def test_a_heartbeat_says_what_its_body_says() -> None:
         ({"address": "ftp://a:1"}, "is no address"),
         ({"address": "http://a:99999"}, "is no address"),
         ({"address": ""}, "is no address"),
+        ({"address": "http://somebody:secret@a:1"}, "address says who asks there"),
         ({"address": f"http://{'a.' * 200}a:1"}, "address"),
         ({"role": "leader"}, "role"),
         ({"epoch": -1}, "epoch"),

@@ -67,10 +67,10 @@ def test_a_connection_serves_what_is_asked_next() -> None:
         connections.close()
 
 
-def test_an_answer_of_400_and_above_is_an_error_and_any_other_is_none() -> None:
+def test_an_answer_of_2xx_is_none_and_any_other_is_an_error() -> None:
     problem = b'{"code": "topic_not_found", "detail": "no topic t"}'
     assert Answer(200, {}, problem).error() is None
-    assert Answer(399, {}, b"").error("a") is None
+    assert Answer(399, {}, b"").error("a") is not None
     refusal = Answer(404, {}, problem).error("http://a:1")
     assert isinstance(refusal, TopicNotFound)
     assert refusal.detail == "http://a:1 answered 404: no topic t"

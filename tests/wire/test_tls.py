@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import shutil
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -125,6 +128,49 @@ def test_files_are_read_again_when_they_change_and_bad_ones_are_not_taken(
     second = client_context(trusted)
     assert second is not first
     assert common_names(second) == {"others authority"}
+
+
+def test_files_that_could_not_be_used_are_read_again_though_nothing_is_seen_to_have_changed(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Regression: who could read none just then, for want of a descriptor, used the old ones for good."""
+    monkeypatch.setattr(tls, "LOOK_S", 0.0)
+    file, new = tmp_path / "ca.pem", tmp_path / "new.pem"
+    shutil.copy(authority.file, file)
+    trusted = Trust(str(file))
+    first = client_context(trusted)
+    shutil.copy(Authority(tmp_path, "others").file, new)
+    new.rename(file)
+    with no_descriptors():
+        assert client_context(trusted) is first
+    assert "Too many open files" in caplog.text
+    assert client_context(trusted) is first, "it isn't read with each connection"
+    monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + tls.AGAIN_S)
+    assert common_names(client_context(trusted)) == {"others authority"}
+
+
+def test_who_may_read_a_file_is_seen_to_have_changed(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: after `chmod` the old one was used on."""
+    monkeypatch.setattr(tls, "LOOK_S", 0.0)
+    file = tmp_path / "ca.pem"
+    shutil.copy(authority.file, file)
+    trusted = Trust(str(file))
+    first = client_context(trusted)
+    file.chmod(0o640)
+    assert client_context(trusted) is not first
+
+
+@contextmanager
+def no_descriptors() -> Generator[None]:
+    """Meanwhile no file can be opened."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def common_names(context: ssl.SSLContext) -> set[str]:

@@ -81,3 +81,13 @@ def test_what_others_name_is_an_object_of_json_in_the_environment(name: str) -> 
             load(None, {f"LAKEMQ_{name}": wrong}, bucket)
         assert f"{section}.{key}" in refused.value.detail
         assert "the secret" not in refused.value.detail
+
+
+def test_addresses_are_the_same_in_any_case() -> None:
+    """Regression: HTTP:// was taken for an address that fits a gateway with TLS, and HTTPS:// for one without."""
+    tls = {"LAKEMQ_TLS__CERT_FILE": "a", "LAKEMQ_TLS__KEY_FILE": "b"}
+    with pytest.raises(SettingsError, match=r"gateway\.advertise is http://a:1, and with tls\.cert_file"):
+        load(None, tls | {"LAKEMQ_GATEWAY__ADVERTISE": "HTTP://A:1"})
+    assert load(None, tls | {"LAKEMQ_GATEWAY__ADVERTISE": "HTTPS://A:1/"}).gateway.advertise == "https://a:1"
+    names = load(None, {"LAKEMQ_FLEET__NAMESERVERS": "HTTPS://A:1,https://a:1"}).fleet.nameservers
+    assert names == ("https://a:1",)
