@@ -2,7 +2,8 @@
 
 OpenSSL is given one record at a time, so what it does for one client in a turn of the loop is bounded by their number,
 and what it keeps by the largest. An answer is encrypted as fast as the client takes it. Until the handshake is over
-nothing is answered, and what the client sends waits for its turn (`handshakes.Handshakes`), unread.
+nothing is answered, and what the client sends waits for its turn (`handshakes.Handshakes`), unread. OpenSSL isn't there
+before a whole hello is that it may be given.
 
 Records that say nothing to us, but have OpenSSL work and answer (KeyUpdate, a wish to renegotiate), are few: who sends
 more is cut. So no such answers pile up either.
@@ -17,6 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from lakemq.web.handshakes import Handshakes
+from lakemq.web.hello import NoHello, hello_is_whole, is_handshake
 from lakemq.web.problems import make_problem, to_bytes
 from lakemq.web.records import RECORD_BYTES, record_bytes
 
@@ -26,6 +28,10 @@ SILENT_MAX = 32
 """Records without data that a connection may send, and one more for each `SILENT_BYTES` of data: whoever changes his
 keys for good reason does it after gigabytes."""
 SILENT_BYTES = 1024 * 1024
+SHAKEN_MAX = 64
+"""Records that a handshake may take, with the certificates of a client."""
+_REFUSED = bytes((21, 3, 3, 0, 2, 2, 40))
+"""The alert `handshake_failure`."""
 _PLAIN = to_bytes(make_problem("invalid_request", "TLS is spoken here: ask by https://"), close=True)
 
 
@@ -40,7 +46,8 @@ class Secured(asyncio.Transport, asyncio.Protocol):
         self._context = context
         self._handshakes = handshakes
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._tls: Any = None  # an ssl.SSLObject, from the whole hello on
+        self._shaken = 0
         self._raw: Any = None
         self._unfed = memoryview(b"")
         """What has come and is not with OpenSSL yet."""
@@ -105,35 +112,45 @@ class Secured(asyncio.Transport, asyncio.Protocol):
         if self._closing:
             return
         try:
-            self._shake()
-        except ssl.SSLWantReadError:
-            self._send()
-            self._raw.resume_reading()
-        except ssl.SSLError as error:
+            self.ready = self._shake()
+        except (ssl.SSLError, NoHello) as error:
             self._fail(error)
-        else:
-            self.ready = True
-            self._send()
-            self._raw.resume_reading()
-            if self._unfed:
-                self._read()
+            return
+        self._send()
+        self._raw.resume_reading()
+        if self.ready and self._unfed:
+            self._read()
 
-    def _shake(self) -> None:
-        while True:
-            more = self._feed()
-            try:
+    def _shake(self) -> bool:
+        """Go on as far as what has come goes; True when it is over."""
+        if not self._begin():
+            return False
+        while self._feed():
+            self._shaken += 1
+            if self._shaken > SHAKEN_MAX:
+                raise NoHello(f"a handshake of more than {SHAKEN_MAX} records")
+            with suppress(ssl.SSLWantReadError):
                 self._tls.do_handshake()
-            except ssl.SSLWantReadError:
-                if not more:
-                    raise
-            else:
-                return
+                return True
+        return False
 
-    def _fail(self, error: ssl.SSLError) -> None:
+    def _begin(self) -> bool:
+        """False while the hello isn't whole. Raises `NoHello`."""
+        if self._tls is not None:
+            return True
+        if not record_bytes(self._unfed) or (is_handshake(self._unfed) and not hello_is_whole(self._unfed)):
+            return False
+        self._tls = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        return True
+
+    def _fail(self, error: ssl.SSLError | NoHello) -> None:
         """End it, with the alert that says why."""
+        reason = getattr(error, "reason", None) or str(error)
         if not self.ready:
-            self._handshakes.failed(self._client, error.reason or str(error))
-        if not self.ready and error.reason in ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST"):
+            self._handshakes.failed(self._client, reason)
+        if isinstance(error, NoHello):
+            self._raw.write(_REFUSED)
+        elif not self.ready and reason in ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST"):
             self._raw.write(_PLAIN)
         else:
             self._send()

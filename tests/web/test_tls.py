@@ -306,11 +306,11 @@ def test_who_is_silent_counts_as_a_connection(small: Secured) -> None:
     with ExitStack() as opened:
         for _ in range(8):
             opened.enter_context(small.plain_socket())
-        with small.client() as http:
-            answer = http.get("/healthz")
-        assert (answer.status_code, answer.headers["connection"]) == (503, "close")
+        with small.plain_socket() as refused:
+            assert read_all(refused) == b"", "at once, before anything was sent"
+    wait_for(lambda: answers(small, trusting(small.authority)))
     with small.client() as http:
-        wait_for(lambda: http.get("/healthz").status_code == 200)
+        assert 'code="busy"' in http.get("/metrics").text
 
 
 def test_who_does_not_take_his_answer_is_cut(small: Secured) -> None:
