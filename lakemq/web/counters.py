@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class WebCounters:
-    """Totals since the process began. `cut`: connections that were closed on a client that was too slow.
+    """Totals since the process began. `cut`: connections that were closed on a client that was too slow,
+    or by TLS sent more records without data than anybody needs.
     `handshakes_failed`: of TLS, such as came to nothing. `unsent_bytes()`: of answers that clients have not taken yet.
     `ahead_bytes()`: of requests that were sent before the answers to others."""
 

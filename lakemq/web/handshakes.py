@@ -67,10 +67,18 @@ class Handshakes:
     def failed(self, client: str | None, reason: str) -> None:
         """One came to nothing."""
         self._counters.handshakes_failed += 1
+        self._say(f"no TLS with {client or 'a client'}: {reason}")
+
+    def cut(self, client: str | None) -> None:
+        """One was over, and its client went on with what is no data."""
+        self._counters.cut += 1
+        self._say(f"TLS with {client or 'a client'} is cut: more records without data than anybody needs")
+
+    def _say(self, line: str) -> None:
         now = self._clock()
         if self._said_s is not None and now - self._said_s < SAID_S:
             self._unsaid += 1
             return
         more = f", and {self._unsaid} others since the last of these lines" if self._unsaid else ""
         self._said_s, self._unsaid = now, 0
-        logger.warning("no TLS with %s: %s%s", client or "a client", reason, more)
+        logger.warning("%s%s", line, more)

@@ -1,8 +1,12 @@
 """A connection by TLS: between the socket's transport and a protocol that knows nothing of it.
 
-What is read and written is bounded as it is without: a piece that has come is decrypted and handed on as one, an answer
-is encrypted as fast as the client takes it. Until the handshake is over nothing is answered, and what the client sends
-waits for its turn (`handshakes.Handshakes`), unread.
+OpenSSL is given one record at a time, so what it does for one client in a turn of the loop is bounded by their number,
+and what it keeps by the largest. An answer is encrypted as fast as the client takes it. Until the handshake is over
+nothing is answered, and what the client sends waits for its turn (`handshakes.Handshakes`), unread. OpenSSL isn't there
+before a whole hello is that it may be given.
+
+Records that say nothing to us, but have OpenSSL work and answer (KeyUpdate, a wish to renegotiate), are few: who sends
+more is cut. So no such answers pile up either.
 """
 
 from __future__ import annotations
@@ -14,15 +18,20 @@ from contextlib import suppress
 from typing import Any
 
 from lakemq.web.handshakes import Handshakes
+from lakemq.web.hello import NoHello, hello_is_whole, is_handshake
 from lakemq.web.problems import make_problem, to_bytes
+from lakemq.web.records import RECORD_BYTES, record_bytes
 
-RECORD_BYTES = 16 * 1024
-"""No record of TLS says more."""
-PIECE_BYTES = 64 * 1024
-"""So much is given to OpenSSL at once, which keeps the room for it: what is more of an answer waits until the client
-has taken that."""
 READS_MAX = 64
 """Records that are read before others have their turn: they may be as small as a byte."""
+SILENT_MAX = 32
+"""Records without data that a connection may send, and one more for each `SILENT_BYTES` of data: whoever changes his
+keys for good reason does it after gigabytes."""
+SILENT_BYTES = 1024 * 1024
+SHAKEN_MAX = 64
+"""Records that a handshake may take, with the certificates of a client."""
+_REFUSED = bytes((21, 3, 3, 0, 2, 2, 40))
+"""The alert `handshake_failure`."""
 _PLAIN = to_bytes(make_problem("invalid_request", "TLS is spoken here: ask by https://"), close=True)
 
 
@@ -37,10 +46,13 @@ class Secured(asyncio.Transport, asyncio.Protocol):
         self._context = context
         self._handshakes = handshakes
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._tls: Any = None  # an ssl.SSLObject, from the whole hello on
+        self._shaken = 0
         self._raw: Any = None
         self._unfed = memoryview(b"")
         """What has come and is not with OpenSSL yet."""
+        self._data_bytes = self._silent = 0
+        """What has come of data, and how many records without any."""
         self._held = False
         """Whether `inner` wants nothing for now."""
         self._closing = False
@@ -60,17 +72,16 @@ class Secured(asyncio.Transport, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._closing:
             return
-        if len(data) <= PIECE_BYTES and not self._unfed:
+        if self.ready and not self._unfed and record_bytes(data) == len(data):
             self._incoming.write(data)
-        else:
-            self._unfed = memoryview(bytes(self._unfed) + data)
-        if not self.ready:
-            self._raw.pause_reading()
-            self._handshakes.add(self)
-        elif self._unfed:
+            self._read_one()
+            return
+        self._unfed = memoryview(bytes(self._unfed) + data)
+        if self.ready:
             self._read()
         else:
-            self._read_one()
+            self._raw.pause_reading()
+            self._handshakes.add(self)
 
     def eof_received(self) -> bool:
         if self.ready and not self._closing:
@@ -101,36 +112,45 @@ class Secured(asyncio.Transport, asyncio.Protocol):
         if self._closing:
             return
         try:
-            self._shake()
-        except ssl.SSLWantReadError:
-            self._send()
-            self._raw.resume_reading()
-        except ssl.SSLError as error:
+            self.ready = self._shake()
+        except (ssl.SSLError, NoHello) as error:
             self._fail(error)
-        else:
-            self.ready = True
-            self._send()
-            self._raw.resume_reading()
-            if self._incoming.pending or self._unfed:
-                self._read()
+            return
+        self._send()
+        self._raw.resume_reading()
+        if self.ready and self._unfed:
+            self._read()
 
-    def _shake(self) -> None:
-        while True:
-            self._feed()
-            try:
+    def _shake(self) -> bool:
+        """Go on as far as what has come goes; True when it is over."""
+        if not self._begin():
+            return False
+        while self._feed():
+            self._shaken += 1
+            if self._shaken > SHAKEN_MAX:
+                raise NoHello(f"a handshake of more than {SHAKEN_MAX} records")
+            with suppress(ssl.SSLWantReadError):
                 self._tls.do_handshake()
-            except ssl.SSLWantReadError:
-                if not self._unfed:
-                    raise
-            else:
-                return
+                return True
+        return False
 
-    def _fail(self, error: ssl.SSLError) -> None:
+    def _begin(self) -> bool:
+        """False while the hello isn't whole. Raises `NoHello`."""
+        if self._tls is not None:
+            return True
+        if not record_bytes(self._unfed) or (is_handshake(self._unfed) and not hello_is_whole(self._unfed)):
+            return False
+        self._tls = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        return True
+
+    def _fail(self, error: ssl.SSLError | NoHello) -> None:
         """End it, with the alert that says why."""
-        client = self._raw.get_extra_info("peername")
+        reason = getattr(error, "reason", None) or str(error)
         if not self.ready:
-            self._handshakes.failed(client[0] if client else None, error.reason or str(error))
-        if not self.ready and error.reason in ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST"):
+            self._handshakes.failed(self._client, reason)
+        if isinstance(error, NoHello):
+            self._raw.write(_REFUSED)
+        elif not self.ready and reason in ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST"):
             self._raw.write(_PLAIN)
         else:
             self._send()
@@ -138,14 +158,21 @@ class Secured(asyncio.Transport, asyncio.Protocol):
         self._forget()
         self._raw.close()
 
+    @property
+    def _client(self) -> str | None:
+        peer = self._raw.get_extra_info("peername")
+        return peer[0] if peer else None
+
     # Reading ---------------------------------------------------------------------------------
 
     def _read_one(self) -> None:
-        """Hand on what has come, which mostly is one record: most of all requests are."""
+        """Hand on the record that has come: most of all requests are one."""
         try:
             piece = self._tls.read(RECORD_BYTES)
-        except ssl.SSLWantReadError:  # it isn't whole yet
-            self._send()
+        except ssl.SSLWantReadError:
+            self._note_silent()
+            if not self._closing:
+                self._send()
             return
         except ssl.SSLZeroReturnError:
             self.eof_received()
@@ -153,53 +180,65 @@ class Secured(asyncio.Transport, asyncio.Protocol):
         except ssl.SSLError as error:
             self._fail(error)
             return
-        if not piece or self._incoming.pending or self._outgoing.pending:
-            self._read(piece)
-        else:
-            self._inner.data_received(piece)
+        if not piece:
+            self.eof_received()
+            return
+        self._data_bytes += len(piece)
+        self._inner.data_received(piece)
 
-    def _read(self, first: bytes | None = None) -> None:
-        """Hand on what has come. `first`: what was read of it; empty where that is the end."""
-        pieces = [first] if first else []
+    def _read(self) -> None:
+        """Hand on what has come."""
+        pieces: list[bytes] = []
         try:
-            ended = first == b"" or self._decrypt(pieces)
+            ended = self._decrypt(pieces)
         except ssl.SSLZeroReturnError:
             ended = True
         except ssl.SSLError as error:
             self._fail(error)
             return
-        if self._outgoing.pending:
-            self._send()
+        if self._closing:
+            return
+        self._send()
         if pieces:
             self._inner.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if ended:
             self.eof_received()
-        elif (self._incoming.pending or self._unfed) and not self._closing:
+        elif record_bytes(self._unfed) and not self._closing:
             self._raw.pause_reading()
             if not self._held:
                 asyncio.get_running_loop().call_soon(self._read_on)
 
     def _decrypt(self, pieces: list[bytes]) -> bool:
         """Add what has come; True when there comes no more."""
-        incoming, read = self._incoming, self._tls.read
         for _ in range(READS_MAX):
-            if not incoming.pending and not self._feed():
+            if self._closing or not self._feed():
                 return False
             try:
-                piece = read(RECORD_BYTES)
-            except ssl.SSLWantReadError:  # a record that isn't whole yet
+                piece = self._tls.read(RECORD_BYTES)
+            except ssl.SSLWantReadError:
+                self._note_silent()
                 continue
             if not piece:
                 return True
+            self._data_bytes += len(piece)
             pieces.append(piece)
         return False
 
+    def _note_silent(self) -> None:
+        """A record came and there was no data in it."""
+        self._silent += 1
+        if self._silent > SILENT_MAX + self._data_bytes // SILENT_BYTES:
+            self._handshakes.cut(self._client)
+            self.abort()
+
     def _feed(self) -> bool:
-        """Give OpenSSL more; False when there is no more."""
-        if not self._unfed:
+        """Give OpenSSL the next record; False when none is whole."""
+        size = record_bytes(self._unfed)
+        if not size:
+            self._unfed = memoryview(bytes(self._unfed))  # it may be a byte of a large piece, and all that is kept
             return False
-        self._incoming.write(self._unfed[:PIECE_BYTES])
-        self._unfed = self._unfed[PIECE_BYTES:]
+        self._incoming.write(self._unfed[:size])
+        self._unfed = self._unfed[size:]
         return True
 
     def _read_on(self) -> None:
@@ -218,7 +257,7 @@ class Secured(asyncio.Transport, asyncio.Protocol):
         self._held = False
         if self._closing or not self.ready:
             return
-        if self._incoming.pending or self._unfed:
+        if record_bytes(self._unfed):
             asyncio.get_running_loop().call_soon(self._read_on)
         else:
             self._raw.resume_reading()
@@ -249,7 +288,7 @@ class Secured(asyncio.Transport, asyncio.Protocol):
         """Encrypt what waits, as long as the socket takes it."""
         try:
             while self._backlog and not self._full:
-                self._encrypt()
+                self._encrypt_one()
                 self._send()
         except ssl.SSLError as error:
             self._fail(error)
@@ -257,17 +296,15 @@ class Secured(asyncio.Transport, asyncio.Protocol):
         if self._closing and not self._backlog:
             self._end()
 
-    def _encrypt(self) -> None:
-        left = PIECE_BYTES
-        while self._backlog and left > 0:
-            view = self._backlog[0]
-            count = self._tls.write(view[:RECORD_BYTES])
-            left -= count
-            self._backlog_bytes -= count
-            if count == len(view):
-                self._backlog.popleft()
-            else:
-                self._backlog[0] = view[count:]
+    def _encrypt_one(self) -> None:
+        """A record of what waits."""
+        view = self._backlog[0]
+        count = self._tls.write(view[:RECORD_BYTES])
+        self._backlog_bytes -= count
+        if count == len(view):
+            self._backlog.popleft()
+        else:
+            self._backlog[0] = view[count:]
 
     def _send(self) -> None:
         if self._outgoing.pending:

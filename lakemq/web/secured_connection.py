@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lakemq.web.handshakes import Handshakes
+from lakemq.web.problems import Answer
 from lakemq.web.protocol import Connection
 from lakemq.web.secured import Secured
 from lakemq.web.tls import Tls
@@ -19,6 +20,12 @@ class SecuredConnection(Connection):
     """As it is watched: until it is secured it is at the head of something."""
 
     secured: Secured
+
+    def _refuse_all(self, answer: Answer) -> None:
+        """Nothing can be said before a handshake, and that takes more of what there isn't."""
+        super()._refuse_all(answer)
+        self.rules.counters.problem("busy")
+        self.transport.abort()
 
     @property
     def at(self) -> tuple[int, Phase]:

@@ -17,11 +17,15 @@ from lakemq.wire.tls import client_context
 
 LOOK_S = 2.0
 """Whether the files have changed is looked at so often."""
+AGAIN_LOOKS = 30
+"""After so many looks what couldn't be used is read again, though it seems the same: it may not have been the files."""
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Of TLS 1.2: keys are agreed upon by elliptic curves only, which costs the server little (for 1.3: `hello`)."""
 _OTHERS = stat.S_IROTH | stat.S_IWOTH | stat.S_IXOTH | stat.S_IWGRP
 
 logger = logging.getLogger(__name__)
 
-Facts = tuple[tuple[int, int, int] | None, ...]
+Facts = tuple[tuple[int, ...] | None, ...]
 
 
 def tls_of(settings: Settings) -> Tls | None:
@@ -41,18 +45,25 @@ class Tls:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._facts = self._seen = self._look()
+        self._refused_looks: int | None = None
+        """How many looks ago they couldn't be used; None: they could."""
         self.context = _make(files)
 
     def look(self) -> None:
         """Take what has been put into the files. It is read once they have been the same for two looks: a certificate
-        and its key are two files, and nobody changes both at once. What can't be used is logged, and the old stays."""
+        and its key are two files, and nobody changes both at once. What can't be used is logged, is read again
+        each minute, and until then the old stays."""
         before, self._seen = self._seen, self._look()
-        if self._seen == self._facts or self._seen != before:
+        if self._refused_looks is not None:
+            self._refused_looks += 1
+        again = self._refused_looks is not None and self._refused_looks >= AGAIN_LOOKS
+        if (self._seen == self._facts and not again) or self._seen != before:
             return
-        self._facts = self._seen
+        self._facts, self._refused_looks = self._seen, None
         try:
             self.context = _make(self._files)
         except SettingsError as error:
+            self._refused_looks = 0
             logger.warning("TLS goes on with the certificate that it had: %s", error.detail)
         else:
             logger.info("TLS goes on with what has been put into %s", self._files.cert_file)
@@ -71,18 +82,19 @@ class Tls:
         return tuple(_fact(each) for each in (files.cert_file, files.key_file, files.client_ca_file))
 
 
-def _fact(file: str) -> tuple[int, int, int] | None:
+def _fact(file: str) -> tuple[int, ...] | None:
     try:
         found = Path(file).stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode
 
 
 def _make(files: Files) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    context.set_ciphers(_CIPHERS)
     context.set_alpn_protocols(["http/1.1"])
     _check_key(files.key_file)
     # For its errors alone: what a certificate lacks is said by the same words as what its key does.

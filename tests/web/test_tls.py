@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -19,7 +20,7 @@ import pytest
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Tls as Files
 from lakemq.testing import GatewayProcess, start_gateway
-from lakemq.web.tls import Tls
+from lakemq.web.tls import AGAIN_LOOKS, Tls
 from tests.certificates import Authority, Pair, openssl
 from tests.gateway.http_client import check_problem, pull, put_topic
 
@@ -306,11 +307,11 @@ def test_who_is_silent_counts_as_a_connection(small: Secured) -> None:
     with ExitStack() as opened:
         for _ in range(8):
             opened.enter_context(small.plain_socket())
-        with small.client() as http:
-            answer = http.get("/healthz")
-        assert (answer.status_code, answer.headers["connection"]) == (503, "close")
+        with small.plain_socket() as refused:
+            assert read_all(refused) == b"", "at once, before anything was sent"
+    wait_for(lambda: answers(small, trusting(small.authority)))
     with small.client() as http:
-        wait_for(lambda: http.get("/healthz").status_code == 200)
+        assert 'code="busy"' in http.get("/metrics").text
 
 
 def test_who_does_not_take_his_answer_is_cut(small: Secured) -> None:
@@ -428,6 +429,44 @@ def test_files_are_taken_once_they_stay_the_same_and_what_is_missing_changes_not
     tls.look()
     assert tls.context is not first
     assert tls.context.verify_mode is ssl.CERT_REQUIRED
+
+
+def test_what_was_refused_is_taken_when_its_mode_is_mended_or_it_can_be_read_again(
+    authority: Authority, pair: Pair, tmp_path: Path
+) -> None:
+    own, new = Pair(tmp_path / "cert.pem", tmp_path / "key.pem"), authority.pair("new")
+    put(own, pair)
+    tls = Tls(Files(cert_file=str(own.cert), key_file=str(own.key)))
+    first = tls.context
+    put(own, new)
+    own.key.chmod(0o644)
+    for _ in range(3):
+        tls.look()
+    assert tls.context is first
+    own.key.chmod(0o600)
+    for _ in range(2):
+        tls.look()
+    second = tls.context
+    assert second is not first
+
+    put(own, pair)
+    with open_files_at_most(0):  # as when all descriptors are taken: the files are as good as before
+        for _ in range(3):
+            tls.look()
+    assert tls.context is second
+    for _ in range(AGAIN_LOOKS):
+        tls.look()
+    assert tls.context is not second
+
+
+@contextmanager
+def open_files_at_most(count: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def put(pair: Pair, source: Pair) -> None:
