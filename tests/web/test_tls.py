@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -460,7 +460,7 @@ def test_what_was_refused_is_taken_when_its_mode_is_mended_or_it_can_be_read_aga
 
 
 @contextmanager
-def open_files_at_most(count: int) -> Iterator[None]:
+def open_files_at_most(count: int) -> Generator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
     try:
