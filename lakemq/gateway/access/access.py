@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from lakemq.contract.grammar import Found
 from lakemq.contract.route import Route
+from lakemq.contract.sql_routes import OWN_ACCESS
 from lakemq.gateway.access.admin_token import NAME, open_admin_token
 from lakemq.gateway.access.audit import Audit, Entry
 from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
@@ -108,7 +109,8 @@ class Access:
             raise
         try:
             if self._quotas is not None and not found.route.rights.public:
-                self._quotas.admit(caller.usage, scope)
+                # By that the jobs ask for a user who asks them: the connection is theirs.
+                self._quotas.admit(caller.usage, scope, seated=found.route is not OWN_ACCESS)
             caller.admit(found.route, found.values)
         except (Unauthenticated, Forbidden, OverQuota) as error:
             self.refused(caller, _shown(found.route, scope), error)

@@ -111,9 +111,10 @@ class QuotaKeeper:
         self._of.move_to_end(user.name)
         return usage
 
-    def admit(self, usage: Usage | None, scope: Scope) -> None:
-        """Let a request of that user's go, and count it. Raises `OverQuota`."""
-        seat: Seat | None = scope.get(SEAT)
+    def admit(self, usage: Usage | None, scope: Scope, seated: bool = True) -> None:
+        """Let a request of that user's go, and count it. `seated`: its connection is the user's own. Raises
+        `OverQuota`."""
+        seat: Seat | None = scope.get(SEAT) if seated else None
         if usage is None:
             if seat is not None:
                 seat.leave()

@@ -84,10 +84,11 @@ class Who:
 
     def asks(self, authorization: str | None, source: str | None) -> Asker:
         """Who sends that header from that address. Raises `Unauthenticated`, `Forbidden`, `BrokerUnavailable`."""
-        if authorization is None and not _is_neighbour(source):
+        if not authorization and not _is_neighbour(source):
             raise Unauthenticated("from another machine this takes a token, `Authorization: Bearer lmq_...`")
         addresses = self._addresses()
-        hashed = hashlib.blake2b((authorization or "").encode(), digest_size=16, key=self._key).digest()
+        said = b"" if authorization is None else b"said " + authorization.encode()
+        hashed = hashlib.blake2b(said, digest_size=16, key=self._key).digest()
         now_s = self._clock_s()
         with self._lock:
             found = self._kept.get((hashed, addresses))

@@ -25,6 +25,10 @@ def _plain(names: str) -> dict[str, Function]:
     return dict.fromkeys(names.split(), Function())
 
 
+def _with_pattern(names: str) -> dict[str, Function]:
+    return dict.fromkeys(names.split(), Function(2, literals=(1,)))
+
+
 SCALARS = {
     **_plain(
         "between coalesce nvl nvl2 ifnull nullif if abs sign signum floor ceil ceiling round bround sqrt cbrt exp ln "
@@ -36,15 +40,18 @@ SCALARS = {
     **_plain(
         "current_date curdate current_timestamp now localtimestamp date_trunc trunc year quarter month day "
         "dayofmonth dayofweek weekday dayofyear weekofyear hour minute second extract date_part datepart "
-        "date_add dateadd date_sub date_diff datediff add_months months_between last_day next_day "
-        "to_date to_timestamp try_to_timestamp unix_timestamp to_unix_timestamp from_unixtime "
+        "date_add dateadd date_sub date_diff datediff add_months months_between last_day "
         "unix_seconds unix_millis unix_micros unix_date timestamp_seconds timestamp_millis timestamp_micros "
-        "date_from_unix_date date_format make_date make_timestamp from_utc_timestamp to_utc_timestamp "
-        "try_to_date"
+        "date_from_unix_date make_date make_timestamp"
+    ),
+    # Java reads a pattern by recursion: a long one ends the process.
+    **_with_pattern(
+        "date_format to_date to_timestamp try_to_timestamp unix_timestamp to_unix_timestamp from_unixtime "
+        "from_utc_timestamp to_utc_timestamp try_to_date next_day"
     ),
     **_plain(
         "size cardinality array_size array_contains array_position array_min array_max element_at "
-        "try_element_at get map_keys map_values map_contains_key array_distinct"
+        "try_element_at get map_keys map_values map_contains_key"
     ),
     **dict.fromkeys(("upper", "ucase", "lower", "lcase"), Function(growth=3)),
     **dict.fromkeys(("hex", "base64"), Function(growth=2)),
@@ -175,7 +182,7 @@ ANALYZED_EXPRESSIONS = (
     | _named(
         "expressions",
         "Size ArraySize ArrayContains ArrayPosition ArrayMin ArrayMax ElementAt TryElementAt Get MapKeys "
-        "MapValues MapContainsKey ArrayDistinct CreateArray CreateNamedStruct GetArrayItem GetMapValue "
+        "MapValues MapContainsKey CreateArray CreateNamedStruct GetArrayItem GetMapValue "
         "GetStructField GetArrayStructFields ArrayExists ArrayForAll ArrayFilter LambdaFunction "
         "NamedLambdaVariable Explode PosExplode GeneratorOuter SortOrder InSubquery ListQuery Exists "
         "ScalarSubquery variant.VariantGet variant.ParseJson TryValidateUTF8 WindowExpression "

@@ -11,6 +11,8 @@ from lakemq.jobs.sql.parsed_plan import class_of, place_in
 from lakemq.model.errors import InvalidSql
 
 NODES_MAX = 20_000
+DIGITS_MAX = 100
+"""Of text that becomes a DECIMAL."""
 _VIEW = "org.apache.spark.sql.catalyst.plans.logical.View"
 _SUBQUERIES = (".ListQuery", ".Exists", ".ScalarSubquery")
 
@@ -42,6 +44,8 @@ class AnalyzedWalk:
         name = class_of(node)
         if name not in allowed.ANALYZED_EXPRESSIONS:
             raise _refused(node, name)
+        if name.endswith(".Cast"):
+            _check_cast(node)
         for each in _each(node.children()):
             self.check_expression(each)
         if name.endswith(_SUBQUERIES):
@@ -56,6 +60,23 @@ class AnalyzedWalk:
         self._nodes += 1
         if self._nodes > NODES_MAX:
             raise InvalidSql("the statement is too large: make it simpler", *place_in(node))
+
+
+def _check_cast(node: Any) -> None:
+    """Java makes a DECIMAL of text in a time that grows with the square of its length: of megabytes, for hours."""
+    if str(node.dataType().typeName()).startswith("decimal") and str(node.child().dataType().typeName()) == "string":
+        text = class_of(node.child())
+        if not (text.endswith((".Left", ".Literal")) and _length_of(node.child(), text) <= DIGITS_MAX):
+            how = f"CAST(left(text, {DIGITS_MAX}) AS DECIMAL)"
+            raise InvalidSql(f"text becomes a DECIMAL only where it is short: {how}", *place_in(node))
+
+
+def _length_of(node: Any, name: str) -> int:
+    if name.endswith(".Literal"):
+        return len(str(node.value()))
+    length = node.productElement(1)
+    is_literal = class_of(length).endswith(".Literal") and str(length.value()).isdecimal()
+    return int(str(length.value())) if is_literal else DIGITS_MAX + 1
 
 
 def _each(sequence: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from itertools import count
 from pathlib import Path
@@ -218,6 +219,20 @@ def test_a_body_in_chunks_is_counted_as_it_comes(gateway: GatewayProcess, http: 
         assert int(refused.headers["retry-after"]) > 1000 - BURST_S - LONG_S
 
 
+def test_a_compressed_body_is_counted_as_what_is_stored(
+    gateway: GatewayProcess, http: httpx.Client, taker: Taker
+) -> None:
+    limit(http, taker, bytes_per_s=1_000)
+    body = gzip.compress(b"x" * 1_000_000)
+    gzipped = "Content-Type: text/plain", "Content-Encoding: gzip", f"Content-Length: {len(body)}"
+    with Connection(gateway) as connection:
+        path = f"/v1/topics/{taker.topic}/messages"
+        assert ask(connection, taker.head("POST", path, *gzipped) + body).status == 200
+        refused = ask(connection, taker.looks())
+        assert is_held_up(refused, taker, "bytes")
+        assert int(refused.headers["retry-after"]) > 1_000 - BURST_S - LONG_S
+
+
 def test_a_size_that_is_only_said_is_counted_up_to_the_largest_that_is_read(
     gateway: GatewayProcess, http: httpx.Client, taker: Taker
 ) -> None:
@@ -295,6 +310,17 @@ def test_a_connection_is_one_of_whom_it_showed_last(gateway: GatewayProcess, htt
         assert first.answer() is None
         assert ask(second, nobodys).status == 200
         assert ask(third, taker.looks()).status == 200
+
+
+def test_who_is_asked_for_by_the_jobs_has_none_of_their_connections(
+    gateway: GatewayProcess, http: httpx.Client, taker: Taker
+) -> None:
+    limit(http, taker, connections=1)
+    with Connection(gateway) as jobs, Connection(gateway) as own:
+        assert ask(jobs, taker.head("GET", "/v1/access") + b"").status == 200
+        assert ask(own, taker.produces()).status == 200
+        assert ask(jobs, taker.head("GET", "/v1/access") + b"").status == 200
+        assert is_held_up(ask(jobs, taker.produces()), taker, "connections")
 
 
 def test_a_connection_is_nobodys_once_it_shows_one_without_a_quota(

@@ -9,6 +9,8 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from lakemq.jobs.served.who import Who
+from lakemq.model.errors import Unauthenticated
 from tests.jobs.served.scene import MANY, Scene
 
 COUNTS = "SELECT topic, count(*) AS messages FROM {table} GROUP BY topic ORDER BY topic"
@@ -86,6 +88,17 @@ def test_a_wrong_token_is_nobody(scene: Scene) -> None:
     assert "admin.token" not in detail
     scene.tokens["wrong"] = "x"
     assert scene.problem("SELECT 1", "wrong")[:2] == (401, "unauthenticated")
+
+
+def test_a_header_without_a_value_is_not_none(scene: Scene) -> None:
+    who = Who(lambda: scene.gateway.url)
+    try:
+        assert who.asks(None, "127.0.0.1").users == (None,)
+        for said in ("", None):
+            with pytest.raises(Unauthenticated):
+                who.asks(said, "192.0.2.1")
+    finally:
+        who.close()
 
 
 def test_the_answers_forms(scene: Scene) -> None:

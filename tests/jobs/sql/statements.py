@@ -45,10 +45,17 @@ SELECT row_number() OVER (PARTITION BY topic ORDER BY position), lag(position) O
 SELECT sum(position) OVER w FROM messages WINDOW w AS (ORDER BY position ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)
 SELECT window(store_time, '1 minute').start, count(*) FROM messages GROUP BY window(store_time, '1 minute')
 SELECT * FROM messages WHERE has_tag(tag, 'a || b') AND NOT is_system(topic) AND position = position_of('a.b.1')
+SELECT date_format(store_time, 'yyyy-MM-dd'), to_date(tag, 'yyyyMMdd'), to_timestamp(tag) FROM messages
+SELECT CAST(left(tag, 100) AS DECIMAL(10, 2)), CAST('1.5' AS DECIMAL), CAST(position AS DECIMAL) FROM messages
 SELECT to_json(struct(topic, tag)), get_json_object(body_text(body), '$.a'), hex(md5(body)) FROM messages
 """.strip().splitlines()
 
 REFUSED_STATEMENTS = """
+SELECT date_format(store_time, CAST(unhex('5B5B5B5B') AS STRING)) FROM messages
+SELECT date_format(store_time, tag) FROM messages
+SELECT to_timestamp(tag, body_text(body)) FROM messages
+SELECT from_unixtime(position, properties['a']), to_utc_timestamp(store_time, tag) FROM messages
+SELECT array_distinct(keys) FROM messages
 SELECT 1 FROM messages a, messages b, messages c
 SELECT 1 FROM (SELECT a.topic FROM messages a JOIN messages b USING (topic)) c JOIN messages d USING (topic)
 WITH a AS (SELECT m.topic FROM messages m, messages n) SELECT 1 FROM a, messages
@@ -217,5 +224,14 @@ SELECT stack(1000000, 1)
 SELECT max_by(body, position, 1000000) FROM messages
 """.strip().splitlines()
 
-OF_THE_ANALYZER = ["SELECT current_user", "SELECT user", "SELECT session_user", "SELECT _metadata FROM messages"]
-"""What is a name for the parser."""
+OF_THE_ANALYZER = [
+    "SELECT current_user",
+    "SELECT user",
+    "SELECT session_user",
+    "SELECT _metadata FROM messages",
+    "SELECT CAST(body_text(body) AS DECIMAL(10, 2)) FROM messages",
+    "SELECT try_cast(concat(tag, tag) AS DECIMAL) FROM messages",
+    "SELECT CAST(left(tag, 101) AS DECIMAL) FROM messages",
+    "SELECT CAST(left(tag, length(tag)) AS DECIMAL) FROM messages",
+]
+"""What is a name for the parser, or of a type."""
