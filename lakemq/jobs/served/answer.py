@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakemq.contract.forms import ARROW, JSON
+from lakemq.jobs.served.packed import first_within
 from lakemq.jobs.served.statement import Found
 from lakemq.jobs.sql.connect_client import Result
-from lakemq.jobs.sql.formats import rows_of, write_arrow, write_csv
+from lakemq.jobs.sql.formats import cell, is_variant, rows_of
 from lakemq.model.errors import InvalidRequest
 from lakemq.settings import SqlHttp
 from lakemq.web.problems import Answer
@@ -20,6 +25,10 @@ from lakemq.web.problems import Answer
 FORMATS = ("json", "csv", "arrow")
 _FIELDS = ("statement", "format", "rows_max", "timeout_ms")
 _TRUNCATED = b"lakemq-truncated"
+_PIECE_VALUES = 10_000
+"""So many values are made of Arrow at once: other threads wait meanwhile."""
+_ARROW_END = 8
+"""Bytes at the end of a stream."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +72,124 @@ def _number(fields: dict[str, object], name: str, default: int, most: int) -> in
     return value
 
 
-def answer_of(found: Found, form: str) -> Answer:
-    """The rows in that form. Raises `InvalidStatement` for types that have none."""
-    result = Result(found.schema, iter(found.batches))
-    if form == "json":
-        kind, body = JSON, _json(found, result)
-    else:
-        out = io.BytesIO()
-        kind, write = (ARROW, write_arrow) if form == "arrow" else ("text/csv; charset=utf-8", write_csv)
-        write(result, out)
-        body = out.getvalue()
-    truncated = b"true" if found.truncated else b"false"
+def answer_of(found: Found, form: str, bytes_max: int) -> Answer:
+    """The rows in that form, as many of them as have `bytes_max` bytes in it together with what stands around them.
+    Raises `InvalidStatement` for types that have no form."""
+    kind, encode = _ENCODERS[form]
+    body, is_cut = encode(found, bytes_max)
+    truncated = b"true" if found.truncated or is_cut else b"false"
     return Answer(200, [(b"content-type", kind.encode()), (_TRUNCATED, truncated)], body)
 
 
-def _json(found: Found, result: Result) -> bytes:
+def _json(found: Found, bytes_max: int) -> tuple[bytes, bool]:
     columns = [{"name": name, "type": kind} for name, kind in zip(found.schema.names, found.types, strict=True)]
-    content: dict[str, Any] = {"columns": columns, "rows": list(rows_of(result)), "truncated": found.truncated}
-    return orjson.dumps(content, default=str, option=orjson.OPT_NON_STR_KEYS)
+    head = b'{"columns":' + orjson.dumps(columns) + b',"rows":['
+    room = _Room(bytes_max - len(head) - len(b'],"truncated":false}'))
+    rows: list[bytes] = []
+    for row in _rows(found, room):
+        encoded = orjson.dumps(row, default=str, option=orjson.OPT_NON_STR_KEYS)
+        if not room.take(len(encoded) + (1 if rows else 0)):
+            break
+        rows.append(encoded)
+    is_cut = room.is_full
+    tail = b'],"truncated":' + (b"true" if found.truncated or is_cut else b"false") + b"}"
+    return b"".join((head, b",".join(rows), tail)), is_cut
+
+
+def _csv(found: Found, bytes_max: int) -> tuple[bytes, bool]:
+    out = io.BytesIO()
+    line = io.StringIO(newline="")
+    writer = csv.writer(line)
+
+    def encoded(values: Iterable[Any]) -> bytes:
+        line.seek(0)
+        line.truncate()
+        writer.writerow(values)
+        return line.getvalue().encode()
+
+    out.write(encoded(found.schema.names))
+    room = _Room(bytes_max - out.tell())
+    for row in _rows(found, room):
+        each = encoded([cell(value) for value in row])
+        if not room.take(len(each)):
+            break
+        out.write(each)
+    return out.getvalue(), room.is_full
+
+
+def _arrow(found: Found, bytes_max: int) -> tuple[bytes, bool]:
+    out = io.BytesIO()
+    is_cut = False
+    with pa.ipc.new_stream(out, found.schema) as writer:
+        for batch in found.batches:
+            # The schema is written with the first batch.
+            room = bytes_max - (out.tell() or found.schema.serialize().size) - _ARROW_END
+            part = first_within(batch, room, pa.ipc.get_record_batch_size)
+            if part.num_rows:
+                writer.write_batch(part)
+            if part.num_rows < batch.num_rows:
+                is_cut = True
+                break
+    return out.getvalue(), is_cut
+
+
+@dataclass
+class _Room:
+    """How many bytes there is room for, and whether something had none."""
+
+    left: int
+    is_full: bool = False
+
+    def take(self, size: int) -> bool:
+        """Whether there was so much."""
+        self.is_full = self.is_full or size > self.left
+        self.left -= 0 if self.is_full else size
+        return not self.is_full
+
+
+def _rows(found: Found, room: _Room) -> Iterator[tuple[Any, ...]]:
+    """One after the other; never more are made of Arrow than there may be room for."""
+    return rows_of(Result(found.schema, _pieces(found, room)))
+
+
+def _pieces(found: Found, room: _Room) -> Iterator[pa.RecordBatch]:
+    most = max(_PIECE_VALUES // max(len(found.schema), 1), 1)
+    for batch in found.batches:
+        at = 0
+        while at < batch.num_rows:
+            piece = batch.slice(at, most)
+            while (size := sum(map(_least, piece.columns))) > room.left and piece.num_rows > 1:
+                piece = piece.slice(0, piece.num_rows // 2)
+            if size > room.left:
+                room.is_full = True
+                return
+            at += piece.num_rows
+            yield piece
+
+
+def _least(array: Any) -> int:
+    """So many bytes its values have at least, as JSON or as CSV: names of fields stand there with each value."""
+    kind, count = array.type, len(array) - array.null_count
+    if pa.types.is_struct(kind):
+        if is_variant(kind):
+            return _least(array.field(0))
+        fields: list[pa.Field] = list(kind)
+        each = sum(len(field.name.encode()) for field in fields)
+        return count * each + sum(map(_least, array.drop_null().flatten()))
+    if pa.types.is_map(kind):
+        entries = array.drop_null()
+        start, stop = (entries.offsets[0].as_py(), entries.offsets[-1].as_py()) if len(entries) else (0, 0)
+        return sum(_least(side.slice(start, stop - start)) for side in (entries.keys, entries.items))
+    if pa.types.is_list(kind):
+        return _least(array.flatten())
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        lengths: Any = pc.call_function("binary_length", [array])
+        return pc.call_function("sum", [lengths]).as_py() or 0
+    return len(array)
+
+
+_ENCODERS: dict[str, tuple[str, Callable[[Found, int], tuple[bytes, bool]]]] = {
+    "json": (JSON, _json),
+    "csv": ("text/csv; charset=utf-8", _csv),
+    "arrow": (ARROW, _arrow),
+}

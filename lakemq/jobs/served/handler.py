@@ -115,7 +115,7 @@ class SqlHandler:
             raise RequestTimeout("the statement was cancelled before it began")
         asker.check(statement.parse())
         found = statement.run(asker.sights, Bounds(wanted.rows_max, self._limits.bytes_max))
-        return answer_of(found, wanted.format)
+        return answer_of(found, wanted.format, self._limits.bytes_max)
 
 
 def _forget(waited: asyncio.Future[Answer]) -> None:

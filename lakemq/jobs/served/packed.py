@@ -21,7 +21,7 @@ def pack(rows_max: int, bytes_max: int) -> _Pack:
         for batch in batches:
             part = batch.slice(0, rows_max - rows)
             is_full = size + part.nbytes > bytes_max
-            part = _within(part, bytes_max - size) if is_full else part
+            part = first_within(part, bytes_max - size, lambda each: each.nbytes) if is_full else part
             size += part.nbytes
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, part.schema) as writer:
@@ -36,12 +36,14 @@ def pack(rows_max: int, bytes_max: int) -> _Pack:
     return packed
 
 
-def _within(batch: pa.RecordBatch, bytes_max: int) -> pa.RecordBatch:
-    """As many of its rows as have so many bytes together."""
+def first_within(batch: pa.RecordBatch, bytes_max: int, size_of: Callable[[pa.RecordBatch], int]) -> pa.RecordBatch:
+    """As many of its first rows as have so many bytes together."""
+    if size_of(batch) <= bytes_max:
+        return batch
     low, high = 0, batch.num_rows
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if batch.slice(0, middle).nbytes <= bytes_max else (low, middle - 1)
+        low, high = (middle, high) if size_of(batch.slice(0, middle)) <= bytes_max else (low, middle - 1)
     return batch.slice(0, low)
 
 

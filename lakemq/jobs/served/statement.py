@@ -27,6 +27,9 @@ from lakemq.model.sight import Sight
 
 POOL = "sql"
 BARRIER = "spark_partition_id"
+COLUMNS_MAX = 1_000
+HEADER_BYTES_MAX = 256 * 1024
+"""Of names and types of an answer's columns."""
 _BATCH_BYTES = 4 * 1024 * 1024
 
 CONF = {
@@ -157,6 +160,7 @@ class Statement:
     def _rows(self, session: SparkSession, frame: DataFrame, bounds: Bounds) -> Found:
         schema = to_arrow_schema(frame.schema, timezone="UTC")
         types = tuple(each.dataType.simpleString() for each in frame.schema)
+        _check_columns(schema, types)
         context = session.sparkContext
         context.setJobGroup(self.group, "POST /v1/sql", interruptOnCancel=True)
         context.setLocalProperty("spark.scheduler.pool", POOL)
@@ -244,6 +248,14 @@ def _make_view(session: SparkSession, name: tuple[str, ...], view: str, sights: 
         # not rand(), of which Spark knows how large it is: it leaves such a condition out.
         frame = frame.where(condition).where(f"{BARRIER}() >= 0")
     frame.createOrReplaceTempView(view)
+
+
+def _check_columns(schema: pa.Schema, types: Sequence[str]) -> None:
+    if len(types) > COLUMNS_MAX:
+        raise InvalidSql(f"an answer has {COLUMNS_MAX} columns at most")
+    names: Sequence[str] = schema.names
+    if schema.serialize().size + sum(len(each.encode()) for each in (*names, *types)) > HEADER_BYTES_MAX:
+        raise InvalidSql(f"names and types of an answer's columns have {HEADER_BYTES_MAX} bytes at most")
 
 
 def _name(relation: Relation) -> tuple[str, ...]:

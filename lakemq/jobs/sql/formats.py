@@ -68,7 +68,7 @@ def _reader(kind: pa.DataType) -> Callable[[Any], Any]:
     elif pa.types.is_list(kind):
         element = _reader(kind.value_type)
         read = lambda values: [element(value) for value in values]  # noqa: E731
-    elif pa.types.is_struct(kind) and _is_variant(kind):
+    elif pa.types.is_struct(kind) and is_variant(kind):
         read = _read_variant
     elif pa.types.is_struct(kind):
         fields = {field.name: _reader(field.type) for field in kind}
@@ -78,7 +78,8 @@ def _reader(kind: pa.DataType) -> Callable[[Any], Any]:
     return lambda value: None if value is None else read(value)
 
 
-def _is_variant(kind: pa.DataType) -> bool:
+def is_variant(kind: pa.DataType) -> bool:
+    """Whether a struct is what Arrow has for Spark's VARIANT."""
     names = [field.name for field in kind]
     return names == ["value", "metadata"] and bool((kind.field(1).metadata or {}).get(b"variant"))
 
@@ -115,7 +116,7 @@ def write_csv(result: Result, out: BinaryIO) -> None:
     writer = csv.writer(text)
     writer.writerow(result.schema.names)
     for row in rows_of(result):
-        writer.writerow(_cell(value) for value in row)
+        writer.writerow(cell(value) for value in row)
     text.detach()
 
 
@@ -125,7 +126,7 @@ def write_table(result: Result, out: BinaryIO) -> None:
     rows = list(islice(rows_of(result), TABLE_ROWS_MAX + 1))
     more = len(rows) > TABLE_ROWS_MAX
     rows = rows[:TABLE_ROWS_MAX]
-    cells = [[_cut(_cell(value)) for value in row] for row in rows]
+    cells = [[_cut(cell(value)) for value in row] for row in rows]
     widths = [max([len(name), *(len(row[at]) for row in cells)]) for at, name in enumerate(names)]
     right = [
         any(_is_number(row[at]) for row in rows) and all(_is_number(row[at]) or row[at] is None for row in rows)
@@ -177,7 +178,8 @@ class _Forward(io.RawIOBase):
         return self._count
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A value as CSV has it."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -20,6 +20,11 @@ GROWTH_MAX = 32
 MULTIPLIED_MAX = 1
 """Spark looks whether a task is to end when it reads the next row, not while one row becomes many: after two joins, or
 two arrays that are taken apart, that may be never."""
+USES_MAX = 1_000
+"""So many columns of tables an expression has at most, once all that it names is put in the place of the names. Spark's
+optimizer does so, and `SELECT c + c AS c` within such ones has twice as many a level: nothing ends an optimizer."""
+STAR_USES = 100
+"""`greatest(*)` has as many columns as there are: that isn't known yet."""
 LITERAL_CHARACTERS_MAX = 256
 FRAME_ROWS_MAX = 100
 
@@ -40,22 +45,27 @@ class Relation(NamedTuple):
 class Cost(NamedTuple):
     """`leaves`: tables that are read. `growth`: of values against the columns that they are made of, and `below`: of
     these columns, as a plan below makes them. `multiplied`: how often rows are multiplied on the way of one;
-    `exploded`: how often by expressions that aren't part of a plan yet."""
+    `exploded`: how often by expressions that aren't part of a plan yet. `uses`: columns of the plan below in one
+    expression; `used`: columns of tables in a column of that plan."""
 
     leaves: int = 0
     growth: int = 1
     below: int = 1
     multiplied: int = 0
     exploded: int = 0
+    uses: int = 0
+    used: int = 0
 
-    def beside(self, other: Cost) -> Cost:
-        """Of two that stand beside each other."""
+    def beside(self, other: Cost, *, within_one: bool = False) -> Cost:
+        """Of two that stand beside each other. `within_one`: in one expression."""
         return Cost(
             self.leaves + other.leaves,
             max(self.growth, other.growth),
             max(self.below, other.below),
             max(self.multiplied, other.multiplied),
             self.exploded + other.exploded,
+            self.uses + other.uses if within_one else max(self.uses, other.uses),
+            max(self.used, other.used),
         )
 
 
@@ -65,10 +75,11 @@ class Place(NamedTuple):
     depth: int = 0
     in_lambda: bool = False
     has_alias: bool = False
+    in_expression: bool = False
 
     def below(self) -> Place:
         """One node further down."""
-        return Place(self.depth + 1, self.in_lambda)
+        return Place(self.depth + 1, self.in_lambda, in_expression=self.in_expression)
 
 
 @dataclass
@@ -79,6 +90,7 @@ class Walk:
     plans: Set[str] = allowed.PARSED_PLANS
     relations: list[Relation] = field(default_factory=list[Relation])
     _ctes: dict[str, Cost] = field(default_factory=dict[str, Cost])
+    _aliases: dict[str, int] = field(default_factory=dict[str, int])
     _nodes: int = 0
 
     def check(self, node: Any) -> Cost:
@@ -95,14 +107,26 @@ class Walk:
         if place.in_lambda and name not in allowed.IN_LAMBDA_EXPRESSIONS:
             raise _refused(node, f"{_shown(name)} isn't served within a condition on an array's elements")
         special = _SPECIAL.get(name)
-        cost = self._product(node, place) if special is None else special(self, node, place)
         # Of a plan, columns are made of the columns below it; of a subquery's, values in an expression.
         is_plan = name in allowed.PARSED_PLANS
-        growth = cost.growth * cost.below if is_plan else max(cost.growth, cost.below)
-        if is_plan:
-            cost = Cost(cost.leaves, 1, growth, cost.multiplied + cost.exploded)
+        if name.endswith(_STARS):
+            cost = Cost(uses=STAR_USES if place.in_expression else 1).beside(self._product(node, place))
         else:
-            cost = cost._replace(growth=growth, below=1)
+            outer, self._aliases = self._aliases, {} if is_plan else self._aliases
+            place = place._replace(in_expression=not is_plan)
+            cost = self._product(node, place) if special is None else special(self, node, place)
+            self._aliases = outer
+        growth = cost.growth * cost.below if is_plan else max(cost.growth, cost.below)
+        uses = max(cost.uses, 1) * max(cost.used, 1) if is_plan else cost.uses + cost.used
+        if is_plan:
+            used = uses if name.endswith(_MAKERS) else max(cost.used, 1)
+            cost = Cost(cost.leaves, 1, growth, cost.multiplied + cost.exploded, used=used)
+        else:
+            cost = cost._replace(growth=growth, below=1, uses=uses, used=0)
+        if uses > USES_MAX:
+            raise _refused(
+                node, "the statement is too complex: its columns are made of too many others, level by level"
+            )
         if cost.leaves > LEAVES_MAX:
             raise _refused(node, f"a statement reads {LEAVES_MAX} tables at most, each counted as often as it is used")
         if cost.multiplied > MULTIPLIED_MAX:
@@ -117,7 +141,7 @@ class Walk:
     def _product(self, node: Any, place: Place) -> Cost:
         cost = Cost()
         for at in range(node.productArity()):
-            cost = cost.beside(self._value(node.productElement(at), node, place))
+            cost = cost.beside(self._value(node.productElement(at), node, place), within_one=place.in_expression)
         return cost
 
     def _value(self, value: Any, within: Any, place: Place) -> Cost:
@@ -132,13 +156,23 @@ class Walk:
                 raise _refused(within, "the statement is too large: make it simpler")
             cost = Cost()
             for each in _items(value):
-                cost = cost.beside(self._value(each, within, place))
+                cost = cost.beside(self._value(each, within, place), within_one=place.in_expression)
             return cost
         if name.startswith(_BRIEF):
             return self._node(value, place.below())
         raise _refused(within, f"{_shown(name)} isn't served by POST /v1/sql")
 
     # What is looked at more closely ------------------------------------------------------------
+
+    def _named(self, node: Any, place: Place) -> Cost:
+        """A column that has a name, by which those after it in its list may take it."""
+        cost = self._product(node, place)
+        self._aliases[str(node.name()).casefold()] = cost.uses + cost.used
+        return cost
+
+    def _attribute(self, node: Any, place: Place) -> Cost:
+        parts = [str(each).casefold() for each in _items(node.nameParts())]
+        return Cost(uses=max(self._aliases.get(parts[0], 1), 1))
 
     def _relation(self, node: Any, place: Place) -> Cost:
         parts = tuple(str(each) for each in _items(node.multipartIdentifier()))
@@ -211,7 +245,10 @@ class Walk:
         cost = self._product(node, place)
         if name in allowed.GENERATORS:
             cost = cost._replace(exploded=cost.exploded + 1)
-        return cost._replace(growth=cost.growth * (known.growth or max(len(arguments), 1)))
+        growth = cost.growth * (known.growth or max(len(arguments), 1))
+        return cost._replace(
+            growth=growth, uses=max(cost.uses, 1) * repeats if (repeats := _REPEATS.get(name)) else cost.uses
+        )
 
     def _generator(self, node: Any, place: Place) -> Cost:
         called = node.productElement(0)
@@ -312,12 +349,23 @@ def _shown(name: str) -> str:
     return name.rpartition(".")[2].strip("$")[:100]
 
 
+_MAKERS = (".Project", ".Aggregate", ".Generate", ".WithWindowDefinition")
+"""Plans that make columns of others; those that all others have are the ones below."""
+_STARS = (".UnresolvedStar", ".UnresolvedStarExceptOrReplace")
+_REPEATS = {
+    **dict.fromkeys(("between", "nullif"), 2),
+    **dict.fromkeys(("is_system", "body_text", "body_json", "position_of", "broker_of", "half_of", "has_tag"), 4),
+}
+"""Functions that Spark replaces by expressions which name an argument so many times, or fewer."""
+
 _Special = Callable[[Walk, Any, Place], Cost]
 _OWN: dict[str, _Special] = {
     "analysis.UnresolvedRelation": Walk._relation,  # pyright: ignore[reportPrivateUsage]
     "plans.logical.SubqueryAlias": Walk._alias,  # pyright: ignore[reportPrivateUsage]
     "analysis.UnresolvedSubqueryColumnAliases": Walk._column_aliases,  # pyright: ignore[reportPrivateUsage]
     "plans.logical.Join": Walk._join,  # pyright: ignore[reportPrivateUsage]
+    "expressions.Alias": Walk._named,  # pyright: ignore[reportPrivateUsage]
+    "analysis.UnresolvedAttribute": Walk._attribute,  # pyright: ignore[reportPrivateUsage]
     "plans.logical.Generate": Walk._explode,  # pyright: ignore[reportPrivateUsage]
     "plans.logical.UnresolvedWith": Walk._with,  # pyright: ignore[reportPrivateUsage]
     "analysis.UnresolvedFunction": Walk._function,  # pyright: ignore[reportPrivateUsage]

@@ -48,6 +48,24 @@ LARGE: dict[str, Any] = {
     + "".join(f", a{n} AS (SELECT x || x AS x FROM a{n - 1})" for n in range(1, 30))
     + " SELECT * FROM a29",
     "doubling within": "SELECT " + "concat(" * 6 + "topic" + ",topic)" * 6 + " FROM messages",
+    "doubling sums": "SELECT count(*) FROM ("
+    + "".join(f"SELECT c{n - 1} + c{n - 1} AS c{n} FROM (" for n in range(14, 0, -1))
+    + "SELECT position AS c0 FROM messages"
+    + ")" * 14
+    + ") WHERE c14 > 0",
+    "trebling cases": "WITH a0 AS (SELECT position AS x FROM messages)"
+    + "".join(f", a{n} AS (SELECT CASE WHEN x > 1 THEN x ELSE x + 1 END AS x FROM a{n - 1})" for n in range(1, 8))
+    + " SELECT * FROM a7",
+    "doubling beside": "SELECT position AS c0"
+    + "".join(f", c{n - 1} + c{n - 1} AS c{n}" for n in range(1, 12))
+    + " FROM messages",
+    "doubling aggregates": "SELECT 1 FROM ("
+    + "".join(f"SELECT max(c{n - 1}) + min(c{n - 1}) AS c{n} FROM (" for n in range(11, 0, -1))
+    + "SELECT position AS c0 FROM messages"
+    + ")" * 12,
+    "doubling within functions": "SELECT " + "nullif(" * 11 + "topic" + ", 'a')" * 11 + " FROM messages",
+    "all columns of all": "SELECT greatest(*) AS x, least(*) AS y FROM ("
+    "SELECT greatest(*) AS x, least(*) AS y FROM (SELECT topic, tag FROM messages))",
     "long": "SELECT '" + "x" * 40_000 + "'",
     "nothing": "  \n ",
     "a comment": "-- SELECT 1",
@@ -61,3 +79,12 @@ def test_what_would_cost_too_much_is_refused_and_spark_goes_on(spark: SparkSessi
     with pytest.raises(InvalidSql):
         check(spark, LARGE[name])
     assert check(spark, "SELECT 1") == []
+
+
+def test_what_is_nested_without_growing_is_served(spark: SparkSession) -> None:
+    nested = "SELECT topic, position + 1 AS position FROM " + "(SELECT topic, position + 1 AS position FROM " * 20
+    assert check(spark, nested + "messages" + ")" * 20 + " WHERE topic = 'a' AND position > 1 AND position < 9")
+    wide = "SELECT " + ", ".join(f"position + {n} AS c{n}" for n in range(40)) + ", count(*) FROM messages GROUP BY ALL"
+    assert check(
+        spark, f"WITH a AS ({wide}) SELECT c0 + c1 + c2 AS x, c3 * c4 AS y FROM (SELECT * FROM a) WHERE c5 > 0"
+    )
