@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from lakemq.contract import nameserver_routes
 from lakemq.testing import start_nameserver
 from lakemq.testing.server_process import ServerProcess
 from tests.fuzz_access.drawn import Answered, Names, ask, document_of, strategies_of
-from tests.fuzz_access.scene import leaks, open_scene
+from tests.fuzz_access.scene import leaks, names_in, open_scene
 from tests.gateway.http_client import check_problem
 
 ALLOWED_5XX = {503: {"busy", "store_unwritable"}, 504: {"request_timeout"}}
@@ -47,16 +47,18 @@ _FLEET: Names = {"broker": ["broker-a", "broker-b"], "replica": ["0", "1"], "wai
 
 def _asked(who: str, told: Iterator[list[Answered]], share: int, statuses: dict[str, Counter[int]]) -> Iterator[str]:
     counted = statuses.setdefault(who, Counter())
+    named: set[str] = set()  # by who asks, who may be told it again: a group shows what it was given
     for answers in told:
         for answered in answers:
             counted[answered.status] += 1
-            for wrong in _wrong(who, answered):
+            named |= names_in(answered.text)
+            for wrong in _wrong(who, answered, named):
                 yield f"{who}: {wrong}: {answered.text[:_SHOWN]} -> {answered.status} {answered.body[:_SHOWN]!r}"
         if sum(counted.values()) >= share:
             return
 
 
-def _wrong(who: str, answered: Answered) -> Iterator[str]:
+def _wrong(who: str, answered: Answered, named: Set[str]) -> Iterator[str]:
     if answered.status >= 400 and answered.method.upper() != "HEAD":
         try:
             check_problem(answered.status, _small(answered.headers), answered.body)
@@ -66,7 +68,7 @@ def _wrong(who: str, answered: Answered) -> Iterator[str]:
         if answered.status >= 500 and json.loads(answered.body)["code"] not in ALLOWED_5XX.get(answered.status, ()):
             yield "an error of the server"
     if who in ("nobody", "limited"):
-        for name in leaks(answered):
+        for name in leaks(answered, named):
             yield f"{name!r} is told"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,9 +100,15 @@ def _made(answer: httpx.Response) -> Any:
     return answer.json() if answer.content else {}
 
 
-def leaks(answered: Answered) -> Sequence[str]:
-    """What of the owner's stands in an answer to who may not see it, and was not in the request."""
+def names_in(text: str) -> set[str]:
+    """Hidden names that stand there."""
+    return {name for name in HIDDEN if name in text}
+
+
+def leaks(answered: Answered, named: Set[str] = frozenset()) -> Sequence[str]:
+    """What of the owner's stands in an answer to who may not see it, and was not in the request. `named`: names that
+    who asks has said before."""
     if any(form in answered.body for form in _FORMS) and SECRET not in answered.text:
         return [SECRET]
     told = answered.body.decode("utf-8", "replace")
-    return [name for name in HIDDEN if name in told and name not in answered.text]
+    return [name for name in HIDDEN if name in told and name not in named and name not in answered.text]

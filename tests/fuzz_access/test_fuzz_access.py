@@ -38,3 +38,4 @@ def test_a_name_that_was_not_in_the_request_is_found() -> None:
     told = Answered("GET", "/", "GET /v1/topics", 403, {}, f"not {HIDDEN[0]}".encode())
     assert leaks(told) == [HIDDEN[0]]
     assert leaks(told._replace(text=f"GET /v1/topics/{HIDDEN[0]}")) == []
+    assert leaks(told, {HIDDEN[0]}) == []
