@@ -78,8 +78,9 @@ def test_close_says_what_it_could_not_send() -> None:
 
 def test_sending_waits_for_room() -> None:
     async def send() -> None:
-        producer = aio.Producer(DEAD, timeout_s=0.2, attempt_timeout_s=0.2, batch_bytes=5_000, buffer_bytes=20_000)
-        futures = [await producer.send_async("orders", b"x" * 1000) for _ in range(100)]
+        # An attempt is refused at once; how long it might take is how much longer a message waits for room.
+        producer = aio.Producer(DEAD, timeout_s=3, attempt_timeout_s=3, batch_bytes=5_000, buffer_bytes=20_000)
+        futures = [await producer.send_async("orders", b"x" * 1000) for _ in range(30)]
         assert sum(not future.done() for future in futures) <= 21
         with pytest.raises(SendFailed):
             await producer.close()

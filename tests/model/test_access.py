@@ -21,6 +21,7 @@ from lakemq.model.access import (
     User,
     UserType,
     check_user_name,
+    need_of_group,
     need_of_topic,
     parse_action,
     parse_policy,
@@ -112,7 +113,9 @@ def test_super_users_may_do_all_unless_they_are_disabled() -> None:
     root = User("root", UserType.SUPER, policies=denied)
     assert root.decide(everything, None) == (True, "super users may do all")
     assert root.decide(Need((Action.PUB,), Resource(Kind.TOPIC, "t")), None).allowed
+    assert root.may(everything, None)
     disabled = User("root", UserType.SUPER, Status.DISABLED)
+    assert not disabled.may(everything, None)
     assert disabled.decide(everything, None) == (False, "user root is disabled")
     normal = User("u", policies=tuple(policy(f"{kind}:*", *Action) for kind in Kind))
     assert normal.decide(everything, None) == (False, "only super users may")
@@ -131,6 +134,7 @@ def test_a_groups_topics_are_the_groups_and_the_systems_are_for_administrators()
     pub = (Action.PUB,)
     assert need_of_topic(pub, "t") == Need(pub, Resource(Kind.TOPIC, "t"))
     assert need_of_topic(pub, "%RETRY%g") == need_of_topic(pub, "%DLQ%g") == Need(pub, Resource(Kind.GROUP, "g"))
+    assert need_of_group(pub, "g") == Need(pub, Resource(Kind.GROUP, "g"))
     for topic in ("%RETRY%", "%else", "RMQ_SYS_ACCESS_TOPIC", "SCHEDULE_TOPIC_XXXX"):
         assert need_of_topic((Action.SUB,), topic) == Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True)
         # Nobody writes these: who serves a message says so, to everybody.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from lakemq.model.errors import NotLeader, TopicNotFound
+from lakemq.model.errors import InvalidSql, NotLeader, OverQuota, TopicNotFound
 
 SOURCE = Path(__file__).parents[2] / "lakemq"
 
@@ -20,6 +20,19 @@ def test_a_follower_says_who_leads_where_it_knows() -> None:
     assert (error.detail, error.leader) == ("this is a follower", "http://10.0.0.5:8080")
     assert error.members == {"leader": "http://10.0.0.5:8080"}
     assert (NotLeader("this is a follower").leader, NotLeader("this is a follower").members) == ("", {})
+
+
+def test_what_is_wrong_in_a_statement_has_its_place_where_that_is_known() -> None:
+    assert InvalidSql("no such column", 2, 7).members == {"line": 2, "column": 7}
+    assert InvalidSql("no such column", 2).members == {}
+
+
+def test_who_took_its_quota_is_told_which_and_for_how_long_to_wait() -> None:
+    error = OverQuota("user alice has taken it", "bytes", 7, closes=True)
+    assert (error.code, error.members, error.retry_after_s, error.closes) == (
+        "flow_control", {"quota": "bytes"}, 7, True,
+    )  # fmt: skip
+    assert OverQuota("too much").members == {}
 
 
 def codes() -> dict[str, list[str]]:
