@@ -26,7 +26,17 @@ from lakemq.storage.log.cutting import finish_cut
 from lakemq.storage.log.damaged_segment import DamagedSegment, Mend, PutOff, refuse_to_mend, refuse_to_put_off
 from lakemq.storage.log.flush_mark import Mark, read_flush_mark
 from lakemq.storage.log.torn import cut_tail, flushed_by_later_frames
-from lakemq.storage.segment.frame import HEADER_BYTES, VERSION, FrameError, Meta, is_version_1
+from lakemq.storage.segment.frame import (
+    HEADER_BYTES,
+    VERSION,
+    VERSION_AT,
+    FrameError,
+    Meta,
+    NewerVersion,
+    decode_meta,
+    header_sizes,
+    is_version_1,
+)
 from lakemq.storage.segment.scan import Broken, find_frame, read_log_epoch, scan
 from lakemq.storage.segment.segment import Segment, segment_path
 from lakemq.storage.segment.segment_index import PREAMBLE_BYTES, BadIndex, Extent, SegmentIndex, load, load_extent
@@ -54,16 +64,31 @@ class Recovered(NamedTuple):
 
 
 def list_segments(files: Files, directory: Path) -> list[Segment]:
-    """The segments' files in the directory, ascending. Raises `LogVersion` when an older lakemq wrote them."""
+    """The segments' files in the directory, ascending. Raises `LogVersion` when a newer lakemq, or one that is too
+    old, began one."""
     paths = [directory / name for name in files.names(directory) if name.endswith(SUFFIX)]
     segments = [Segment(files, path, int(path.stem)) for path in paths if path.stem.isdigit()]
     for segment in segments:
-        if is_version_1(segment.read(0, HEADER_BYTES)):
+        header = segment.read(0, HEADER_BYTES)
+        if is_version_1(header):
             raise LogVersion(
                 f"segment {segment.path} has version 1 of the log's format, this lakemq reads version {VERSION}: let"
                 " the lakemq that wrote it bring it to the lake, then begin a new log by moving the folder away"
             )
+        _refuse_newer(segment, header)
     return segments
+
+
+def _refuse_newer(segment: Segment, header: bytes) -> None:
+    """A segment that a newer lakemq began would else look as if it had never been begun."""
+    if len(header) < HEADER_BYTES or header[VERSION_AT] <= VERSION:
+        return
+    try:
+        decode_meta(segment.read(0, header_sizes(header)[0]))
+    except NewerVersion as error:
+        raise segment.newer(0, error) from None
+    except FrameError:
+        pass  # what a crash tore says anything
 
 
 def interrupted(files: Files, directory: Path) -> list[str]:
@@ -263,7 +288,7 @@ def _open_last(
     except Broken as broken:
         later = flushed_by_later_frames(segment, broken, size, index.end_position)
         # Nothing but a power cut makes a sound frame follow a bad one, and leaves no bad one among what was flushed.
-        is_damage = broken.newer or (is_same_run and later is not None)
+        is_damage = is_same_run and later is not None
         vouched = later or 0 if frames_vouch else 0
         if is_damage or broken.offset < max(flushed, vouched, 1):
             raise segment.damaged(broken.offset, broken.reason) from None

@@ -16,9 +16,12 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from lakemq.model.columns import STORED
 from lakemq.storage.segment.mask import MAGIC, Payload, apply_mask, choose_mask
 
 VERSION = 2
+VERSION_AT = 12
+"""The byte of a header that says it, in all versions."""
 KIND_MESSAGES = 1
 KIND_STATE = 2
 KIND_HOLE = 3
@@ -40,6 +43,7 @@ META_BYTES_MAX = 64 * 1024 * 1024
 NUMBER_MAX = 2**63 - 1
 EPOCH_MAX = 2**30 - 1
 COUNT_MAX = 2**32 - 1
+_COLUMNS = len(STORED)
 _FLUSHED_MAX = 2**32 - 1
 
 
@@ -226,6 +230,10 @@ def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
     if encoding > ENCODING_ROWS:
         raise NewerVersion(
             f"the frame's payload has encoding {encoding}, this lakemq reads those up to {ENCODING_ROWS}"
+        )
+    if kind > KIND_HOLE or columns >> _COLUMNS:
+        raise NewerVersion(
+            f"the frame is of kind {kind} with columns {columns:#x}, of which this lakemq doesn't know all"
         )
     try:
         runs, cursor = _decode_runs(memoryview(data)[:end], at + HEADER_BYTES, run_count)

@@ -34,12 +34,10 @@ class Scanned(NamedTuple):
 class Broken(Exception):
     """The bytes from `offset` on are no sound frame; `reason` says why."""
 
-    def __init__(self, offset: int, reason: str, newer: bool = False) -> None:
+    def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"offset {offset}: {reason}")
         self.offset = offset
         self.reason = reason
-        self.newer = newer
-        """Whether it looks like a frame of a newer version of the format."""
 
 
 class _Window:
@@ -64,14 +62,17 @@ class _Window:
 
 
 def scan(segment: Segment, start: int, end: int) -> Iterator[Scanned]:
-    """The frames from byte `start` to `end`, checksums verified; raises `Broken` at the first bad one."""
+    """The frames from byte `start` to `end`, checksums verified; raises `Broken` at the first bad one, and `LogVersion`
+    at one that a newer lakemq wrote: nobody may take that for damage, and mend it away."""
     window = _Window(segment, end)
     offset = start
     while offset < end:
         try:
             scanned = _frame_at(window, offset)
+        except NewerVersion as error:
+            raise segment.newer(offset, error) from None
         except FrameError as error:
-            raise Broken(offset, str(error), isinstance(error, NewerVersion)) from None
+            raise Broken(offset, str(error)) from None
         window.log = scanned.meta.log
         yield scanned
         offset += scanned.meta.frame_bytes
@@ -123,6 +124,8 @@ def find_frame(segment: Segment, start: int, end: int, position_min: int = 0) ->
 def _begins_frame(window: _Window, offset: int, position_min: int) -> bool:
     try:
         return _frame_at(window, offset).meta.first_position >= position_min
+    except NewerVersion:
+        return True
     except FrameError:
         return False
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from lakemq.model.errors import Busy, LogDamaged, PositionGone
+from lakemq.model.errors import Busy, LogDamaged, LogVersion, PositionGone
 from lakemq.storage.disk.files import Files
 from lakemq.storage.segment.content import NO_ROWS, Content, decode_content
-from lakemq.storage.segment.frame import KIND_MESSAGES, FrameError, Meta, decode_meta, open_payload
+from lakemq.storage.segment.frame import KIND_MESSAGES, FrameError, Meta, NewerVersion, decode_meta, open_payload
 from lakemq.storage.segment.segment_index import Extent, SegmentIndex, load
 
 _GENERATION = 2**64
@@ -108,10 +108,19 @@ class Segment:
         """The error that says where the log is damaged."""
         return LogDamaged(f"segment {self.path.name} is damaged at offset {offset}: {why}")
 
+    def newer(self, offset: int, why: object) -> LogVersion:
+        """The error that says where a newer lakemq has written."""
+        return LogVersion(
+            f"segment {self.path.name} was written by a newer lakemq, from offset {offset} on: {why}. Start that one,"
+            " or a later one; this lakemq changes nothing there"
+        )
+
     def parse(self, data: bytes | memoryview, offset: int, at: int = 0) -> Frame:
-        """The frame at `at` of `data`, which is at byte `offset` here; raises `LogDamaged`."""
+        """The frame at `at` of `data`, which is at byte `offset` here; raises `LogDamaged`, and `LogVersion`."""
         try:
             return open_frame(data, at)
+        except NewerVersion as error:
+            raise self.newer(offset, error) from None
         except FrameError as error:
             raise self.damaged(offset, error) from None
 

@@ -15,6 +15,10 @@ from lakemq.storage.state.sinks import SinkState
 from lakemq.storage.state.steps import Steps, finish
 from lakemq.storage.state.topics import TopicTable
 
+KNOWN: frozenset[str] = frozenset()
+"""What a log may need one to know that is known here. A lakemq that writes what those before it would take for
+something else adds a name, and has new state frames say it, as `needs`; a log that needs more is refused."""
+
 
 class LogState:
     """The state of a log at one position; `replay` moves it on by a frame."""
@@ -73,6 +77,11 @@ class LogState:
         self._restore(dumped, self.topics.renew)
 
     def _restore(self, dumped: dict[str, Any], restore_topics: Callable[[dict[str, Any]], None]) -> None:
+        if unknown := sorted(set(dumped.get("needs", ())) - KNOWN):
+            raise LogVersion(
+                f"the log was written by a newer lakemq: to read it one must know {', '.join(unknown)}, which this one"
+                " doesn't. Start that one, or a later one; this lakemq changes nothing there"
+            )
         self.identity.restore(dumped["log"])
         if isinstance(dumped["topics"], list):
             raise LogVersion(

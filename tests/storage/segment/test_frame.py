@@ -81,7 +81,7 @@ SMALL = _encode([("orders", 3, 41, 2), ("ü", 0, 0, 1)], b"payload!" * 3, b'[{"k
     kind=st.sampled_from([KIND_MESSAGES, KIND_STATE, KIND_HOLE]),
     first_position=NUMBER,
     store_time_ms=NUMBER,
-    columns=st.integers(0, 2**32 - 1),
+    columns=st.integers(0, 2 ** len(STORED) - 1),
     before=st.binary(max_size=30),
     after=st.binary(max_size=30),
 )
