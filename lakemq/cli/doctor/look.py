@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lakemq.cli.doctor.broker import LATE_S, Broker
 from lakemq.cli.doctor.machine import Machine
-from lakemq.model.errors import FlowControl, Forbidden, LakemqError, Unauthenticated
+from lakemq.model.errors import FlowControl, Forbidden, LakemqError, LogDamaged, Unauthenticated
 from lakemq.objects.path import is_object
 from lakemq.storage.disk.clock import Clock
+from lakemq.storage.disk.files import Files
+from lakemq.storage.log.recovery import interrupted, list_segments
 from lakemq.wire.tls import NotTrusted
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ def look_at_machine(settings: Settings) -> Machine:
         data_dir=str(data),
         data_exists=os.path.lexists(data),
         data_writable=os.access(there, os.W_OK | os.X_OK),
+        log_fault=_fault_of(lambda: _check_log(data)),
         token_mode=_mode_of(data / "admin.token"),
         free_bytes=usage.free,
         total_bytes=usage.total,
@@ -96,6 +99,18 @@ def _fault_of(check: Callable[[], object]) -> str:
     except ImportError as error:
         return f"{error.name} is not installed: the jobs need it"
     return ""
+
+
+def _check_log(data: Path) -> None:
+    """Raises `LakemqError` for what a start would refuse, as far as the segments' first bytes show it."""
+    files, folder = Files(), data / "commitlog"
+    try:
+        if folder.exists():
+            list_segments(files, folder)
+        if interrupted(files, folder):
+            raise LogDamaged("`lakemq log repair` did not come to its end: run it once more")
+    except OSError:  # another user's, or it has just left
+        return
 
 
 def _check_java() -> None:

@@ -18,12 +18,13 @@ _GB = 2**30
 
 class Machine(NamedTuple):
     """`data_*` and `lake_*`: of the folders that the settings name. `lake_fault`: why the lake can't be used; empty
-    where it can. `token_mode`: of `admin.token`; None: there is none. `java_fault`, `jars_fault`: why the jobs would
-    not start; empty: they would."""
+    where it can. `log_fault`: why a start would refuse the log, as far as a glance shows it. `token_mode`: of
+    `admin.token`; None: there is none. `java_fault`, `jars_fault`: why the jobs would not start; empty: they would."""
 
     data_dir: str
     data_exists: bool
     data_writable: bool
+    log_fault: str
     token_mode: int | None
     free_bytes: int
     total_bytes: int
@@ -60,6 +61,10 @@ def _disk(machine: Machine) -> Iterator[Finding]:
     elif not machine.data_writable:
         yield Finding(
             Grade.DOWN, about, "this user can't write there", "run as the user who owns it, or give it to this one"
+        )
+    if machine.log_fault:
+        yield Finding(
+            Grade.DOWN, about, machine.log_fault, "until then no gateway starts on it; its files are left as they are"
         )
     if machine.token_mode is not None and machine.token_mode & _OTHERS_READ:
         what = f"admin.token may be read by others (mode {machine.token_mode:04o}): who reads it may do all"

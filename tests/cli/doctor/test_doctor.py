@@ -15,6 +15,7 @@ from lakemq.testing import start_gateway
 from tests.cli.shell import Run
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.ports import free_port
+from tests.upgrade.future import from_the_future
 
 
 def findings(text: str) -> list[dict[str, Any]]:
@@ -41,6 +42,24 @@ def test_this_machine_alone_is_looked_at(run: Run, tmp_path: Path) -> None:
     assert "no answer" not in done.stdout
     (tmp_path / "data" / "admin.token").chmod(0o600)
     assert "admin.token" not in run("doctor", "--here", *folders).stdout
+
+
+def test_a_log_that_no_gateway_would_start_with_is_down(run: Run, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with start_gateway(data) as gateway:
+        httpx.post(f"{gateway.url}/v1/topics/t/messages", content=b"x").raise_for_status()
+    folders = ("--data-dir", str(data), "--lake", str(tmp_path))
+    assert "gateway starts" not in run("doctor", "--here", *folders).stdout
+    (segment,) = (data / "commitlog").glob("*.log")
+    whole = segment.read_bytes()
+    segment.write_bytes(from_the_future(whole))
+    assert "down  " in (told := run("doctor", "--here", *folders).stdout)
+    assert "newer lakemq" in told
+    with pytest.raises(RuntimeError, match="newer lakemq"):
+        start_gateway(data)
+    segment.write_bytes(whole)
+    (data / "commitlog" / "REPAIRING").write_text(segment.name)
+    assert "run it once more" in run("doctor", "--here", *folders).stdout
 
 
 def test_what_a_broker_lacks_is_said_and_what_matters_most_first(run: Run, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ SOUND = Machine(
     data_dir="data",
     data_exists=True,
     data_writable=True,
+    log_fault="",
     token_mode=0o600,
     free_bytes=80 * 2**30,
     total_bytes=100 * 2**30,
@@ -103,6 +104,7 @@ def test_who_consumes_late_and_who_is_there_is_left_alone() -> None:
     [
         ({"data_exists": False}, Grade.NOTE, "no log yet"),
         ({"data_writable": False}, Grade.DOWN, "can't write"),
+        ({"log_fault": "a newer lakemq wrote it"}, Grade.DOWN, "a newer lakemq"),
         ({"token_mode": 0o644}, Grade.WRONG, "mode 0644"),
         ({"free_bytes": 2**30}, Grade.SOON, "1.0 GiB of 100 are free"),
         ({"lake_fault": "no bucket of that name"}, Grade.WRONG, "no bucket"),

@@ -9,34 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 
-from lakemq.model.columns import STORED
 from lakemq.model.errors import LogVersion
 from lakemq.storage.mend.repair import repair_log
 from lakemq.storage.mend.verify import verify_log
-from lakemq.storage.segment.frame import HEADER_BYTES, VERSION, decode_meta, header_sizes
+from lakemq.storage.segment.frame import HEADER_BYTES, decode_meta
 from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.replay import encode_state
 from tests.storage.harness import LogHarness
+from tests.upgrade.future import KINDS, from_the_future
 
 WORD = "newer lakemq"
-KINDS = {
-    "version": (12, bytes([VERSION + 1])),
-    "kind": (13, b"\4"),
-    "encoding": (14, b"\2"),
-    "columns": (72, (1 << len(STORED)).to_bytes(4, "little")),
-}
-"""Where a header's fields are, and values that are none of this version's."""
-
-
-def _from_the_future(frame: bytes, at: int, value: bytes) -> bytes:
-    """The frame with another value there, and the right checksum."""
-    meta_bytes, _ = header_sizes(frame)
-    changed = bytearray(frame)
-    changed[at : at + len(value)] = value
-    changed[8:12] = crc32c(bytes(changed[12:meta_bytes])).to_bytes(4, "little")
-    return bytes(changed)
 
 
 def _files(directory: Path) -> dict[str, bytes]:
@@ -79,7 +62,7 @@ def test_a_log_that_a_newer_lakemq_went_on_with_is_refused_and_left_as_it_is(
     harness.crash()
     path = harness.segment_paths()[-1]
     data = path.read_bytes()
-    path.write_bytes(data[:begin] + _from_the_future(data[begin:], *KINDS[kind]))
+    path.write_bytes(data[:begin] + from_the_future(data[begin:], *KINDS[kind]))
     for hint in () if with_marks else ("FLUSHED", f"{path.stem}.idx"):
         (harness.directory / hint).unlink(missing_ok=True)
     _refused(harness, tmp_path)
@@ -93,7 +76,7 @@ def test_a_segment_that_a_newer_lakemq_began_was_begun(harness: LogHarness, tmp_
     harness.crash()
     (harness.directory / "FLUSHED").unlink(missing_ok=True)
     path = harness.directory / f"{end:020d}.log"
-    path.write_bytes(_from_the_future(first, *KINDS["version"]))
+    path.write_bytes(from_the_future(first, *KINDS["version"]))
     _refused(harness, tmp_path)
     assert path.exists()
 
