@@ -11,6 +11,7 @@ from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
 from lakemq.gateway.receipts.acknowledger import EXPIRED, OK, Acknowledger
 from lakemq.model.decide import of_nack
 from lakemq.model.errors import FlowControl, InvalidRequest, LogDamaged, MessageNotFound
+from lakemq.model.failure import Failure, failure_of, with_failure
 from lakemq.model.names import (
     DECISION_TOPIC,
     NACK_TOPIC,
@@ -40,6 +41,7 @@ class Nack(NamedTuple):
     delay_level: int = 0
     max_reconsume_times: int | None = None
     receipt: str | None = None
+    why: Failure | None = None
 
 
 class _Asked(NamedTuple):
@@ -243,7 +245,8 @@ class Nacks:
             origin_message_id=self._executor.message_id(position),
             real_topic=known.topic,
             reconsume_times=known.reconsume_times,
-            properties={"delay_level": str(level), "max_reconsume_times": str(most)},
+            properties={"delay_level": str(level), "max_reconsume_times": str(most)}
+            | (nack.why.properties() if nack.why else {}),
             cause=receipt,
             # By this time the query knows the receipt.
             deliver_at_ms=None if receipt is None else self._executor.state.receipts.out[receipt].until_ms,
@@ -325,6 +328,7 @@ class Nacks:
         columns: dict[str, object] = {
             "cause": cause,
             "origin_message_id": origin_of(row, self._executor.message_id(message.position)),
+            "properties": with_failure(value_of(row, "properties"), failure_of(value_of(nack, "properties"))),
         }
         if decision.action == "dead_letter":
             topic = await ensure(dead_letter_topic(group))
