@@ -242,7 +242,9 @@ def test_a_dead_letter_is_in_its_view(scene: Scene, topic: str) -> None:
         reason = {"class": "ValueError", "text": "no amount"}
         nack = {"client_id": "c", "messages": [{"message_id": message_id, "delay_level": -1, "reason": reason}]}
         http.post("/v1/groups/failing/nacks", json=nack).raise_for_status()
-    columns = "real_topic, origin_message_id, group, failure_class, failure_text, deliveries, state, store_time = failed_at"
+    columns = (
+        "real_topic, origin_message_id, group, failure_class, failure_text, deliveries, state, store_time = failed_at"
+    )
     found: list[tuple[Any, ...]] = []
     give_up = time.monotonic() + SEEN_S_MAX
     while not found and time.monotonic() < give_up:
@@ -253,7 +255,9 @@ def test_a_dead_letter_is_in_its_view(scene: Scene, topic: str) -> None:
 def test_dead_letters_are_open_redriven_or_gone(scene: Scene, topic: str) -> None:
     scene.views.register()
     scene.produce(topic, range(3))
-    state = "SELECT tag, failure_class, state, redriven_at IS NOT NULL FROM {}dead_letters WHERE group = '{}' ORDER BY 1, 2"
+    state = (
+        "SELECT tag, failure_class, state, redriven_at IS NOT NULL FROM {}dead_letters WHERE group = '{}' ORDER BY 1, 2"
+    )
     with connect(scene.gateway) as http:
         ids = scene.rows(f"SELECT message_id FROM live.messages WHERE topic = '{topic}' ORDER BY position")
         reasons = [{"reason": {"class": "ValueError"}}, {}, {"reason": "by hand"}]
