@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
@@ -267,7 +267,7 @@ class Nacks:
         await self._executor.settled(decisions)
         pending = [cause for cause in decisions if cause in self._executor.state.nacks]
         nacks: dict[int, Row] = {}
-        async for part in self._executor.read_all(pending):
+        async for part in self._read(pending):
             nacks |= part.rows()
         return await self._carry_out(decisions, nacks)
 
@@ -276,11 +276,24 @@ class Nacks:
         await self._executor.settled(causes)
         decisions: dict[int, RetryDecision] = {}
         nacks: dict[int, Row] = {}
-        async for part in self._executor.read_all([cause for cause in causes if cause in self._executor.state.nacks]):
+        async for part in self._read([cause for cause in causes if cause in self._executor.state.nacks]):
             rows = part.rows()
             decisions |= {cause: self._decide(row, part.frame.meta.store_time_ms) for cause, row in rows.items()}
             nacks |= rows
         return await self._carry_out(decisions, nacks)
+
+    async def _read(self, causes: Sequence[int]) -> AsyncIterator[FrameRows]:
+        """The pending nacks, in parts. Of one that the log has no more, as it was erased with its message, nothing
+        comes."""
+        left = causes
+        while left:
+            found = await self._executor.read_some(left)
+            for part in found.parts:
+                yield part
+            erased = [cause for cause in found.lost if cause >= self._executor.log.min_position]
+            if erased:
+                await self._executor.execute([await self._dropped(cause) for cause in erased])
+            left = found.left
 
     async def end_lost(self, causes: Sequence[int]) -> int:
         """End those of the pending nacks that are nowhere any more: nothing is known of what they asked for; how

@@ -185,3 +185,20 @@ def test_without_a_lead_the_query_decides_and_a_kill_loses_nothing(tmp_path: Pat
         of_all = [*pull_all(http, "%25DLQ%25g"), *retries(http, "g", 2)]
         assert [each["properties"] for each in of_all] == [KEPT] * 3, "as where the gateway decides"
         assert nack(http, "g", sent[0]["message_id"]).json()["messages"][0]["status"] == "duplicate"
+
+
+@pytest.mark.parametrize("grace_ms", [-1, 0])
+def test_an_undecided_nack_that_is_erased_with_its_message_waits_no_more(tmp_path: Path, grace_ms: int) -> None:
+    with start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=-1) as gateway, connect(gateway) as http:
+        (sent, other) = produce(http, "t", "a", "b")
+        for each in (sent, other):
+            nack(http, "g", {"message_id": each["message_id"], "reason": REASON})
+        first = http.get("/v1/routing").json()["retry"]["begin_position"]
+        erased = http.post("/v1/log/erasures", json={"positions": [sent["position"], first]})
+        assert erased.json()["erased"] == 2
+        if grace_ms < 0:
+            decide(http, "dead_letter", [first, first + 1])
+            assert http.get("/v1/routing").json()["retry"]["waiting"] == 0
+            assert [m["body"] for m in pull_all(http, "%25DLQ%25g")] == ["b"]
+    with start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=grace_ms) as gateway, connect(gateway) as http:
+        wait_until(lambda: http.get("/v1/routing").json()["retry"]["waiting"] == 0)
