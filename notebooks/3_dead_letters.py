@@ -51,8 +51,8 @@ def book(message):
     seen.append(invoice["invoice"])
     try:
         booked.append(float(invoice["amount"]))
-    except ValueError:
-        raise ConsumeLater(-1) from None  # no attempt will do better: straight to the dead letters
+    except ValueError as error:
+        raise ConsumeLater(-1) from error  # no attempt will do better: straight to the dead letters, and why
     finally:
         if len(seen) == len(amounts):
             all_seen.set()
@@ -80,7 +80,7 @@ print(f"booked {len(booked)} of {len(seen)}, together {sum(booked):.2f}")
 
 letters = spark.sql(
     f"""
-    SELECT keys[0] AS key, tag, body_text(body) AS body, origin_message_id
+    SELECT keys[0] AS key, tag, failure_class, failure_text, body_text(body) AS body
     FROM live.dead_letters WHERE topic = '%DLQ%{GROUP}' ORDER BY key
     """
 )
@@ -128,18 +128,14 @@ print(f"booked {len(mended)} more, together {sum(mended):.2f}")
 
 # MAGIC %md
 # MAGIC ## What is left
-# MAGIC A redrive copies: the dead letter stays in history, and a copy of it with the same origin is in the group's retry
-# MAGIC topic. So what was never redriven is an anti join.
+# MAGIC A redrive copies: the dead letter stays in history, and `state` says what became of it.
 
 # COMMAND ----------
 
 left = spark.sql(
     f"""
-    SELECT dead.keys[0] AS key, body_text(dead.body) AS body
-    FROM live.dead_letters AS dead
-    LEFT ANTI JOIN live.messages AS again
-      ON again.topic = '%RETRY%{GROUP}' AND again.origin_message_id = dead.origin_message_id
-    WHERE dead.topic = '%DLQ%{GROUP}' ORDER BY key
+    SELECT keys[0] AS key, body_text(body) AS body
+    FROM live.dead_letters WHERE topic = '%DLQ%{GROUP}' AND state = 'open' ORDER BY key
     """
 )
 display(left)

@@ -217,10 +217,12 @@ def redrive(
     """Send dead letters to their group again, and wait until all are sent.
 
     Each is sent once, whatever happens on the way; a redrive that was begun goes on without this
-    command. The columns are those of a message: tag, keys, properties, real_topic, body and so on.
+    command. The columns are those of a message (tag, keys, properties, real_topic, body and so on), and
+    failure_class, failure_text, failed_at, deliveries.
 
     \b
     lakemq group redrive billing --where "tag = 'invoice' AND reconsume_times >= 3" --dry-run
+    lakemq group redrive billing --where "failure_class = 'TimeoutError'"
     lakemq group redrive billing --where "true" --rate 10
     lakemq group redrive billing --where "true" --nameservers http://127.0.0.1:9876
     """

@@ -54,13 +54,20 @@ def time_of(time_ms: int) -> str:
 
 
 def message_table(messages: Iterable[MessageView]) -> Table:
-    """Messages, one a row."""
-    made = table("queue", "offset", "tag", "keys", "body", "message id")
-    for message in messages:
+    """Messages, one a row; why they failed, where some did."""
+    shown = list(messages)
+    failed = any(message.failure_class or message.failure_text for message in shown)
+    made = table("queue", "offset", "tag", "keys", *(["failed by"] if failed else []), "body", "message id")
+    for message in shown:
         labels = (Text(plain(message.tag or ""), LABEL), Text(plain(" ".join(message.keys)), LABEL))
         place = (str(message.queue_id), str(message.queue_offset))
-        made.add_row(*place, *labels, Text(body_of(message.body)), Text(message.message_id, NAME))
+        why = [Text(plain(_why(message)), NOWHERE)] if failed else []
+        made.add_row(*place, *labels, *why, Text(body_of(message.body)), Text(message.message_id, NAME))
     return made
+
+
+def _why(message: MessageView) -> str:
+    return ": ".join(part for part in (message.failure_class, message.failure_text) if part)
 
 
 def message_line(message: MessageView) -> Text:

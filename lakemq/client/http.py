@@ -214,10 +214,7 @@ class HttpClient:
     def nack(self, group: str, nacks: Iterable[Nack], client_id: str | None = None) -> dict[str, str]:
         """Have messages consumed later, all or none; of each id: `ok`, or `duplicate` when the
         group's nack of it was there before."""
-        messages = [nack._asdict() for nack in nacks]
-        for message in messages:
-            if message["max_reconsume_times"] is None:
-                del message["max_reconsume_times"]
+        messages = [{key: value for key, value in nack._asdict().items() if value is not None} for nack in nacks]
         content: dict[str, Any] = {"messages": messages}
         if client_id is not None:
             content["client_id"] = client_id

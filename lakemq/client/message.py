@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lakemq.client.view import MessageView
@@ -12,11 +13,13 @@ from lakemq.model.message_columns import ANSWERED
 
 class Nack(NamedTuple):
     """A message to be consumed later. `delay_level` 0: the broker chooses one that grows with each
-    time; < 0: straight to the dead letters. `max_reconsume_times` None: as the broker is set."""
+    time; < 0: straight to the dead letters. `max_reconsume_times` None: as the broker is set. `reason`: why, a text or
+    `{"class": …, "text": …}`."""
 
     message_id: str
     delay_level: int = 0
     max_reconsume_times: int | None = None
+    reason: str | Mapping[str, str] | None = None
 
 
 _ANSWERED = tuple(column.name for column in ANSWERED if column.name != "body")

@@ -57,13 +57,19 @@ class SimpleConsumer:
         was over, and the message is handed out again."""
         return self._loop.run(self._consumer.ack(messages))
 
-    def nack(self, messages: MessageView | Sequence[MessageView], delay_level: int = 0) -> list[str]:
+    def nack(
+        self,
+        messages: MessageView | Sequence[MessageView],
+        delay_level: int = 0,
+        reason: str | BaseException | None = None,
+    ) -> list[str]:
         """These could not be processed: the group gets them again, after a delay. Of each: `ok`, `duplicate`
         when that was said before, or `receipt_expired` when it was acknowledged or its time was over.
 
         `delay_level` 0: the broker chooses one that grows with each time; < 0: straight to the dead letters.
+        `reason`: why, as a text or an error, of which class and text are kept with the messages.
         """
-        return self._loop.run(self._consumer.nack(messages, delay_level))
+        return self._loop.run(self._consumer.nack(messages, delay_level, reason))
 
     def change_invisible(self, message: MessageView, invisible_s: float) -> None:
         """Have a message invisible for so long from now on; 0: it is handed out again at once. The

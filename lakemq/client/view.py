@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
+from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.message_queue import MessageQueue
 from lakemq.model.names import RETRY_PREFIX
 
@@ -144,6 +145,16 @@ class MessageView:
     def transaction_id(self) -> str | None:
         """The transaction it came from."""
         return self._rows.values("transaction_id")[self._number]
+
+    @property
+    def failure_class(self) -> str | None:
+        """The class of the error by which it failed last, of one that comes again or is a dead letter."""
+        return self.properties.get(FAILURE_CLASS)
+
+    @property
+    def failure_text(self) -> str | None:
+        """That error's text."""
+        return self.properties.get(FAILURE_TEXT)
 
     @property
     def receipt(self) -> str | None:

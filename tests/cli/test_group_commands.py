@@ -92,10 +92,13 @@ def test_a_group_is_deleted(run: Run, shell: Shell, tmp_path: Path) -> None:
 
 def test_dead_letters_are_counted_and_sent_again(run: Run, shell: Shell) -> None:
     ids = [shell("produce", "cli_dead", body, "--tag", body).split()[0] for body in ("a", "b", "c")]
-    nacks = [{"message_id": message_id, "delay_level": -1} for message_id in ids]
+    reason = {"class": "ValueError", "text": "\x1b[31mno\namount"}
+    nacks = [{"message_id": message_id, "delay_level": -1, "reason": reason} for message_id in ids]
     answer = httpx.post(f"{shell.url}/v1/groups/cli_d/nacks", json={"client_id": "c", "messages": nacks}, timeout=60)
     assert answer.status_code == 200
-    assert shell("group", "redrive", "cli_d", "--where", "tag > 'a'", "--dry-run").startswith("2 dead letters of cli_d")
+    assert shell("pull", "%DLQ%cli_d").count("ValueError: \\x1b[31mno") == 3
+    by_class = "failure_class = 'ValueError' AND deliveries = 1 AND tag > 'a'"
+    assert shell("group", "redrive", "cli_d", "--where", by_class, "--dry-run").startswith("2 dead letters of cli_d")
     assert shell("group", "redrive", "cli_d", "--where", "tag = 'a'").startswith("1 of 1 dead letters")
     done = json.loads(shell("group", "redrive", "cli_d", "--where", "true", "--rate", "99.5", "--json"))
     assert (done["redriven"], done["failed"], done["rate_per_s"]) == (2, 0, 99.5)

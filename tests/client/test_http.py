@@ -145,6 +145,7 @@ def test_a_nacked_message_comes_again_and_a_nack_counts_once(client: HttpClient)
     assert client.nack("http_group", [nack]) == {receipt.message_id: "duplicate"}
     (again,) = client.pull("%RETRY%http_group", 0, 0, wait_ms=10_000).messages
     assert (again.body, again.reconsume_times, again.origin_message_id) == (b"x", 1, receipt.message_id)
-    client.nack("http_group", [Nack(again.message_id, delay_level=-1)])
+    client.nack("http_group", [Nack(again.message_id, delay_level=-1, reason={"class": "KeyError", "text": "k"})])
     (dead,) = client.pull("%DLQ%http_group", 0, 0, wait_ms=10_000).messages
     assert (dead.real_topic, dead.origin_message_id) == ("http_nack", receipt.message_id)
+    assert (dead.failure_class, dead.failure_text) == ("KeyError", "k")

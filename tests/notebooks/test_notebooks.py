@@ -72,6 +72,7 @@ def test_dead_letters(site: Site) -> None:
     text = shown(site.run(NOTEBOOKS / "3_dead_letters.py"))
     assert "booked 7 of 12, together 455.40" in text
     assert re.search(r"%DLQ%bookkeeping invoices BE 3 ", text)
+    assert text.count("ValueError could not convert string to float: '") == 5
     assert "match: 3\nredriven: 3 failed: 0\n" in text
     assert "booked 3 more, together 17.69" in text
     assert text.rstrip().endswith(

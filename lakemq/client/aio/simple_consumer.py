@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
+from lakemq.client.broker_requests import ToPrimary
 from lakemq.client.consume.gaps import Gaps, OnGap
+from lakemq.client.consume.reason import reason_of, send_nacks, to_entry
 from lakemq.client.consume.reply import ReplyFields, reply
 from lakemq.client.errors import Closed, Unreachable
 from lakemq.client.outgoing import check_group
@@ -117,18 +120,25 @@ class SimpleConsumer:
             statuses |= {entry["receipt"]: entry["status"] for entry in answer["receipts"]}
         return [statuses[receipt] for receipt in given]
 
-    async def nack(self, messages: MessageView | Sequence[MessageView], delay_level: int = 0) -> list[str]:
+    async def nack(
+        self,
+        messages: MessageView | Sequence[MessageView],
+        delay_level: int = 0,
+        reason: str | BaseException | None = None,
+    ) -> list[str]:
         """These could not be processed: the group gets them again, after a delay. Of each: `ok`, `duplicate`
         when that was said before, or `receipt_expired` when it was acknowledged or its time was over.
 
         `delay_level` 0: the broker chooses one that grows with each time; < 0: straight to the dead letters.
+        `reason`: why, as a text or an error, of which class and text are kept with the messages.
         """
+        why = reason_of(reason)
         given, by_broker = _by_broker(messages)
         statuses: dict[str, str] = {}
         for broker, receipts in by_broker.items():
-            entries = [{"receipt": receipt, "delay_level": delay_level} for receipt in receipts]
+            entries = [to_entry({"receipt": receipt, "delay_level": delay_level}, why) for receipt in receipts]
             primary = self._cluster.primary(broker)
-            answer = await primary.send(routes.NACKS.at(self.group), {"messages": entries})
+            answer = await send_nacks(partial(_send_nacks, primary, self.group), entries)
             statuses |= {entry["receipt"]: entry["status"] for entry in answer["messages"]}
         return [statuses[receipt] for receipt in given]
 
@@ -202,6 +212,10 @@ class SimpleConsumer:
             if clock() >= end_s:
                 return []
             slice_s = SLICE_S
+
+
+async def _send_nacks(primary: ToPrimary, group: str, entries: list[dict[str, Any]]) -> Any:
+    return await primary.send(routes.NACKS.at(group), {"messages": entries})
 
 
 def _by_broker(messages: MessageView | Sequence[MessageView]) -> tuple[list[str], dict[str, list[str]]]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from lakemq.client.consume.reason import send_nacks, to_entry
 from lakemq.client.routes import Cluster
 from lakemq.client.transport import ANSWER_TIMEOUT_S
 from lakemq.contract import routes
+from lakemq.model.failure import Failure
 from lakemq.model.message_queue import MessageQueue
 
 EXPIRY_S = 120.0
@@ -41,6 +43,7 @@ class NackedMessage(NamedTuple):
 
     message_id: str
     delay_level: int
+    why: Failure | None = None
 
 
 class GroupApi:
@@ -107,9 +110,12 @@ class GroupApi:
     async def nack(self, broker: str, messages: Iterable[NackedMessage], max_reconsume_times: int | None) -> None:
         """Have messages of that broker consumed later, all or none. The same again is fine."""
         limit = {} if max_reconsume_times is None else {"max_reconsume_times": max_reconsume_times}
-        entries = [each._asdict() | limit for each in messages]
-        primary = self.cluster.primary(broker)
-        await primary.send(routes.NACKS.at(self.group), {"client_id": self.client_id, "messages": entries})
+        entries = [
+            to_entry({"message_id": each.message_id, "delay_level": each.delay_level} | limit, each.why)
+            for each in messages
+        ]
+        primary, target = self.cluster.primary(broker), routes.NACKS.at(self.group)
+        await send_nacks(lambda some: primary.send(target, {"client_id": self.client_id, "messages": some}), entries)
 
     def _queues(self, queues: Iterable[MessageQueue]) -> dict[str, Any]:
         return {"client_id": self.client_id, "queues": [_queue(queue) for queue in queues]}

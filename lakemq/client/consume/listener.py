@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 from lakemq.client.consume.called import bodies_of, is_async
 from lakemq.client.consume.process_queue import Work
+from lakemq.client.consume.reason import Reasons, reason_of
 from lakemq.client.view import MessageView
 from lakemq.model.errors import InvalidRequest
+from lakemq.model.failure import Failure
 
 logger = logging.getLogger("lakemq.client")
 
@@ -33,11 +35,13 @@ class ConsumeResult(Enum):
 
 class ConsumeLater(Exception):
     """Raised by a listener: like `LATER`, with a delay level of its own choice. 0: the broker's choice,
-    which grows with each time; < 0: to the dead letters at once."""
+    which grows with each time; < 0: to the dead letters at once. `reason`: why, as a text or an error, kept with the
+    message; without one it is the error that this is raised `from`, if there is one."""
 
-    def __init__(self, delay_level: int = 0) -> None:
+    def __init__(self, delay_level: int = 0, reason: str | BaseException | None = None) -> None:
         super().__init__(f"consume later, delay level {delay_level}")
         self.delay_level = delay_level
+        self.reason = reason
 
 
 Listener = Callable[[MessageView], ConsumeResult | None]
@@ -100,10 +104,11 @@ _YIELDS = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
 class Failed(NamedTuple):
-    """The message of that number in its work wants to be consumed later."""
+    """The message of that number in its work wants to be consumed later, and why, where that is told."""
 
     number: int
     delay_level: int
+    why: Failure | None = None
 
 
 class Outcome(NamedTuple):
@@ -123,20 +128,21 @@ class Terms(NamedTuple):
     stop: Callable[[], bool]
     in_order: bool
     span: Span | None
+    reasons: Reasons = "full"
 
 
-def _level_of(error: BaseException, message: MessageView) -> int:
+def _by_error(number: int, error: BaseException, message: MessageView, reasons: Reasons) -> Failed:
     if isinstance(error, ConsumeLater):
-        return error.delay_level
+        return Failed(number, error.delay_level, reason_of(error.reason, error.__cause__, reasons))
     logger.error("the listener failed on message %s of %s", message.message_id, message.topic, exc_info=error)
-    return 0
+    return Failed(number, 0, reason_of(error, reasons=reasons))
 
 
-def _level_of_result(result: object, message: MessageView) -> int:
+def _by_result(number: int, result: object, message: MessageView, reasons: Reasons) -> Failed:
     if not isinstance(result, ConsumeResult):
         error = TypeError(f"it returned {result!r:.100}, no ConsumeResult and not None")
-        return _level_of(error, message)
-    return 0
+        return _by_error(number, error, message, reasons)
+    return Failed(number, 0)
 
 
 def _is_cancelled() -> bool:
@@ -159,9 +165,9 @@ def run_listener(listener: Listener, work: Work[MessageView], terms: Terms) -> O
                 with span([message]):
                     result = listener(message)
             if result is not None and result is not success:
-                failed.append(Failed(number, _level_of_result(result, message)))
+                failed.append(_by_result(number, result, message, terms.reasons))
         except BaseException as error:  # noqa: BLE001  whatever it raises, SystemExit too, is about its message
-            failed.append(Failed(number, _level_of(error, message)))
+            failed.append(_by_error(number, error, message, terms.reasons))
         number += 1
         if not failed:
             work.done = number
@@ -183,13 +189,13 @@ async def run_async_listener(listener: AsyncListener, work: Work[MessageView], t
                 with terms.span([message]):
                     result = await listener(message)
             if result is not None and result is not ConsumeResult.SUCCESS:
-                failed.append(Failed(number, _level_of_result(result, message)))
+                failed.append(_by_result(number, result, message, terms.reasons))
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise
-            failed.append(Failed(number, _level_of(error, message)))
+            failed.append(_by_error(number, error, message, terms.reasons))
         except Exception as error:  # noqa: BLE001
-            failed.append(Failed(number, _level_of(error, message)))
+            failed.append(_by_error(number, error, message, terms.reasons))
         number += 1
         if not failed:
             work.done = number
@@ -205,9 +211,9 @@ def run_batch_listener(listener: BatchListener, work: Work[MessageView], terms: 
     messages, begin_s = work.messages[work.done :], time.perf_counter()
     try:
         with terms.span(messages) if terms.span else nullcontext():
-            return _of_batch(work, listener(messages), begin_s)
+            return _of_batch(work, listener(messages), terms, begin_s)
     except BaseException as error:  # noqa: BLE001
-        return _all_failed(work, _level_of(error, messages[0]), begin_s)
+        return _all_failed(work, _by_error(work.done, error, messages[0], terms.reasons), begin_s)
 
 
 async def run_async_batch_listener(listener: AsyncBatchListener, work: Work[MessageView], terms: Terms) -> Outcome:
@@ -217,23 +223,23 @@ async def run_async_batch_listener(listener: AsyncBatchListener, work: Work[Mess
     messages, begin_s = work.messages[work.done :], time.perf_counter()
     try:
         with terms.span(messages) if terms.span else nullcontext():
-            return _of_batch(work, await listener(messages), begin_s)
+            return _of_batch(work, await listener(messages), terms, begin_s)
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise
-        return _all_failed(work, _level_of(error, messages[0]), begin_s)
+        return _all_failed(work, _by_error(work.done, error, messages[0], terms.reasons), begin_s)
     except Exception as error:  # noqa: BLE001
-        return _all_failed(work, _level_of(error, messages[0]), begin_s)
+        return _all_failed(work, _by_error(work.done, error, messages[0], terms.reasons), begin_s)
 
 
-def _of_batch(work: Work[MessageView], result: ConsumeResult | None, begin_s: float) -> Outcome:
+def _of_batch(work: Work[MessageView], result: ConsumeResult | None, terms: Terms, begin_s: float) -> Outcome:
     if result is not None and result is not ConsumeResult.SUCCESS:
-        return _all_failed(work, _level_of_result(result, work.messages[work.done]), begin_s)
+        return _all_failed(work, _by_result(work.done, result, work.messages[work.done], terms.reasons), begin_s)
     work.done = len(work.messages)
     return Outcome(work.done, [], time.perf_counter() - begin_s)
 
 
-def _all_failed(work: Work[MessageView], delay_level: int, begin_s: float) -> Outcome:
+def _all_failed(work: Work[MessageView], first: Failed, begin_s: float) -> Outcome:
     count = len(work.messages)
-    failed = [Failed(number, delay_level) for number in range(work.done, count)]
+    failed = [first._replace(number=number) for number in range(work.done, count)]
     return Outcome(count, failed, time.perf_counter() - begin_s)

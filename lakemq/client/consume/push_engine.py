@@ -15,6 +15,7 @@ from lakemq.client.consume.listener import Failed, Outcome, Span, Terms
 from lakemq.client.consume.locks import Locks
 from lakemq.client.consume.member import COMMIT_S, Member, MemberOptions, every
 from lakemq.client.consume.process_queue import Limits, Work
+from lakemq.client.consume.reason import Reasons
 from lakemq.client.consume.rebalancer import Holder
 from lakemq.client.consume.reply import ReplyFields, reply
 from lakemq.client.consume.workers import Workers
@@ -52,6 +53,7 @@ class Processing:
     suspend_s: float
     limits: Limits
     span: Span | None
+    reasons: Reasons
 
 
 class PushEngine:
@@ -257,7 +259,7 @@ class PushEngine:
     async def _process(self, held: HeldQueue, work: Work[MessageView]) -> float:
         locks, queue = self._locks, held.queue
         stop = held.is_dropped if locks is None else lambda: held.dropped or not locks.valid(queue)
-        outcome = await self._how.invoke(work, Terms(stop, held.in_order, self._how.span))
+        outcome = await self._how.invoke(work, Terms(stop, held.in_order, self._how.span, self._how.reasons))
         if held.in_order and outcome.failed:
             await self._again_in_place(held, work, outcome.failed)
             return outcome.seconds
@@ -295,7 +297,7 @@ class PushEngine:
 
     async def _send_back(self, held: HeldQueue, work: Work[MessageView], failed: Sequence[Failed]) -> bool:
         """Have the broker bring them again later; False: it could not be told."""
-        ids = [NackedMessage(work.messages[each.number].message_id, each.delay_level) for each in failed]
+        ids = [NackedMessage(work.messages[each.number].message_id, each.delay_level, each.why) for each in failed]
         if self._member.broadcasting:
             logger.warning("%d messages of %s failed, and broadcasting retries none", len(ids), held.queue)
             return True

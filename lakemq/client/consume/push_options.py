@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from lakemq.client.consume.gaps import OnGap
 from lakemq.client.consume.listener import Span
 from lakemq.client.consume.member import MemberOptions, Model
 from lakemq.client.consume.process_queue import Limits
 from lakemq.client.consume.push_engine import Invoke, Processing, PushEngine
+from lakemq.client.consume.reason import Reasons
 from lakemq.client.consume.subscription import ConsumeFrom
 from lakemq.client.route_source import RouteSource
 from lakemq.model.errors import InvalidRequest
@@ -51,6 +52,9 @@ class PushOptions(TypedDict, total=False):
     max_reconsume_times: int | None
     """After so many retries a message goes to the group's dead letters. Default: as the broker is set
     (16); an orderly consumer tries without end."""
+    reasons: Reasons
+    """What the broker is told of an error that the listener raises, and keeps with the message: `full` (default) its
+    class and its text, which may hold what nobody else should see; `class`; or `none`."""
     suspend_s: float
     """How long an orderly consumer waits before it tries a message again; default 1."""
     limits: Limits
@@ -86,7 +90,10 @@ def make_engine(group: str, invoke: Invoke, batch: bool, options: PushOptions) -
         suspend_s=own.pop("suspend_s", 1.0),
         limits=own.pop("limits", Limits()),
         span=span_of(tracing, group),
+        reasons=own.pop("reasons", "full"),
     )
+    if processing.reasons not in get_args(Reasons):
+        raise InvalidRequest(f"reasons is one of {', '.join(get_args(Reasons))}")
     if processing.concurrency < 1 or batch_size < 1:
         raise InvalidRequest("concurrency and batch_size are at least 1")
     if (processing.max_reconsume_times or 0) < 0 or processing.suspend_s < 0:

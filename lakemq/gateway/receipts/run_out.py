@@ -10,6 +10,7 @@ from lakemq.gateway.effects.due_loop import RETRY_MS, DueLoop
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
 from lakemq.model.decide import of_receipt
 from lakemq.model.errors import Busy, InvalidRequest
+from lakemq.model.failure import ran_out, with_failure
 from lakemq.model.message import Placed
 from lakemq.model.names import DECISION_TOPIC, dead_letter_topic, retry_topic
 from lakemq.storage.disk.clock import Clock
@@ -165,6 +166,7 @@ class RunOut:
             "real_topic": out.subscription.topic,
             "real_queue_id": None,
             "deliver_at_ms": None,
+            "properties": with_failure(value_of(row, "properties"), ran_out(out.reconsume_times + 1)),
         }
         if action == "dead_letter":
             return change_row(row, **columns, group=out.subscription.group)

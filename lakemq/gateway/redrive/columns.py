@@ -1,13 +1,20 @@
-"""Dead letters as the rows that a predicate is about: those of the lake's table `messages`."""
+"""Dead letters as the rows that a predicate is about: those of the lake's table `messages`, and why they failed as the
+view `dead_letters` has it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
+import pyarrow.compute
 
 from lakemq.model.columns import COMPUTED, STORED, TIMES
+from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.slices.messages import to_batch
 from lakemq.storage.state.message_ids import MessageIds
+
+pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
 
 _LOG = {field.name: field for field in [*COMPUTED, *STORED]}
 _TIME = pa.timestamp("ms", tz="UTC")
@@ -17,28 +24,49 @@ COLUMNS: dict[str, pa.DataType] = {
     **{name: field.type for name, field in _LOG.items() if name not in TIMES.values()},
     **dict.fromkeys(TIMES, _TIME),
     "store_date": pa.date32(),
+    "failure_class": pa.string(),
+    "failure_text": pa.string(),
+    "failed_at": _TIME,
+    "deliveries": pa.int32(),
+    "state": pa.string(),
 }
-"""By name. A predicate tried with `lakemq sql` on `messages` means the same here."""
+"""By name. A predicate tried with `lakemq sql` on `dead_letters` means the same here."""
+
+_SOURCES = {
+    "store_date": "store_time_ms",
+    "failed_at": "store_time_ms",
+    "deliveries": "reconsume_times",
+    "failure_class": "properties",
+    "failure_text": "properties",
+}
+_OF_ALL = ("broker", "state")
+_PROPERTIES = {"failure_class": FAILURE_CLASS, "failure_text": FAILURE_TEXT}
 
 
 def to_rows(part: Slice, ids: MessageIds, columns: frozenset[str]) -> pa.RecordBatch:
     """The slice's messages, with those columns of `COLUMNS`; at least with `position`."""
     wanted = sorted(columns) or ["position"]
-    sources = {_source(name) for name in wanted if name != "broker"}
+    sources = {_source(name) for name in wanted if name not in _OF_ALL} or {"position"}
     batch = to_batch(part, ids, pa.schema([_LOG[name] for name in sorted(sources)]))
     made = [_column(batch, name, ids.broker, part.count) for name in wanted]
     return pa.RecordBatch.from_arrays(made, names=wanted)
 
 
 def _source(name: str) -> str:
-    return "store_time_ms" if name == "store_date" else TIMES.get(name, name)
+    return _SOURCES.get(name) or TIMES.get(name, name)
 
 
 def _column(batch: pa.RecordBatch, name: str, broker: str, count: int) -> pa.Array:
     if name == "broker":
         return pa.repeat(pa.scalar(broker), count)
+    if name == "state":  # a redrive leaves alone what isn't
+        return pa.repeat(pa.scalar("open"), count)
     column = batch.column(_source(name))
-    if name in TIMES:
+    if name in _PROPERTIES:
+        return pc.map_lookup(column, pa.scalar(_PROPERTIES[name]), "first")
+    if name == "deliveries":
+        return pc.add(column.fill_null(0), pa.scalar(1, pa.int32()))
+    if name in TIMES or name == "failed_at":
         return column.cast(_TIME)
     if name == "store_date":
         return column.cast(_TIME).cast(pa.date32())

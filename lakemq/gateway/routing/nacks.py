@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
 from lakemq.gateway.receipts.acknowledger import EXPIRED, OK, Acknowledger
 from lakemq.model.decide import of_nack
 from lakemq.model.errors import FlowControl, InvalidRequest, LogDamaged, MessageNotFound
+from lakemq.model.failure import Failure, failure_of, with_failure
 from lakemq.model.names import (
     DECISION_TOPIC,
     NACK_TOPIC,
@@ -40,6 +41,7 @@ class Nack(NamedTuple):
     delay_level: int = 0
     max_reconsume_times: int | None = None
     receipt: str | None = None
+    why: Failure | None = None
 
 
 class _Asked(NamedTuple):
@@ -243,7 +245,8 @@ class Nacks:
             origin_message_id=self._executor.message_id(position),
             real_topic=known.topic,
             reconsume_times=known.reconsume_times,
-            properties={"delay_level": str(level), "max_reconsume_times": str(most)},
+            properties={"delay_level": str(level), "max_reconsume_times": str(most)}
+            | (nack.why.properties() if nack.why else {}),
             cause=receipt,
             # By this time the query knows the receipt.
             deliver_at_ms=None if receipt is None else self._executor.state.receipts.out[receipt].until_ms,
@@ -264,7 +267,7 @@ class Nacks:
         await self._executor.settled(decisions)
         pending = [cause for cause in decisions if cause in self._executor.state.nacks]
         nacks: dict[int, Row] = {}
-        async for part in self._executor.read_all(pending):
+        async for part in self._read(pending):
             nacks |= part.rows()
         return await self._carry_out(decisions, nacks)
 
@@ -273,11 +276,24 @@ class Nacks:
         await self._executor.settled(causes)
         decisions: dict[int, RetryDecision] = {}
         nacks: dict[int, Row] = {}
-        async for part in self._executor.read_all([cause for cause in causes if cause in self._executor.state.nacks]):
+        async for part in self._read([cause for cause in causes if cause in self._executor.state.nacks]):
             rows = part.rows()
             decisions |= {cause: self._decide(row, part.frame.meta.store_time_ms) for cause, row in rows.items()}
             nacks |= rows
         return await self._carry_out(decisions, nacks)
+
+    async def _read(self, causes: Sequence[int]) -> AsyncIterator[FrameRows]:
+        """The pending nacks, in parts. Of one that the log has no more, as it was erased with its message, nothing
+        comes."""
+        left = causes
+        while left:
+            found = await self._executor.read_some(left)
+            for part in found.parts:
+                yield part
+            erased = [cause for cause in found.lost if cause >= self._executor.log.min_position]
+            if erased:
+                await self._executor.execute([await self._dropped(cause) for cause in erased])
+            left = found.left
 
     async def end_lost(self, causes: Sequence[int]) -> int:
         """End those of the pending nacks that are nowhere any more: nothing is known of what they asked for; how
@@ -325,6 +341,7 @@ class Nacks:
         columns: dict[str, object] = {
             "cause": cause,
             "origin_message_id": origin_of(row, self._executor.message_id(message.position)),
+            "properties": with_failure(value_of(row, "properties"), failure_of(value_of(nack, "properties"))),
         }
         if decision.action == "dead_letter":
             topic = await ensure(dead_letter_topic(group))

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
 from lakemq.jobs.errors import InvalidStatement
@@ -32,7 +32,8 @@ from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.tables.transactions import TRANSACTIONS
 from lakemq.jobs.tables.turns import turn_of
 from lakemq.model.errors import LakemqError
-from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, REPLY_TOPIC
+from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
+from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, REPLY_TOPIC
 
 MESSAGES_MAX = 1_000_000
 """At most so many at a time: their positions are held in memory."""
@@ -90,9 +91,10 @@ def _find(work: Work, where: str, ends: dict[str, int], linked_ends: dict[str, i
     below `ends`, and the copies and originals of that below `linked_ends`."""
     messages = work.rows(MESSAGES)
     # Control traffic says what became of messages; without it the broker would do things again.
-    control = F.col("topic").startswith("RMQ_SYS_") & ~F.col("topic").isin(*_NOT_CONTROL)
+    control = F.col("topic").startswith("RMQ_SYS_") & ~F.col("topic").isin(*_NOT_CONTROL) & ~_says_why()
     messages = messages.where(is_below(linked_ends) & ~control)
-    found = _matching(messages.where(is_below(ends)), where)
+    # A nack is looked for by its message alone: what it is about may not be what `where` means.
+    found = _matching(messages.where(is_below(ends) & (F.col("topic") != NACK_TOPIC)), where)
     found.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         count, rounds = found.count(), 0
@@ -110,6 +112,13 @@ def _find(work: Work, where: str, ends: dict[str, int], linked_ends: dict[str, i
         return found.select("broker", "position", "topic").orderBy("broker", "position").toArrow()
     finally:
         found.unpersist()
+
+
+def _says_why() -> Column:
+    """Nacks that say why: an error's text may hold what was in its message. The gateway needs a nack no more once it is
+    decided, and drops one that is erased before."""
+    said = F.coalesce(*(F.element_at("properties", name) for name in (FAILURE_CLASS, FAILURE_TEXT)))
+    return (F.col("topic") == NACK_TOPIC) & said.isNotNull()
 
 
 def _matching(messages: DataFrame, where: str) -> DataFrame:

@@ -20,8 +20,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from lakemq.jobs.session.connect import LIVE
 from lakemq.jobs.tables.schemas import SCHEMAS
 from lakemq.jobs.tables.tables import TABLES
+from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.ids import MESSAGE_ID_PATTERN, NONCE_PATTERN
-from lakemq.model.names import AUDIT_TOPIC, DEAD_LETTER_PREFIX, GROUP_TOPIC
+from lakemq.model.names import AUDIT_TOPIC, DEAD_LETTER_PREFIX, GROUP_TOPIC, RETRY_PREFIX
 from lakemq.objects.path import is_object
 from lakemq.storage.lake.delta_log import tables_of
 
@@ -87,8 +88,23 @@ resets since then added, is stale; `if_absent` counts where it is the first of i
 anew."""
 
 _DEAD_LETTERS = f"""
-SELECT * FROM {{messages}} WHERE startswith(topic, '{DEAD_LETTER_PREFIX}')
+SELECT dead.*, dead.properties['{FAILURE_CLASS}'] AS failure_class, dead.properties['{FAILURE_TEXT}'] AS failure_text,
+  dead.store_time AS failed_at, coalesce(dead.reconsume_times, 0) + 1 AS deliveries,
+  CASE WHEN again.redriven_at IS NOT NULL THEN 'redriven' WHEN deleted.position > dead.position THEN 'gone'
+    ELSE 'open' END AS state, again.redriven_at
+FROM {{messages}} AS dead
+LEFT JOIN (SELECT broker, cause, min(store_time) AS redriven_at FROM {{messages}}
+  WHERE startswith(topic, '{RETRY_PREFIX}') AND cause IS NOT NULL AND coalesce(reconsume_times, 0) = 0
+  GROUP BY broker, cause) AS again ON again.broker = dead.broker AND again.cause = dead.position
+LEFT JOIN (SELECT broker, change.topic AS topic, max(position) AS position
+  FROM (SELECT broker, position, from_json(CAST(body AS STRING), 'op STRING, topic STRING') AS change
+    FROM {{messages}} WHERE topic = '{TOPICS_TOPIC}')
+  WHERE change.op = 'delete' GROUP BY broker, change.topic) AS deleted
+  ON deleted.broker = dead.broker AND deleted.topic = dead.topic
+WHERE startswith(dead.topic, '{DEAD_LETTER_PREFIX}')
 """  # noqa: S608
+"""A redrive's copy is the one kind of retry that was tried no time before, and its cause is the dead letter. With its
+group its topic was deleted, and no redrive finds it any more."""
 
 _AUDIT = f"""
 SELECT store_time AS at, what.user AS user, what.source AS source, tag AS outcome, what.what AS what, what.why AS why,

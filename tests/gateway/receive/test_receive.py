@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT, TIME_OUT
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import ask_and_go, connect, is_problem, produce, pull_all, put_topic
 from tests.gateway.receive.asking import ack, bodies, change, out, receive
@@ -61,7 +62,8 @@ def test_one_that_is_not_acknowledged_comes_again_until_it_is_a_dead_letter(
     wait_until(lambda: len(pull_all(http, f"%25DLQ%25{group}")) == 1)
     (dead,) = pull_all(http, f"%25DLQ%25{group}")
     fields = ("body", "tag", "keys", "properties", "reconsume_times", "real_topic", "origin_message_id")
-    assert [dead[name] for name in fields] == ["x", "T", ["k"], {"a": "b"}, 2, topic, sent["message_id"]]
+    why = {FAILURE_CLASS: TIME_OUT, FAILURE_TEXT: "handed out 3 times, and never acknowledged in time"}
+    assert [dead[name] for name in fields] == ["x", "T", ["k"], {"a": "b", **why}, 2, topic, sent["message_id"]]
     assert receive(http, group, topic) == []
     assert other["message_id"] not in [
         message["origin_message_id"] for message in pull_all(http, f"%25RETRY%25{group}")

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import JSON, connect, is_problem, produce, pull_all
 
@@ -136,9 +137,30 @@ def test_the_columns_are_those_of_the_lake(http: httpx.Client, group: str) -> No
             "store_time > TIMESTAMP '2020-01-01' AND store_date = CAST(store_time AS DATE) AND born_time <= store_time",
             f"deliver_at IS NULL AND reconsume_times = 0 AND real_topic = 'topic-of-{group}'",
             f"origin_message_id = '{first}' AND transaction_id IS NULL AND `group` = '{group}'",
+            "failure_class IS NULL AND failure_text IS NULL AND failed_at = store_time AND deliveries = 1",
+            "state = 'open'",
         ]
     )
     assert begin(http, group, where=where, dry_run=True)["matched"] == 1
+
+
+def test_why_they_failed_chooses_dead_letters_and_goes_with_their_copies(http: httpx.Client, group: str) -> None:
+    ids = [message["message_id"] for message in produce(http, f"topic-of-{group}", *"abcd")]
+    reasons = [{"class": "ValueError", "text": "no amount"}, "no customer", {"class": "KeyError"}, None]
+    nacks = [{"message_id": each, "delay_level": -1, "reason": why} for each, why in zip(ids, reasons, strict=True)]
+    assert http.post(f"/v1/groups/{group}/nacks", json={"messages": nacks}).is_success
+    wait_for(lambda: len(pull_all(http, f"%DLQ%{group}")) == 4)
+    for where, matched in {
+        "failure_class IN ('ValueError', 'KeyError')": 2,
+        "failure_text LIKE 'no %'": 2,
+        "failure_class IS NULL": 2,
+        "failure_class = 'KeyError' OR failure_text IS NULL": 2,
+        "state <> 'open' OR deliveries > 1": 0,
+    }.items():
+        assert begin(http, group, where=where, dry_run=True)["matched"] == matched, where
+    finished(http, begin(http, group, where="failure_class = 'ValueError'")["redrive_id"])
+    (copy,) = copies(http, group)
+    assert copy["properties"] == {FAILURE_CLASS: "ValueError", FAILURE_TEXT: "no amount"}
 
 
 @pytest.mark.parametrize("rate", [100, 100.0, 0.5])

@@ -8,12 +8,15 @@ from typing import Any
 import httpx
 import pytest
 
+from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT, GIVEN_MAX, TEXT_MAX
 from lakemq.testing import start_gateway
 from tests.gateway.http_client import connect, is_problem, produce, pull_all
 from tests.gateway.receive.asking import ack, change, receive
 from tests.gateway.routing.asking import decide, nack, position, wait_until
 
 NAMES = ("message_id", "receipt")
+REASON = {"class": "ValueError", "text": "no amount"}
+KEPT = {FAILURE_CLASS: "ValueError", FAILURE_TEXT: "no amount"}
 INVALID = "invalid_receipt"
 
 
@@ -46,6 +49,31 @@ def test_a_nacked_message_comes_again_until_it_is_a_dead_letter(http: httpx.Clie
     assert len(queues) == 1
 
 
+def test_why_a_message_failed_last_is_kept_with_its_retry_and_its_dead_letter(http: httpx.Client, topic: str) -> None:
+    group = f"g-{topic}"
+    (sent,) = produce(http, topic, {"body": "x", "properties": {"a": "b"}})
+    again = {"message_id": sent["message_id"], "delay_level": 1, "max_reconsume_times": 3}
+    for attempt, (reason, kept) in enumerate([(REASON, KEPT), ("busy", {FAILURE_TEXT: "busy"}), (None, {})], 1):
+        assert nack(http, group, again | ({"reason": reason} if reason else {})).status_code == 200
+        message = retries(http, group, attempt)[-1]
+        assert message["properties"] == {"a": "b", **kept}
+        again["message_id"] = message["message_id"]
+    assert nack(http, group, again | {"reason": REASON}).status_code == 200
+    (dead,) = pull_all(http, f"%25DLQ%25{group}")
+    assert (dead["properties"], dead["reconsume_times"]) == ({"a": "b", **KEPT}, 3)
+
+
+def test_reasons_are_cut_and_harmless_however_many_come_at_once(http: httpx.Client, topic: str) -> None:
+    group = f"g-{topic}"
+    sent = produce(http, topic, *("x" for _ in range(30)))
+    reason = {"class": "\x1b[31m", "text": "y" * GIVEN_MAX}
+    nacks = [{"message_id": each["message_id"], "delay_level": -1, "reason": reason} for each in sent]
+    assert nack(http, group, *nacks).status_code == 200
+    dead = pull_all(http, f"%25DLQ%25{group}")
+    kept = {FAILURE_CLASS: "\\x1b[31m", FAILURE_TEXT: "y" * (TEXT_MAX - 1) + "…"}
+    assert [each["properties"] for each in dead] == [kept] * 30
+
+
 def test_the_first_retry_is_at_level_3(http: httpx.Client, topic: str) -> None:
     (sent,) = produce(http, topic, "x")
     nack(http, f"g-{topic}", sent["message_id"])
@@ -74,7 +102,9 @@ def test_a_nack_of_what_is_not_there_stores_none(http: httpx.Client, topic: str)
     assert is_problem(nack(http, group, sent["message_id"]), 400, "invalid_request")
     assert is_problem(nack(http, "a b", plain["message_id"]), 400, "invalid_request")
     assert is_problem(nack(http, group), 400, "invalid_request")
-    for field in ({"delay_level": "3"}, {"max_reconsume_times": -1}, {"other": 1}):
+    wrong = [{"delay_level": "3"}, {"max_reconsume_times": -1}, {"other": 1}]
+    wrong += [{"reason": each} for each in (7, ["x"], {"class": 7}, {"name": "x"}, "x" * (GIVEN_MAX + 1))]
+    for field in wrong:
         assert is_problem(nack(http, group, {"message_id": plain["message_id"], **field}), 400, "invalid_request")
     assert http.get(f"/v1/topics/%25DLQ%25{group}").status_code == 404
 
@@ -85,7 +115,8 @@ def test_a_nack_settles_the_receipt_of_a_message_that_is_out(http: httpx.Client,
     produce(http, topic, "a", "b", "c", "d")
     by_id, by_receipt, acked, ran_out = receive(http, group, topic)
     dead = {"delay_level": -1}
-    nacks = [{"message_id": by_id["message_id"], **dead}, {"receipt": by_receipt["receipt"], **dead}]
+    said = {**dead, "reason": REASON}
+    nacks = [{"message_id": by_id["message_id"], **dead}, {"receipt": by_receipt["receipt"], **said}]
     answer = nack(http, group, *nacks).json()["messages"]
     assert answer == [
         {"message_id": by_id["message_id"], "status": "ok"},
@@ -99,7 +130,8 @@ def test_a_nack_settles_the_receipt_of_a_message_that_is_out(http: httpx.Client,
     assert statuses == ["duplicate"] * 5 + ["receipt_expired", "duplicate", "receipt_expired"]
     (retried,) = receive(http, group, topic)
     assert ack(http, group, retried) == ["ok"]
-    assert {m["body"] for m in pull_all(http, f"%25DLQ%25{group}")} == {by_id["body"], by_receipt["body"]}
+    letters = {m["body"]: m["properties"] for m in pull_all(http, f"%25DLQ%25{group}")}
+    assert letters == {by_id["body"]: {}, by_receipt["body"]: KEPT}
 
 
 def test_a_nack_names_its_message_once(http: httpx.Client, topic: str) -> None:
@@ -136,7 +168,7 @@ def test_clients_write_neither_retries_nor_dead_letters(http: httpx.Client, topi
 def test_without_a_lead_the_query_decides_and_a_kill_loses_nothing(tmp_path: Path) -> None:
     with start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=-1) as gateway, connect(gateway) as http:
         sent = produce(http, "t", "a", "b", "c")
-        nack(http, "g", *(each["message_id"] for each in sent))
+        nack(http, "g", *({"message_id": each["message_id"], "reason": REASON} for each in sent))
         assert http.get("/v1/routing").json()["retry"]["waiting"] == 3
         gateway.kill()
     with start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=-1) as gateway, connect(gateway) as http:
@@ -150,4 +182,23 @@ def test_without_a_lead_the_query_decides_and_a_kill_loses_nothing(tmp_path: Pat
         due = [waiting["begin_position"], waiting["begin_position"] + 1]
         assert decide(http, "deliver", due)["accepted"] == 2
         assert [m["body"] for m in retries(http, "g", 2)] == ["b", "c"]
+        of_all = [*pull_all(http, "%25DLQ%25g"), *retries(http, "g", 2)]
+        assert [each["properties"] for each in of_all] == [KEPT] * 3, "as where the gateway decides"
         assert nack(http, "g", sent[0]["message_id"]).json()["messages"][0]["status"] == "duplicate"
+
+
+@pytest.mark.parametrize("grace_ms", [-1, 0])
+def test_an_undecided_nack_that_is_erased_with_its_message_waits_no_more(tmp_path: Path, grace_ms: int) -> None:
+    with start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=-1) as gateway, connect(gateway) as http:
+        (sent, other) = produce(http, "t", "a", "b")
+        for each in (sent, other):
+            nack(http, "g", {"message_id": each["message_id"], "reason": REASON})
+        first = http.get("/v1/routing").json()["retry"]["begin_position"]
+        erased = http.post("/v1/log/erasures", json={"positions": [sent["position"], first]})
+        assert erased.json()["erased"] == 2
+        if grace_ms < 0:
+            decide(http, "dead_letter", [first, first + 1])
+            assert http.get("/v1/routing").json()["retry"]["waiting"] == 0
+            assert [m["body"] for m in pull_all(http, "%25DLQ%25g")] == ["b"]
+    with start_gateway(tmp_path, routing__lead_ms=0, routing__grace_ms=grace_ms) as gateway, connect(gateway) as http:
+        wait_until(lambda: http.get("/v1/routing").json()["retry"]["waiting"] == 0)

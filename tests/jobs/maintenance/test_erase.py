@@ -82,6 +82,34 @@ def test_what_is_erased_is_in_no_file_and_all_else_is_where_it_was(scene: Scene)
     assert again.detail == {"messages": 0, "topics": {}}
 
 
+def test_why_a_message_failed_goes_with_it(scene: Scene) -> None:
+    with connect(scene.gateway) as http:
+        sent = produce(http, "failed", *({"body": text, "keys": [text]} for text in ("gone", "kept")))
+        texts = {"gone": "no account of Heidi-Musterfrau-17", "kept": "no account of Otto"}
+        nacks = [
+            {"message_id": each["message_id"], "delay_level": -1, "reason": texts[text]}
+            for each, text in zip(sent, texts, strict=True)
+        ]
+        nacks += [{"message_id": sent[0]["message_id"], "delay_level": 1, "reason": {"class": "Heidi-Musterfrau-17"}}]
+        for group, some in (("dead", nacks[:2]), ("later", nacks[2:])):
+            http.post(f"/v1/groups/{group}/nacks", json={"messages": some}).raise_for_status()
+        while http.get("/v1/routing").json()["delay"]["waiting"]:
+            time.sleep(0.05)
+        scene.compact()
+        of_nacks = scene.run("erase", {"where": "topic = 'RMQ_SYS_NACK_TOPIC'", "dry_run": True})
+        assert of_nacks.detail["messages"] == 0, "nacks go with their messages, not these with their nacks"
+        done = scene.run("erase", {"where": "key = 'gone'"})
+        assert done.error is None
+        kinds = {"%DLQ%dead": 1, "%RETRY%later": 1, "RMQ_SYS_NACK_TOPIC": 2, "SCHEDULE_TOPIC_XXXX": 1, "failed": 1}
+        assert done.detail["topics"] == kinds
+        assert bodies_of(http, "%25DLQ%25dead") == ["kept"]
+    assert files_with(scene.lake.parent / "log", "Heidi-Musterfrau-17") == []
+    rows = rows_of(scene.lake, "messages", ["position", "properties"])
+    why = [dict(each or {}).get("lakemq_failure_text") for _, each in rows]
+    assert [text for text in why if text] == [texts["kept"]] * 2, "in its nack, and its dead letter"
+    assert scene.run("verify").detail["findings"] == []
+
+
 def test_an_erasure_that_was_killed_is_finished_by_the_next(scene: Scene) -> None:
     scene.produce(3)
     with connect(scene.gateway) as http:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from pyspark.sql import SparkSession
 
+from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, produce, pull_all
 from tests.gateway.routing.asking import nack
@@ -42,14 +43,18 @@ def test_a_nacked_message_comes_again_until_it_is_a_dead_letter(http: httpx.Clie
     sent = produce(http, topic, "x")
     message_id = sent[0]["message_id"]
     for times in (1, 2):
-        assert nack(http, topic, {"message_id": message_id, "max_reconsume_times": 2}).status_code == 200
+        reason = {"class": "ValueError", "text": f"time {times}"}
+        why = {"message_id": message_id, "max_reconsume_times": 2, "reason": reason}
+        assert nack(http, topic, why).status_code == 200
         wait_until(lambda times=times: len(bodies(http, f"%RETRY%{topic}")) == times)
         again = pull_all(http, f"%RETRY%{topic}")[-1]
         assert (again["body"], again["reconsume_times"], again["real_topic"]) == ("x", times, topic)
         assert again["origin_message_id"] == sent[0]["message_id"]
+        assert again["properties"] == {FAILURE_CLASS: "ValueError", FAILURE_TEXT: f"time {times}"}
         message_id = again["message_id"]
-    nack(http, topic, {"message_id": message_id, "max_reconsume_times": 2})
+    nack(http, topic, {"message_id": message_id, "max_reconsume_times": 2, "reason": "the last time"})
     wait_until(lambda: bodies(http, f"%DLQ%{topic}") == ["x"])
+    assert pull_all(http, f"%DLQ%{topic}")[0]["properties"] == {FAILURE_TEXT: "the last time"}
     assert routed(http)
 
 

@@ -50,6 +50,12 @@ def test_what_has_no_topic_is_for_administrators(scene: Scene, table: str) -> No
     assert scene.rows(f"SELECT count(*) >= 0 FROM {table}", "admin") == [[True]]
 
 
+@pytest.mark.parametrize("table", ["dead_letters", "live.dead_letters"])
+def test_dead_letters_are_served_with_why_they_failed(scene: Scene, table: str) -> None:
+    asked = f"SELECT failure_class, state, count(*) FROM {table} GROUP BY ALL"
+    assert scene.rows(asked, "olga") == scene.rows(asked, "admin") == []
+
+
 def test_it_takes_sql_on_the_lake_to_ask(scene: Scene) -> None:
     status, code, detail = scene.problem("SELECT 1 FROM messages", "nobody")
     assert (status, code) == (403, "forbidden")

@@ -239,13 +239,48 @@ def test_a_dead_letter_is_in_its_view(scene: Scene, topic: str) -> None:
     scene.produce(topic, range(1))
     with connect(scene.gateway) as http:
         ((message_id,),) = scene.rows(f"SELECT message_id FROM live.messages WHERE topic = '{topic}'")
-        nack = {"client_id": "c", "messages": [{"message_id": message_id, "delay_level": -1}]}
+        reason = {"class": "ValueError", "text": "no amount"}
+        nack = {"client_id": "c", "messages": [{"message_id": message_id, "delay_level": -1, "reason": reason}]}
         http.post("/v1/groups/failing/nacks", json=nack).raise_for_status()
+    columns = (
+        "real_topic, origin_message_id, group, failure_class, failure_text, deliveries, state, store_time = failed_at"
+    )
     found: list[tuple[Any, ...]] = []
     give_up = time.monotonic() + SEEN_S_MAX
     while not found and time.monotonic() < give_up:
-        found = scene.rows("SELECT real_topic, origin_message_id FROM live.dead_letters WHERE topic = '%DLQ%failing'")
-    assert found == [(topic, message_id)]
+        found = scene.rows(f"SELECT {columns} FROM live.dead_letters WHERE topic = '%DLQ%failing'")
+    assert found == [(topic, message_id, "failing", "ValueError", "no amount", 1, "open", True)]
+
+
+def test_dead_letters_are_open_redriven_or_gone(scene: Scene, topic: str) -> None:
+    scene.views.register()
+    scene.produce(topic, range(3))
+    state = (
+        "SELECT tag, failure_class, state, redriven_at IS NOT NULL FROM {}dead_letters WHERE group = '{}' ORDER BY 1, 2"
+    )
+    with connect(scene.gateway) as http:
+        ids = scene.rows(f"SELECT message_id FROM live.messages WHERE topic = '{topic}' ORDER BY position")
+        reasons = [{"reason": {"class": "ValueError"}}, {}, {"reason": "by hand"}]
+        for group in ("kept", "left"):
+            messages = [
+                {"message_id": message_id, "delay_level": -1, **reason}
+                for (message_id,), reason in zip(ids, reasons, strict=True)
+            ]
+            http.post(f"/v1/groups/{group}/nacks", json={"messages": messages}).raise_for_status()
+        open_letters = [("T0", None, "open", False), ("T0", "ValueError", "open", False), ("T1", None, "open", False)]
+        assert scene.rows(state.format("live.", "kept")) == open_letters
+        where = {"where": "failure_class = 'ValueError' AND deliveries = 1 AND state = 'open'"}
+        begun = http.post("/v1/groups/kept/dead-letters/redrive", json=where).raise_for_status().json()
+        assert begun["matched"] == 1
+        wait_for(lambda: http.get(f"/v1/redrives/{begun['redrive_id']}").json()["state"] == "done")
+        http.delete("/v1/groups/left").raise_for_status()
+    mixed = [("T0", None, "open", False), ("T0", "ValueError", "redriven", True), ("T1", None, "open", False)]
+    gone = [(tag, name, "gone", False) for tag, name, _, _ in open_letters]
+    assert scene.rows(state.format("live.", "kept")) == mixed
+    assert scene.rows(state.format("live.", "left")) == gone
+    scene.compact()
+    assert scene.rows(state.format("", "kept")) == mixed
+    assert scene.rows(state.format("", "left")) == gone
 
 
 def test_who_did_what_is_in_the_audit(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""Why a message failed, as a client tells the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal, TypeVar
+
+from lakemq.model.errors import InvalidRequest
+from lakemq.model.failure import Failure, failure
+
+Reasons = Literal["full", "class", "none"]
+"""How much is told of a listener's error: its class and its text, its class alone, or nothing."""
+
+Answer = TypeVar("Answer")
+
+
+def reason_of(
+    said: str | BaseException | None, cause: BaseException | None = None, reasons: Reasons = "full"
+) -> Failure | None:
+    """What is told of an error, or of a text (then the class is that of its `cause`); None: nothing."""
+    error = said if isinstance(said, BaseException) else cause
+    if reasons == "none":
+        return None
+    name = None if error is None else _class_of(error)
+    if reasons == "class":
+        return failure(name)
+    if isinstance(said, str):
+        return failure(name, said)
+    return None if error is None else failure(name, _text_of(error))
+
+
+def to_entry(entry: dict[str, Any], why: Failure | None) -> dict[str, Any]:
+    """An entry of a nack, with its reason where there is one."""
+    if why is None:
+        return entry
+    said = {"class": why.name, "text": why.text}
+    return {**entry, "reason": {key: value for key, value in said.items() if value is not None}}
+
+
+async def send_nacks(
+    send: Callable[[list[dict[str, Any]]], Awaitable[Answer]], entries: Sequence[dict[str, Any]]
+) -> Answer:
+    """Send a nack's entries, and once more without their reasons to a broker of a version that refuses these: a
+    message goes back, whatever is known of why."""
+    try:
+        return await send(list(entries))
+    except InvalidRequest:
+        if not any("reason" in entry for entry in entries):
+            raise
+    return await send([{key: value for key, value in entry.items() if key != "reason"} for entry in entries])
+
+
+def _class_of(error: BaseException) -> str:
+    kind = type(error)
+    return (
+        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def _text_of(error: BaseException) -> str | None:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  it is a user's class, which must not keep its message from going back
+        return None
