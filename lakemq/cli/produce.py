@@ -50,6 +50,10 @@ def produce(
         str | None, typer.Option("--ordering-key", help="Messages that share it stay in order.")
     ] = None,
     queue: Annotated[int | None, typer.Option("--queue", min=0, help="Pins the queue.")] = None,
+    priority: Annotated[
+        int | None, typer.Option("--priority", min=0, help="For a topic of priorities: the higher, the sooner.")
+    ] = None,
+    ttl_ms: Annotated[int | None, typer.Option("--ttl-ms", min=1, help="Not delivered any more so much later.")] = None,
     delay_level: DelayLevel = None,
     delay: Delay = None,
     deliver_at: DeliverAt = None,
@@ -74,15 +78,19 @@ def produce(
     lakemq produce orders '{"id": 43}' --queue 0 --ack sync --json
     lakemq produce reminders "time to go" --delay 10m
     lakemq produce reminders "ten seconds later" --delay-level 3
+    lakemq produce prices '{"id": 42, "price": 7}' --ttl-ms 60000
     lakemq produce reminders "it begins" --deliver-at 2026-12-24T18:00
     lakemq produce orders --file orders.ndjson --nameservers http://127.0.0.1:9876
     """
     if ack not in ACKS:
         raise typer.BadParameter("one of async, sync, none", param_hint="--ack")
     later = delay_of(delay_level, delay, deliver_at)
-    if file is not None and any((body, tag, key, properties, ordering_key, queue is not None, later)):
+    if file is not None and any(
+        (body, tag, key, properties, ordering_key, queue is not None, priority is not None, ttl_ms, later)
+    ):
         raise typer.BadParameter("each message in the file says it all itself", param_hint="--file")
-    template = Draft(b"", tag, key, _properties(properties or []), ordering_key, queue)._replace(**later)
+    template = Draft(b"", tag, key, _properties(properties or []), ordering_key, queue)
+    template = template._replace(priority=priority, ttl_ms=ttl_ms, **later)
     with connect_all(context, broker, nameservers) as brokers:
         sender = _Sender(Destinations(brokers, topic), topic, ack, as_json, Pace(rate))
         if file is not None:
