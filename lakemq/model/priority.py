@@ -5,12 +5,14 @@ As in RocketMQ 5.4 a message's priority is the number of its queue, so `queue_id
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lakemq.model.errors import WrongMessageType
 
 LOWEST = 0
 """Of messages that say none."""
 SHARE = 8
-"""Of so many receives one begins with a lower priority, so that none waits for ever."""
+"""Of so many turns one is a lower priority's, so that none waits for ever."""
 
 
 def queue_of(priority: int | None, queue_id: int | None, queues: int, topic: str) -> int:
@@ -34,3 +36,9 @@ def order(queues: int, turn: int) -> list[int]:
         return highest_first
     first = nth % (queues - 1)
     return [first, *(each for each in highest_first if each != first)]
+
+
+def pick(priorities: Sequence[int], turn: int) -> int:
+    """Which of those that wait is next, of their priorities, the first waiting for longest: the first with the highest
+    one, but in one turn of `SHARE` the first."""
+    return 0 if turn % SHARE == SHARE - 1 else priorities.index(max(priorities))

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from lakemq.model.errors import WrongMessageType
-from lakemq.model.priority import LOWEST, SHARE, order, queue_of
+from lakemq.model.priority import LOWEST, SHARE, order, pick, queue_of
 
 
 def test_a_priority_is_a_queue_and_a_queue_is_a_priority() -> None:
@@ -30,3 +30,10 @@ def test_the_highest_comes_first_and_each_other_one_in_its_turn(queues: int) -> 
     assert set(firsts) == set(range(queues))
     for first, *others in turns:
         assert others == sorted(others, reverse=True), f"after {first} by priority"
+
+
+def test_of_those_that_wait_the_highest_is_next_but_for_one_turn_in_so_many() -> None:
+    picks = [pick([0, 2, 1, 2], turn) for turn in range(2 * SHARE)]
+    assert picks == [*[1] * (SHARE - 1), 0] * 2
+    assert pick([0], 3) == 0
+    assert pick([0, 0, 0], 3) == 0, "without priorities each in turn"

@@ -8,9 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.http_client import ARROW, pull, pull_all, put_topic, read_arrow
+from tests.gateway.http_client import ARROW, produce_arrow, pull, pull_all, put_topic, read_arrow, write_arrow
 from tests.gateway.http_client import produce as produce_json
-from tests.gateway.http_client import produce_arrow, write_arrow
 from tests.gateway.receive.asking import ack, bodies, receive
 from tests.gateway.routing.asking import nack, wait_until
 from tests.gateway.timed import Timed
