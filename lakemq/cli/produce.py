@@ -30,6 +30,16 @@ AckOption = Annotated[
     typer.Option("--ack", metavar="async|sync|none", help="async: written to the log; sync: on disk; none: no answer."),
 ]
 LINES_PER_REQUEST_MAX = 1_000
+OrderingKey = Annotated[str | None, typer.Option("--ordering-key", help="Messages that share it stay in order.")]
+Rate = Annotated[
+    float | None,
+    typer.Option("--rate", min=0.01, help="At most so many a second.", show_default="as fast as it goes"),
+]
+Priority = Annotated[
+    int | None, typer.Option("--priority", min=0, help="For a topic of priorities: the higher, the sooner.")
+]
+TtlMs = Annotated[int | None, typer.Option("--ttl-ms", min=1, help="Not delivered any more so much later.")]
+_NOTHING_SAID = Draft(b"")
 ACKS = ("async", "sync", "none")
 
 
@@ -46,22 +56,15 @@ def produce(
     properties: Annotated[
         list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="May be repeated.")
     ] = None,
-    ordering_key: Annotated[
-        str | None, typer.Option("--ordering-key", help="Messages that share it stay in order.")
-    ] = None,
+    ordering_key: OrderingKey = None,
     queue: Annotated[int | None, typer.Option("--queue", min=0, help="Pins the queue.")] = None,
-    priority: Annotated[
-        int | None, typer.Option("--priority", min=0, help="For a topic of priorities: the higher, the sooner.")
-    ] = None,
-    ttl_ms: Annotated[int | None, typer.Option("--ttl-ms", min=1, help="Not delivered any more so much later.")] = None,
+    priority: Priority = None,
+    ttl_ms: TtlMs = None,
     delay_level: DelayLevel = None,
     delay: Delay = None,
     deliver_at: DeliverAt = None,
     ack: AckOption = "async",
-    rate: Annotated[
-        float | None,
-        typer.Option("--rate", min=0.01, help="At most so many a second.", show_default="as fast as it goes"),
-    ] = None,
+    rate: Rate = None,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
@@ -85,12 +88,10 @@ def produce(
     if ack not in ACKS:
         raise typer.BadParameter("one of async, sync, none", param_hint="--ack")
     later = delay_of(delay_level, delay, deliver_at)
-    if file is not None and any(
-        (body, tag, key, properties, ordering_key, queue is not None, priority is not None, ttl_ms, later)
-    ):
+    said = Draft(b"", tag, key, _properties(properties or []), ordering_key, queue)
+    template = said._replace(priority=priority, ttl_ms=ttl_ms, **later)
+    if file is not None and (body or template != _NOTHING_SAID):
         raise typer.BadParameter("each message in the file says it all itself", param_hint="--file")
-    template = Draft(b"", tag, key, _properties(properties or []), ordering_key, queue)
-    template = template._replace(priority=priority, ttl_ms=ttl_ms, **later)
     with connect_all(context, broker, nameservers) as brokers:
         sender = _Sender(Destinations(brokers, topic), topic, ack, as_json, Pace(rate))
         if file is not None:

@@ -70,6 +70,22 @@ def _check_put(log: CommitLog, caller: Caller, topic: str, auto: bool) -> Topic 
     return old
 
 
+async def _put(
+    changes: TopicChanges, topic: str, old: Topic | None, body: TopicBody | None, message_bytes_max: int
+) -> Topic:
+    """Make the topic, or change it to what the body says. Raises `InvalidRequest`, `StoreUnwritable`."""
+    body = body or TopicBody()  # pyright: ignore[reportCallIssue]
+    queues = len(old.queues) if old else changes.limits.default_queues
+    permission = old.permission if old else "rw"
+    given = body.model_dump(include=set(TopicConfig._fields))
+    return await changes.put(
+        topic,
+        body.queues or queues,
+        body.permission or permission,
+        lambda config: changed(config, given, message_bytes_max),
+    )
+
+
 def make_router(
     log: CommitLog, changes: TopicChanges, cold: ColdReader, listing: Gate, message_bytes_max: int
 ) -> APIRouter:
@@ -109,16 +125,7 @@ def make_router(
                 raise InvalidRequest("with auto=true a topic is as its first message makes it: leave out the body")
             made = old or await changes.writable(topic)
         else:
-            body = body or TopicBody()  # pyright: ignore[reportCallIssue]
-            queues = len(old.queues) if old else changes.limits.default_queues
-            permission = old.permission if old else "rw"
-            given = body.model_dump(include=set(TopicConfig._fields))
-            made = await changes.put(
-                topic,
-                body.queues or queues,
-                body.permission or permission,
-                lambda config: changed(config, given, message_bytes_max),
-            )
+            made = await _put(changes, topic, old, body, message_bytes_max)
         response.status_code = 200 if old else 201
         return describe(made, cold.known_min_offset)
 
