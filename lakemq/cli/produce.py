@@ -30,6 +30,16 @@ AckOption = Annotated[
     typer.Option("--ack", metavar="async|sync|none", help="async: written to the log; sync: on disk; none: no answer."),
 ]
 LINES_PER_REQUEST_MAX = 1_000
+OrderingKey = Annotated[str | None, typer.Option("--ordering-key", help="Messages that share it stay in order.")]
+Rate = Annotated[
+    float | None,
+    typer.Option("--rate", min=0.01, help="At most so many a second.", show_default="as fast as it goes"),
+]
+Priority = Annotated[
+    int | None, typer.Option("--priority", min=0, help="For a topic of priorities: the higher, the sooner.")
+]
+TtlMs = Annotated[int | None, typer.Option("--ttl-ms", min=1, help="Not delivered any more so much later.")]
+_NOTHING_SAID = Draft(b"")
 ACKS = ("async", "sync", "none")
 
 
@@ -46,18 +56,15 @@ def produce(
     properties: Annotated[
         list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="May be repeated.")
     ] = None,
-    ordering_key: Annotated[
-        str | None, typer.Option("--ordering-key", help="Messages that share it stay in order.")
-    ] = None,
+    ordering_key: OrderingKey = None,
     queue: Annotated[int | None, typer.Option("--queue", min=0, help="Pins the queue.")] = None,
+    priority: Priority = None,
+    ttl_ms: TtlMs = None,
     delay_level: DelayLevel = None,
     delay: Delay = None,
     deliver_at: DeliverAt = None,
     ack: AckOption = "async",
-    rate: Annotated[
-        float | None,
-        typer.Option("--rate", min=0.01, help="At most so many a second.", show_default="as fast as it goes"),
-    ] = None,
+    rate: Rate = None,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
@@ -74,15 +81,17 @@ def produce(
     lakemq produce orders '{"id": 43}' --queue 0 --ack sync --json
     lakemq produce reminders "time to go" --delay 10m
     lakemq produce reminders "ten seconds later" --delay-level 3
+    lakemq produce prices '{"id": 42, "price": 7}' --ttl-ms 60000
     lakemq produce reminders "it begins" --deliver-at 2026-12-24T18:00
     lakemq produce orders --file orders.ndjson --nameservers http://127.0.0.1:9876
     """
     if ack not in ACKS:
         raise typer.BadParameter("one of async, sync, none", param_hint="--ack")
     later = delay_of(delay_level, delay, deliver_at)
-    if file is not None and any((body, tag, key, properties, ordering_key, queue is not None, later)):
+    said = Draft(b"", tag, key, _properties(properties or []), ordering_key, queue)
+    template = said._replace(priority=priority, ttl_ms=ttl_ms, **later)
+    if file is not None and (body or template != _NOTHING_SAID):
         raise typer.BadParameter("each message in the file says it all itself", param_hint="--file")
-    template = Draft(b"", tag, key, _properties(properties or []), ordering_key, queue)._replace(**later)
     with connect_all(context, broker, nameservers) as brokers:
         sender = _Sender(Destinations(brokers, topic), topic, ack, as_json, Pace(rate))
         if file is not None:

@@ -13,6 +13,7 @@ from lakemq.cli.brokers import Named, ask_each, connect_all
 from lakemq.cli.options import Broker, Nameservers
 from lakemq.cli.output import note, progress
 from lakemq.model.errors import Busy, GroupNotFound, InvalidRequest
+from lakemq.model.topic_config import TopicConfig
 
 LOOK_S = 0.5
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="1 to 127 of A-Z a-z 0-9 _ -.")]
@@ -30,7 +31,7 @@ def spread(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Make a topic on the brokers that lack it, with as many queues as it has where it is.
+    """Make a topic on the brokers that lack it, with as many queues as it has where it is, and configured so.
 
     A key's messages go to a queue that the number of all queues says: with more queues it is another one for
     most keys. What is sent then may be consumed before what waits in the old queue. With --drain it may not:
@@ -51,11 +52,12 @@ def spread(
             return
         queues = max(len(content["queues"]) for content in found.values())
         permission = max((content["permission"] for content in found.values()), key=len)
+        config = {name: next(iter(found.values()))[name] for name in TopicConfig._fields}
         if drain:
-            _Drained(topic, queues, permission).spread(having, lacking, found, wait)
+            _Drained(topic, queues, permission, config).spread(having, lacking, found, wait)
         else:
             for each in lacking:
-                _make(topic, queues, each, permission)
+                _make(topic, queues, each, permission, config)
             note("keys have other queues now: what is sent may overtake what was sent before (--drain avoids that)")
 
 
@@ -63,8 +65,8 @@ class _Drained:
     """A topic that is made everywhere before it is opened anywhere, and then opened at all brokers together: until the
     last one is open keys have the queues of the others."""
 
-    def __init__(self, topic: str, queues: int, permission: str) -> None:
-        self._topic, self._queues, self._permission = topic, queues, permission
+    def __init__(self, topic: str, queues: int, permission: str, config: dict[str, Any]) -> None:
+        self._topic, self._queues, self._permission, self._config = topic, queues, permission, config
 
     def spread(self, having: list[Named], lacking: list[Named], found: dict[str, Any], wait_s: float) -> None:
         """Drain it where it is, and open it, as it was there, wherever it has been made."""
@@ -75,7 +77,7 @@ class _Drained:
             _permit(self._topic, having, counts, dict.fromkeys(counts, "r"))
             _wait_until_consumed(self._topic, having, wait_s)
             for each in lacking:
-                _make(self._topic, self._queues, each, "r")
+                _make(self._topic, self._queues, each, "r", self._config)
                 counts[each.name], opened[each.name] = self._queues, self._permission
                 made.append(each)
         finally:  # also when it is interrupted, takes too long, or one can't make it: nowhere does it stay closed
@@ -83,8 +85,8 @@ class _Drained:
         note(f"topic {self._topic} takes messages again")
 
 
-def _make(topic: str, queues: int, broker: Named, permission: str) -> None:
-    broker.client.create_topic(topic, queues, permission)
+def _make(topic: str, queues: int, broker: Named, permission: str, config: dict[str, Any]) -> None:
+    broker.client.create_topic(topic, queues, permission, config)
     note(f"made topic {topic} at {broker.name}")
 
 

@@ -1,4 +1,4 @@
-"""`lakemq topic create | list | show | spread | delete`."""
+"""`lakemq topic create | config | list | show | spread | delete`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,23 @@ from lakemq.cli import spread
 from lakemq.cli.brokers import ask_each, connect_all, said_of
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
+from lakemq.model.topic_config import MESSAGE_TYPES, TopicConfig
 
 app = typer.Typer(no_args_is_help=True, help="Make topics, look at them, delete them.")
 Name = spread.Name
+MessageType = Annotated[
+    str | None,
+    typer.Option("--message-type", metavar="|".join(MESSAGE_TYPES), help="Take no others.", show_default="any"),
+]
+TtlMs = Annotated[
+    int | None,
+    typer.Option("--ttl-ms", min=0, help="Messages that say none expire so late; 0: they don't.", show_default="0"),
+]
+MessageBytesMax = Annotated[
+    int | None,
+    typer.Option("--message-bytes-max", min=0, help="Of a body; 0: as many as the broker takes.", show_default="0"),
+]
+_CONFIG = ("permission", *TopicConfig._fields, "expired")
 
 
 @app.command()
@@ -23,6 +37,9 @@ def create(
     topic: Name,
     queues: Annotated[int, typer.Option("--queues", min=1, help="How many at each broker; only grows.")] = 4,
     permission: Annotated[str, typer.Option("--permission", metavar="r|w|rw", help="What clients may do.")] = "rw",
+    message_type: MessageType = None,
+    ttl_ms: TtlMs = None,
+    message_bytes_max: MessageBytesMax = None,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
@@ -31,12 +48,56 @@ def create(
     \b
     lakemq topic create orders --queues 8
     lakemq topic create archive --permission r
+    lakemq topic create alarms --queues 3 --message-type priority --ttl-ms 600000
     lakemq topic create parcels --nameservers http://127.0.0.1:9876
     """
+    config = _given(message_type, ttl_ms, message_bytes_max)
     with connect_all(context, broker, nameservers) as brokers:
-        made = ask_each(brokers, lambda client: client.create_topic(topic, queues, permission))
+        made = ask_each(brokers, lambda client: client.create_topic(topic, queues, permission, config))
     for name, is_new in made.items():
         note(f"{'made' if is_new else 'changed'} topic {topic}{name and f' at {name}'}")
+
+
+@app.command()
+def config(
+    context: typer.Context,
+    topic: Name,
+    message_type: MessageType = None,
+    ttl_ms: TtlMs = None,
+    message_bytes_max: MessageBytesMax = None,
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Show how a topic is configured, or change it: what isn't named stays as it is.
+
+    \b
+    lakemq topic config orders
+    lakemq topic config orders --ttl-ms 3600000
+    lakemq topic config orders --ttl-ms 0 --message-bytes-max 65536
+    lakemq topic config orders --nameservers http://127.0.0.1:9876
+    """
+    given = _given(message_type, ttl_ms, message_bytes_max)
+    with connect_all(context, broker, nameservers) as brokers:
+        found = ask_each(brokers, lambda client: client.topic(topic))
+        if given:
+            having = [each for each in brokers if each.name in found]
+            found = ask_each(having, lambda client: client.configure_topic(topic, given))
+    rows = [{**{name: content[name] for name in _CONFIG}, **said_of(at)} for at, content in found.items()]
+    if as_json:
+        for row in rows:
+            write_line(orjson.dumps({"topic": topic, **row}).decode())
+        return
+    table = Table(*said_of(*found), *_CONFIG, title=topic)
+    for at, row in zip(found, rows, strict=True):
+        table.add_row(*said_of(at).values(), *(str(row[name]) for name in _CONFIG))
+    stdout().print(table)
+
+
+def _given(message_type: str | None, ttl_ms: int | None, message_bytes_max: int | None) -> dict[str, str | int]:
+    """What was said of a topic's configuration."""
+    said = {"message_type": message_type, "ttl_ms": ttl_ms, "message_bytes_max": message_bytes_max}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 @app.command("list")

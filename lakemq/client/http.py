@@ -231,11 +231,19 @@ class HttpClient:
         """How far a redrive is, with a result for each message."""
         return _json(self._request(routes.REDRIVEN.at(redrive_id)))
 
-    def create_topic(self, topic: str, queues: int, permission: str = "rw") -> bool:
-        """Make a topic or change it (queues only grow); whether it was made."""
-        content = _dumps({"queues": queues, "permission": permission})
+    def create_topic(
+        self, topic: str, queues: int, permission: str = "rw", config: Mapping[str, str | int] | None = None
+    ) -> bool:
+        """Make a topic or change it (queues only grow); whether it was made. `config`: what is to be said of
+        `message_type`, `ttl_ms` and `message_bytes_max`; the rest stays as it is."""
+        content = _dumps({"queues": queues, "permission": permission, **(config or {})})
         response = self._request(routes.PUT_TOPIC.at(topic), content=content, headers={"Content-Type": JSON})
         return response.status == _CREATED
+
+    def configure_topic(self, topic: str, config: Mapping[str, str | int]) -> dict[str, Any]:
+        """Change that of a topic's configuration that is given; what it is then. Makes the topic if there is none."""
+        content = _dumps(dict(config))
+        return _json(self._request(routes.PUT_TOPIC.at(topic), content=content, headers={"Content-Type": JSON}))
 
     def make_topic_by_itself(self, topic: str) -> dict[str, Any]:
         """Make a topic as its first message would; what it is then."""

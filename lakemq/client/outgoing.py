@@ -21,7 +21,8 @@ class Message:
     `keys` are what it can be looked up by, `tag` and `properties` what subscriptions filter by.
     `ordering_key`: messages with the same one go to the same queue, in order; `queue_id` names the
     queue. At most one of `delay_level` (from 1), `delay` (seconds, or a timedelta) and `deliver_at`
-    (with a time zone). Raises `InvalidRequest` for what can't be sent.
+    (with a time zone). `ttl_ms`: so long after it is stored, or due, it is delivered, and no longer. `priority`: for
+    a topic of priorities, whose queue it is. Raises `InvalidRequest` for what can't be sent.
     """
 
     body: bytes | str
@@ -33,6 +34,8 @@ class Message:
     delay_level: int | None = None
     delay: float | timedelta | None = None
     deliver_at: datetime | None = None
+    ttl_ms: int | None = None
+    priority: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(self.fields())
@@ -54,6 +57,8 @@ class MessageFields(TypedDict, total=False):
     delay_level: int | None
     delay: float | timedelta | None
     deliver_at: datetime | None
+    ttl_ms: int | None
+    priority: int | None
 
 
 class SendReceipt(NamedTuple):
@@ -69,7 +74,11 @@ class SendReceipt(NamedTuple):
 
 
 _NAMES = frozenset(MessageFields.__annotations__)
-_PLAIN: dict[Kind, tuple[type, str]] = {Kind.TEXT: (str, "text"), Kind.INT: (int, "a whole number")}
+_PLAIN: dict[Kind, tuple[type, str]] = {
+    Kind.TEXT: (str, "text"),
+    Kind.INT: (int, "a whole number"),
+    Kind.LONG: (int, "a whole number"),
+}
 _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     **{column.name: _PLAIN[column.kind] for column in GIVEN if column.kind in _PLAIN},
     "delay_level": (int, "a whole number from 1"),

@@ -157,6 +157,16 @@ class MessageView:
         return self.properties.get(FAILURE_TEXT)
 
     @property
+    def ttl_ms(self) -> int | None:
+        """How long after `store_time_ms` it is delivered, where it says so itself."""
+        return self._rows.values("ttl_ms")[self._number]
+
+    @property
+    def priority(self) -> int | None:
+        """Its priority, of a topic of priorities."""
+        return self._rows.values("priority")[self._number]
+
+    @property
     def receipt(self) -> str | None:
         """What acknowledges it, of one that `SimpleConsumer.receive` handed out."""
         return self._rows.values("receipt")[self._number]

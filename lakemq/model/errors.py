@@ -228,6 +228,12 @@ class MessageTooLarge(LakemqError):
     code = "message_too_large"
 
 
+class WrongMessageType(LakemqError):
+    """The topic takes messages of another type: its `message_type` says which."""
+
+    code = "wrong_message_type"
+
+
 class UnsupportedMediaType(LakemqError):
     """The content encoding or media type is not one that the gateway reads."""
 

@@ -22,6 +22,8 @@ class Draft(NamedTuple):
     delay_level: int | None = None
     delay_ms: int | None = None
     deliver_at_ms: int | None = None
+    ttl_ms: int | None = None
+    priority: int | None = None
 
 
 class Placed(NamedTuple):

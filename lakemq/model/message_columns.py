@@ -34,14 +34,15 @@ class Giver(Enum):
 
 
 class Column(NamedTuple):
-    """One column. `most`: the bytes of a TEXT or of each of TEXTS, or the greatest number; of what is given only.
-    `routes`: it is for what delivers messages (docs/routing.md), and pulls don't answer it."""
+    """One column. `most`: the bytes of a TEXT or of each of TEXTS, or the greatest number, and `least` the least one;
+    of what is given only. `routes`: it is for what delivers messages (docs/routing.md), and pulls don't answer it."""
 
     name: str
     kind: Kind
     giver: Giver = Giver.BROKER
     most: int = 0
     routes: bool = False
+    least: int = 0
 
     @property
     def lake_name(self) -> str:
@@ -51,6 +52,9 @@ class Column(NamedTuple):
 
 TIME_MS_MAX = 2**53
 """Beyond it a time is no longer exact in JSON."""
+TTL_MS_MAX = 10 * 366 * 86_400_000
+"""Ten years: what lives longer needs no time to live."""
+QUEUE_ID_MAX = 65_534
 
 STORED: tuple[Column, ...] = (
     Column("body", Kind.BYTES, Giver.PRODUCER),
@@ -69,18 +73,21 @@ STORED: tuple[Column, ...] = (
     Column("group", Kind.TEXT, routes=True),
     Column("check_times", Kind.INT, routes=True),
     Column("retry_topic", Kind.TEXT, routes=True),
+    Column("ttl_ms", Kind.LONG, Giver.PRODUCER, TTL_MS_MAX, least=1),
+    Column("priority", Kind.INT, Giver.PRODUCER, QUEUE_ID_MAX),
 )
 """What a frame's payload holds. A column's bit in a frame's mask is its index here: append only, never reorder.
 
 `cause`: the position of what this message is the one effect of. `group`: the producer group of a
 half or an operation, the consumer group of a nack or a dead letter. `check_times`: how often a half
-was checked. `retry_topic`: the topic of the first, while a retry waits in the schedule topic.
+was checked. `retry_topic`: the topic of the first, while a retry waits in the schedule topic. `ttl_ms`: how long
+after its store time it is delivered (`expiry.py`). `priority`: which queue of a topic of priorities it is in.
 """
 
 COMPUTED: tuple[Column, ...] = (
     Column("message_id", Kind.TEXT),
     Column("topic", Kind.TEXT),
-    Column("queue_id", Kind.INT, Giver.PRODUCER, 65_534),
+    Column("queue_id", Kind.INT, Giver.PRODUCER, QUEUE_ID_MAX),
     Column("queue_offset", Kind.LONG),
     Column("position", Kind.LONG),
     Column("store_time_ms", Kind.TIME),

@@ -23,6 +23,7 @@ STATUS: dict[str, int] = {
     "invalid_arrow": 400,
     "invalid_filter": 400,
     "invalid_sql": 400,
+    "wrong_message_type": 400,
     "offset_beyond_end": 400,
     "unauthenticated": 401,
     "forbidden": 403,

@@ -11,10 +11,10 @@ from lakemq.model.message_columns import ANSWERED, GIVEN, Kind
 
 
 def test_a_column_keeps_its_bit_for_good() -> None:
-    assert STORED_NAMES[:16] == (
+    assert STORED_NAMES[:18] == (
         "body", "tag", "keys", "properties", "ordering_key", "born_time_ms", "deliver_at_ms", "reconsume_times",
         "real_topic", "real_queue_id", "origin_message_id", "transaction_id",
-        "cause", "group", "check_times", "retry_topic",
+        "cause", "group", "check_times", "retry_topic", "ttl_ms", "priority",
     )  # fmt: skip
 
 
@@ -39,6 +39,7 @@ def test_a_request_has_the_types_of_what_is_stored() -> None:
 
 def test_a_request_says_no_more_than_a_producer_may() -> None:
     said = {"body", "tag", "keys", "properties", "ordering_key", "queue_id", "born_time_ms", "deliver_at_ms"}
+    said |= {"ttl_ms", "priority"}
     assert set(REQUEST.names) == said
     assert set(SINK.names) == {*said, "origin_message_id"}
 

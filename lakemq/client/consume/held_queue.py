@@ -50,6 +50,8 @@ class HeldQueue:
         self.process: ProcessQueue[MessageView] | None = None
         self.committed: int | None = None
         self.dropped = False
+        self.priority = 0
+        """Of its messages, in a topic of priorities: there each queue has one."""
         self._cluster = cluster
         self._limits = limits
         self._params = params
@@ -157,6 +159,8 @@ class HeldQueue:
         if found.status == "offset_out_of_range":
             self._gaps.note_out_of_range(self.queue, process.next_offset, found.next_offset)
         self._gaps.note(self.queue, found.holes)
+        if found.messages:
+            self.priority = max(self.priority, found.messages[0].priority or 0)
         process.put(found.messages, found.offsets, found.bytes, found.next_offset)
         if process.waiting:
             self._ready(self)

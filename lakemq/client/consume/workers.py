@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from lakemq.client.consume.held_queue import HeldQueue
 from lakemq.client.consume.process_queue import Work
 from lakemq.client.view import MessageView
+from lakemq.model.priority import pick
 
 logger = logging.getLogger("lakemq.client")
 
@@ -50,7 +51,7 @@ class Useful:
 
 
 class Workers:
-    """Hands out work of the queues that are ready, in turn, to `run`, so many at a time.
+    """Hands out work of the queues that are ready, in turn or by priority, to `run`, so many at a time.
 
     `run` returns how many seconds it took. A slow listener's messages are taken one by one, so that all
     workers have some; a fast one's by the hundred. `take_max` fixes the number for batch listeners.
@@ -65,12 +66,15 @@ class Workers:
         self._message_s: float | None = None
         self._ready: deque[HeldQueue] = deque()
         self._waiting: set[HeldQueue] = set()
+        self._by_priority = False
+        self._turn = 0
         self._running: dict[asyncio.Task[None], float] = {}
         self._useful = Useful(count)
         self._later: asyncio.TimerHandle | None = None
 
     def ready(self, held: HeldQueue) -> None:
         """The queue has work."""
+        self._by_priority = self._by_priority or held.priority > 0
         if held not in self._waiting and held.has_work:
             self._waiting.add(held)
             self._ready.append(held)
@@ -92,7 +96,7 @@ class Workers:
 
     def _hand_out(self) -> None:
         while self._ready and self._is_free():
-            held = self._ready.popleft()
+            held = self._next() if self._by_priority else self._ready.popleft()
             self._waiting.discard(held)
             work = held.take(self._take_count())
             if work is None:
@@ -102,6 +106,14 @@ class Workers:
                 self._ready.append(held)
             task = asyncio.create_task(self._work(held, work))
             self._running[task] = time.monotonic()
+
+    def _next(self) -> HeldQueue:
+        """The queue whose turn it is by priority; it is no longer one of those that are ready."""
+        at = pick([each.priority for each in self._ready], self._turn)
+        self._turn += 1
+        held = self._ready[at]
+        del self._ready[at]
+        return held
 
     def _is_free(self) -> bool:
         """Whether another worker is to begin. One that is at it for long waits for something: it is not

@@ -54,7 +54,7 @@ async def _store(core: Core, batch: Batch) -> list[SendReceipt]:
     if queues:
         await core.flush({LaneKind(topic, queue=queue) for queue in queues})
     # Where it goes to several queues, only an answer in JSON says where each message went.
-    as_json = whole is None and not batch.columns.keys().isdisjoint({"ordering_key", "queue_id"})
+    as_json = whole is None and not batch.columns.keys().isdisjoint({"ordering_key", "queue_id", "priority"})
     send_ids = await core.send_ids(batch)
     encoded = encode(batch, whole.queue_id if whole else None, as_json, core.options.compression, send_ids)
     request = Request(

@@ -37,6 +37,7 @@ from lakemq.model.errors import (
     QueueNotFound,
     ReadOnlyTopic,
     TopicNotFound,
+    WrongMessageType,
 )
 from lakemq.model.message_queue import MessageQueue
 
@@ -47,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 LANES_MAX = 10_000
 """Lanes that are kept though there is nothing in them."""
-_BAD_MESSAGE = (InvalidRequest, MessageTooLarge)
+_BAD_MESSAGE = (InvalidRequest, MessageTooLarge, WrongMessageType)
 """What one message can do to a whole batch."""
 
 
@@ -143,7 +144,7 @@ class Core:
 
     def lane_of(self, topic: str, fields: MessageFields, oneway: bool = False) -> LaneKind | None:
         """Which lane a message belongs to; None: the queues are yet to `learn`."""
-        if is_delayed(fields):
+        if is_delayed(fields) or "priority" in fields:
             return LaneKind(topic, delayed=True)
         if not chooses(fields):
             return LaneKind(topic, oneway=oneway)

@@ -14,8 +14,8 @@ class LaneKind(NamedTuple):
     """Which messages share batches.
 
     `queue`: those of one queue, in order, one batch at a time. `keyed`: those with an ordering key while
-    the topic's queues aren't known. `delayed`: those that JSON only can say. `oneway`: those that nobody
-    is told of. None of these: all that go to any queue.
+    the topic's queues aren't known. `delayed`: those that JSON only can say, or of which only an
+    answer in JSON says where they are. `oneway`: those that nobody is told of. None of these: all that go to any queue.
     """
 
     topic: str

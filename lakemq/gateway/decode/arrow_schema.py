@@ -198,6 +198,7 @@ _VISITS: dict[ColumnKind, _Visit] = {
     ColumnKind.TEXTS: _keys,
     ColumnKind.MAP: _properties,
     ColumnKind.INT: _integer,
+    ColumnKind.LONG: _integer,
     ColumnKind.TIME: _integer,
 }
 _COLUMNS: dict[str, _Visit] = {column.name: _VISITS[column.kind] for column in GIVEN_TO_SINK}

@@ -187,10 +187,14 @@ def _check_text(name: str, column: Any, bytes_max: int, row_of: Callable[[int], 
 
 
 def _check_range(name: str, most: int, column: Any) -> None:
+    allowed = _LEAST.get(name, 0)
     least, greatest = pc.min_max(column).values()
-    if least.as_py() < 0 or greatest.as_py() > most:
-        outside = pc.or_(pc.less(column, 0), pc.greater(column, most))
-        raise InvalidArrow(f"column {name!r}, row {_first(outside)}: must be from 0 to {most}")
+    if least.as_py() < allowed or greatest.as_py() > most:
+        outside = pc.or_(pc.less(column, allowed), pc.greater(column, most))
+        raise InvalidArrow(f"column {name!r}, row {_first(outside)}: must be from {allowed} to {most}")
+
+
+_LEAST = {column.name: column.least for column in GIVEN_TO_SINK if column.least}
 
 
 def _first(mask: Any) -> int:
@@ -213,6 +217,7 @@ _BY_KIND: dict[Kind, _Check] = {
     Kind.TEXTS: _check_keys,
     Kind.MAP: _check_properties,
     Kind.INT: _check_range,
+    Kind.LONG: _check_range,
     Kind.TIME: _check_range,
 }
 

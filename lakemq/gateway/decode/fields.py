@@ -81,12 +81,12 @@ def _byte_length(value: str) -> int:
         return -1
 
 
-def _integer(name: str, most: int, value: object) -> int:
+def _integer(name: str, most: int, value: object, least: int = 0) -> int:
     # bool is an int to Python, and not to JSON.
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidRequest(f"{name} must be an integer")
-    if not 0 <= value <= most:
-        raise InvalidRequest(f"{name} must be from 0 to {most}")
+    if not least <= value <= most:
+        raise InvalidRequest(f"{name} must be from {least} to {most}")
     return value
 
 
@@ -134,6 +134,8 @@ def _properties(value: object) -> dict[str, str] | None:
 def _check_of(column: Column) -> Callable[[object], object]:
     if column.kind is Kind.MAP:
         return _properties
+    if column.least:
+        return lambda value: _integer(column.name, column.most, value, column.least)
     check = _tag if column.name == "tag" else _BY_KIND[column.kind]
     return partial(check, column.name, column.most)
 
@@ -142,6 +144,7 @@ _BY_KIND: dict[Kind, Callable[[str, int, object], object]] = {
     Kind.TEXT: text,
     Kind.TEXTS: _keys,
     Kind.INT: _integer,
+    Kind.LONG: _integer,
     Kind.TIME: _integer,
 }
 _CHECK: dict[str, Callable[[object], object]] = {

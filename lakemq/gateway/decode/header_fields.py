@@ -17,6 +17,8 @@ _INTEGERS = {
     "lakemq-delay-level": "delay_level",
     "lakemq-delay-ms": "delay_ms",
     "lakemq-deliver-at-ms": "deliver_at_ms",
+    "lakemq-ttl-ms": "ttl_ms",
+    "lakemq-priority": "priority",
 }
 
 ROUTING = frozenset({*_INTEGERS, "lakemq-ordering-key"})

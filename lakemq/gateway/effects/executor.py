@@ -46,6 +46,8 @@ class Executor:
         self.message_id = ids.of
         self.ensure_topic = ensure_topic
         self.read_cold: ReadCold = read_nothing
+        self.expired = 0
+        """So many messages were not to come again, as their time to live was over."""
         self._claimed: set[int] = set()
         self._released: asyncio.Future[None] | None = None
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from lakemq.gateway.decode import ArrowRows
 from lakemq.model.columns import STORED_BIT, STORED_NAMES, stored_schema
@@ -11,17 +13,27 @@ from lakemq.model.delay import due_time
 from lakemq.model.errors import InvalidRequest, QueueNotFound
 from lakemq.model.hashing import queue_of_ordering_key
 from lakemq.model.message import Draft
+from lakemq.model.priority import LOWEST, queue_of
+from lakemq.model.topic_config import DELAYED, HALF, KEY, PRIORITISED, PRIORITY, QUEUE, check
 from lakemq.settings import Delay
 from lakemq.storage.log.appends import BatchAppend
 from lakemq.storage.segment.rows import Row, batch_mask, make_row
 from lakemq.storage.state.topics import Queue, Topic
 
+# Its functions are made as it is imported: no type checker sees them.
+pc: Any = pyarrow.compute
 
-def place_draft(draft: Draft, topic: Topic) -> Queue:
-    """The queue of one message: the one it names, its ordering key's, or the next in turn.
 
-    Raises `QueueNotFound`.
+def place_draft(draft: Draft, topic: Topic, *, half: bool = False) -> Queue:
+    """The queue of one message: the one it names, its priority's, its ordering key's, or the next in turn.
+
+    Raises `QueueNotFound`, and `WrongMessageType` or `MessageTooLarge` where the topic takes no such message; `half`:
+    it is one of a transaction.
     """
+    if topic.restricts or draft.priority is not None:
+        check_draft(draft, topic, half=half)
+        if topic.config.message_type == PRIORITY:
+            draft = draft._replace(queue_id=queue_of(draft.priority, draft.queue_id, len(topic.queues), topic.name))
     if draft.queue_id is not None:
         if draft.queue_id >= len(topic.queues):
             raise _no_queue(topic, draft.queue_id)
@@ -29,6 +41,57 @@ def place_draft(draft: Draft, topic: Topic) -> Queue:
     if draft.ordering_key is not None:
         return topic.queues[queue_of_ordering_key(draft.ordering_key, len(topic.queues))]
     return topic.next_queue()
+
+
+def check_draft(draft: Draft, topic: Topic, *, half: bool = False) -> None:
+    """Raise `WrongMessageType` or `MessageTooLarge` where the topic takes no such message."""
+    said = {
+        KEY: draft.ordering_key is not None,
+        QUEUE: draft.queue_id is not None,
+        DELAYED: bool(draft.delay_level or draft.delay_ms) or draft.deliver_at_ms is not None,
+        HALF: half,
+        PRIORITISED: draft.priority is not None,
+    }
+    traits = frozenset([trait for trait, has in said.items() if has])
+    check(topic.config, topic.name, traits, traits, len(draft.body))
+
+
+def check_rows(batch: pa.RecordBatch, topic: Topic, half: bool = False) -> None:
+    """`check_draft` for all rows of a batch of messages."""
+    has_priorities = _valid(batch, "priority")
+    if not topic.restricts and not has_priorities:
+        return
+    counts = {
+        KEY: _valid(batch, "ordering_key"),
+        QUEUE: _valid(batch, "queue_id"),
+        DELAYED: _valid(batch, "deliver_at_ms"),
+        HALF: batch.num_rows if half else 0,
+        PRIORITISED: has_priorities,
+    }
+    every = {trait for trait, count in counts.items() if count == batch.num_rows}
+    if counts[KEY] and counts[QUEUE] and not every:
+        either = pc.or_(*(pc.is_valid(batch.column(name)) for name in ("ordering_key", "queue_id")))
+        every |= {QUEUE} if pc.all(either).as_py() else set()
+    some = frozenset([trait for trait, count in counts.items() if count])
+    most = pc.max(pc.binary_length(batch.column("body"))).as_py()
+    check(topic.config, topic.name, frozenset(every), some, most)
+    if topic.config.message_type == PRIORITY and has_priorities:
+        _check_priorities(batch, topic)
+
+
+def _check_priorities(batch: pa.RecordBatch, topic: Topic) -> None:
+    priorities = batch.column("priority")
+    queue_of(pc.max(priorities).as_py(), None, len(topic.queues), topic.name)
+    if _valid(batch, "queue_id"):
+        other = pc.fill_null(pc.not_equal(batch.column("queue_id"), priorities), False)
+        if pc.any(other).as_py():
+            row = pc.index(other, True).as_py()
+            queue_of(priorities[row].as_py(), batch.column("queue_id")[row].as_py(), len(topic.queues), topic.name)
+
+
+def _valid(batch: pa.RecordBatch, name: str) -> int:
+    """How many rows have something in the column."""
+    return batch.num_rows - batch.column(name).null_count if name in batch.schema.names else 0
 
 
 def due_of(draft: Draft, now_ms: int, delays: Delay) -> int | None:
@@ -141,6 +204,8 @@ def _queue_ids(batch: pa.RecordBatch, topic: Topic) -> pa.Array | None:
     keys = batch.column("ordering_key") if "ordering_key" in names else None
     if queue_ids is not None and queue_ids.null_count == batch.num_rows:
         queue_ids = None
+    if topic.config.message_type == PRIORITY:
+        queue_ids, keys = _by_priority(batch, queue_ids, len(topic.queues)), None
     if keys is not None and keys.null_count == batch.num_rows:
         keys = None
     if queue_ids is None and keys is None:
@@ -157,6 +222,15 @@ def _queue_ids(batch: pa.RecordBatch, topic: Topic) -> pa.Array | None:
     if queue_ids.null_count:
         queue_ids = pc.fill_null(queue_ids, topic.next_queue().queue_id)
     return queue_ids
+
+
+def _by_priority(batch: pa.RecordBatch, queue_ids: pa.Array | None, queues: int) -> pa.Array:
+    """Each row's queue in a topic of priorities. A topic that was made anew since they were checked may have fewer."""
+    lowest = pa.scalar(LOWEST, pa.int32())
+    if not _valid(batch, "priority"):
+        return pa.repeat(lowest, batch.num_rows) if queue_ids is None else pc.fill_null(queue_ids, lowest)
+    known = pc.min_element_wise(batch.column("priority"), pa.scalar(queues - 1, pa.int32()), skip_nulls=False)
+    return pc.coalesce(known, *(() if queue_ids is None else (queue_ids,)), lowest)
 
 
 def _hash_keys(keys: pa.Array, queues: int) -> pa.Array:

@@ -25,6 +25,8 @@ class BrokerCollector(Collector):
         yield CounterMetricFamily("lakemq_bytes_in", "Bytes of their bodies.", counters.bytes_in)
         yield CounterMetricFamily("lakemq_messages_out", "Messages answered to pulls.", counters.messages_out)
         yield CounterMetricFamily("lakemq_bytes_out", "Bytes of those answers.", counters.bytes_out)
+        expired = counters.messages_expired + broker.router.executor.expired
+        yield CounterMetricFamily("lakemq_messages_expired", "Passed over as their time to live was over.", expired)
         yield CounterMetricFamily("lakemq_frames_written", "Frames written to the log.", log.written[0])
         yield CounterMetricFamily("lakemq_log_bytes_written", "Bytes written to the log.", log.written[1])
         read = broker.cold.messages_read

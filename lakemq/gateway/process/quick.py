@@ -210,7 +210,7 @@ class Quick:
         if route is RESOLVE:
             return self._resolve(connection, name.encode("latin-1"), body)
         topic = self._open_topics.get(name)
-        if topic is None or not topic.open:
+        if topic is None or not topic.open or topic.restricts:
             return False
         if draft is not None:
             append = self._place(topic, draft._replace(body=body))

@@ -7,7 +7,15 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakemq.gateway.decode import ArrowRows
-from lakemq.gateway.placement.placement import due_of, later_rows, place_aside, place_batch, place_draft, row_of
+from lakemq.gateway.placement.placement import (
+    check_rows,
+    due_of,
+    later_rows,
+    place_aside,
+    place_batch,
+    place_draft,
+    row_of,
+)
 from lakemq.gateway.work.run import Run
 from lakemq.model.errors import FlowControl, InvalidRequest
 from lakemq.model.message import Draft
@@ -49,7 +57,7 @@ class DeferredPlacement:
         self, topic: Topic, rows: list[Draft] | ArrowRows, group: str | None, run: Run
     ) -> RowsAppend | BatchAppend:
         """`run`: carries out what takes the longer the more messages there are, and may do so in a thread. Raises
-        `InvalidRequest`, `QueueNotFound`, `FlowControl`, `StoreUnwritable`."""
+        `InvalidRequest`, `QueueNotFound`, `FlowControl`, `StoreUnwritable`, `WrongMessageType`, `MessageTooLarge`."""
         if isinstance(rows, ArrowRows):
             return await self._place_batch(topic, rows, group, run)
         if group is not None:
@@ -77,6 +85,7 @@ class DeferredPlacement:
         return await run(_place_halves, drafts, topic, halves, group, self._halves.due_ms())
 
     async def _place_batch(self, topic: Topic, rows: ArrowRows, group: str | None, run: Run) -> BatchAppend:
+        await run(check_rows, rows.batch, topic, group is not None)
         if group is not None:
             names = rows.batch.schema.names
             if "deliver_at_ms" in names and rows.batch.column("deliver_at_ms").null_count < rows.batch.num_rows:
@@ -129,7 +138,7 @@ def _place_halves(drafts: list[Draft], topic: Topic, halves: Queue, group: str, 
     if any(draft.delay_level or draft.delay_ms or draft.deliver_at_ms is not None for draft in drafts):
         raise _no_delay()
     common = {"real_topic": topic.name, "group": group, "deliver_at_ms": due_ms}
-    rows = [row_of(draft, **common, real_queue_id=place_draft(draft, topic).queue_id) for draft in drafts]
+    rows = [row_of(draft, **common, real_queue_id=place_draft(draft, topic, half=True).queue_id) for draft in drafts]
     return RowsAppend(rows, [halves] * len(rows))
 
 

@@ -13,6 +13,7 @@ from lakemq.contract.media_type import media_type
 from lakemq.gateway.decode import ArrowRows, Limits, decode, inflate
 from lakemq.gateway.decode.raw_form import CURLS_OWN, decode_raw
 from lakemq.gateway.placement.bulk import is_large, pack
+from lakemq.gateway.placement.placement import place_draft
 from lakemq.gateway.produce.deferred import DeferredPlacement, Halves
 from lakemq.gateway.work.run import Run, at_once
 from lakemq.gateway.work.work import Work
@@ -159,7 +160,8 @@ class Producer:
         topic = self.open_topics.get(name)
         if topic is None or not topic.open:
             topic = await self._open(name)
-        stored = await self._log.append(OneAppend(body_row(body, properties), topic.next_queue()))
+        queue = place_draft(Draft(body), topic) if topic.restricts else topic.next_queue()
+        stored = await self._log.append(OneAppend(body_row(body, properties), queue))
         await self._keep_promise(ack)
         self._work.counters.took(1, len(body))
         return json_answer(receipt_of(self._ids.prefix_bytes, stored))

@@ -12,6 +12,7 @@ from lakemq.contract.limits import OFFSET_MAX
 from lakemq.contract.routes import PULL_MAX, PULL_OFFSET, PULL_WAIT_MS
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
+from lakemq.gateway.filter.expiry import Expiry, count_expired, expiry_of
 from lakemq.gateway.filter.scan import (
     LIGHT_BYTES,
     LIGHT_ROWS,
@@ -23,7 +24,7 @@ from lakemq.gateway.filter.scan import (
 )
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.http.accept import ARROW, JSON, NDJSON, choose_media
-from lakemq.gateway.work.slices import first_of
+from lakemq.gateway.work.slices import Part, first_of
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Forbidden, InvalidRequest, PositionGone
 from lakemq.model.names import check_readable
@@ -72,6 +73,15 @@ class Pulled(NamedTuple):
     """The answer, and how many messages it has."""
     gone: Sequence[Range] = ()
     """Offsets that were passed and hold no message any more."""
+    expired: int = 0
+    """So many messages were passed as their time to live was over."""
+
+
+class Passed(NamedTuple):
+    """What a pull has passed before it looks at more: holes, and so many messages that had expired."""
+
+    holes: list[Range]
+    expired: int
 
 
 class Puller:
@@ -139,13 +149,14 @@ class Puller:
         deadline = loop.time() + pull.wait_ms / 1000
         scanned, spent_s, gone = 0, 0.0, False
         holes: list[Range] = []
+        expired = 0
         while True:
             arrival: asyncio.Future[None] = loop.create_future()
             offset, holes = _step_over(queue, offset, holes)
             if offset < queue.end_offset:
                 begun = loop.time()
                 try:
-                    found = await self._scan(queue, offset, pull, holes)
+                    found = await self._scan(queue, offset, pull, Passed(holes, expired))
                 except PositionGone:
                     # Retention was faster: what was planned is in the lake, if there is one.
                     if not gone and offset < queue.min_offset and offset >= await self._cold.min_offset(queue):
@@ -154,21 +165,22 @@ class Puller:
                     self._tell(queue, pull, queue.min_offset)
                     return Pulled("offset_out_of_range", max(offset, queue.min_offset), [])
                 self._tell_gone(queue, pull, found)
-                holes = joined(holes, found.gone)
+                holes, expired = joined(holes, found.gone), expired + found.expired
                 scanned += found.next_offset - offset
                 offset = found.next_offset
                 if found.slices or found.answer:
-                    return found._replace(gone=holes)
+                    return found._replace(gone=holes, expired=expired)
                 spent_s += loop.time() - begun
                 if scanned < SCANNED_MAX and spent_s < SCAN_S_MAX:
                     continue
                 scanned = SCANNED_MAX
             left = deadline - loop.time()
             if left <= 0 or self._work.waiters.stopping or scanned >= SCANNED_MAX:
-                return Pulled("no_matched_message" if scanned else "no_new_message", offset, [], gone=holes)
+                status = "no_matched_message" if scanned else "no_new_message"
+                return Pulled(status, offset, [], gone=holes, expired=expired)
             await self._wait(queue, arrival, left, client_gone(scope))
             if queue in self._log.topics.deleted:
-                return Pulled("no_new_message", offset, [], gone=holes)
+                return Pulled("no_new_message", offset, [], gone=holes, expired=expired)
 
     def _tell(self, queue: Queue, pull: Pull, begin: int) -> None:
         """The queue begins after what the pull, maybe a group's, asks for."""
@@ -176,7 +188,9 @@ class Puller:
             self._gaps.note(pull.group, Gap(*queue.key, pull.offset, begin), 0)
 
     def _tell_gone(self, queue: Queue, pull: Pull, found: Pulled) -> None:
-        """What was looked at has holes, which the pull, maybe a group's, passes over."""
+        """What was looked at has holes, which the pull, maybe a group's, passes over, or expired messages."""
+        if found.expired:
+            count_expired(self._log.topics, queue, self._work.counters, found.expired)
         if found.gone and pull.group and len(pull.group) <= GROUP_CHARACTERS_MAX:
             self._gaps.note_all(pull.group, queue, found.gone, 0)
 
@@ -192,20 +206,22 @@ class Puller:
         finally:
             queue.waiters.discard(arrival)
 
-    async def _scan(self, queue: Queue, offset: int, pull: Pull, holes: list[Range]) -> Pulled:
-        """The next matching messages, maybe none of those looked at, and the offset to go on with. `holes`: those
-        that the pull has passed before. Raises `PositionGone`, `LogDamaged`, `LakeUnreadable`."""
+    async def _scan(self, queue: Queue, offset: int, pull: Pull, passed: Passed) -> Pulled:
+        """The next matching messages, maybe none of those looked at, and the offset to go on with. Raises
+        `PositionGone`, `LogDamaged`, `LakeUnreadable`."""
         bytes_max = self._work.limits.pull_bytes_max
         wanted = pull.messages_max
         step = wanted if pull.selector.everything else max(wanted, SCAN_STEP)
         if offset < queue.min_offset:
-            return await self._scan_cold(queue, offset, pull, step, holes)
+            return await self._scan_cold(queue, offset, pull, step, passed)
+        expiry = expiry_of(self._log.topics, queue, self._log.now_ms())
         plan = self._reader.plan(queue, offset, min(step, queue.end_offset - offset), bytes_max)
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
             if self._is_light(slices, pull):
-                found, reached = _select(slices, pull, reached)
-                return Pulled("found", reached, found, gone=offsets_without(slices, offset, reached))
+                found, reached, expired = _select(slices, pull, reached, expiry)
+                gone = offsets_without(slices, offset, reached)
+                return Pulled("found", reached, found, gone=gone, expired=expired)
 
         # What is read is answered in the same thread at once: else what all clients have read would be in memory
         # before the first is answered.
@@ -213,24 +229,22 @@ class Puller:
 
         def carry_out() -> Pulled:
             found, end = self._reader.read_up_to(plan, bytes_max)
-            slices, reached = _select(found, pull, end)
-            pulled = Pulled("found", reached, [], gone=offsets_without(found, offset, reached))
-            return self._answered(queue, begin, pulled, slices, pull, holes)
+            slices, reached, expired = _select(found, pull, end, expiry)
+            pulled = Pulled("found", reached, [], gone=offsets_without(found, offset, reached), expired=expired)
+            return self._answered(queue, begin, pulled, slices, pull, passed)
 
         return await self._work.answering.run_for(pull.client)(carry_out)
 
-    async def _scan_cold(self, queue: Queue, offset: int, pull: Pull, step: int, holes: list[Range]) -> Pulled:
+    async def _scan_cold(self, queue: Queue, offset: int, pull: Pull, step: int, passed: Passed) -> Pulled:
         """`_scan` of what has left the log. What is read is answered in the same thread at once: else what
         all clients have read would be in memory before the first is answered."""
         begin = self._cold.known_min_offset(queue)
+        expiry = expiry_of(self._log.topics, queue, self._log.now_ms())
 
         def finish(parts: list[ColdSlice], reached: int) -> Pulled:
-            found: Sequence[ColdSlice] = parts
-            if not pull.selector.everything:
-                matches = [match for part in parts for match in pull.selector.matches(part)]
-                found, reached = first_of(matches, pull.messages_max, reached)
-            pulled = Pulled("found", reached, [], gone=offsets_without(parts, offset, reached))
-            return self._answered(queue, begin, pulled, found, pull, holes)
+            found, reached, expired = _select(parts, pull, reached, expiry)
+            pulled = Pulled("found", reached, [], gone=offsets_without(parts, offset, reached), expired=expired)
+            return self._answered(queue, begin, pulled, found, pull, passed)
 
         bytes_max = self._work.limits.pull_bytes_max
         found = await self._cold.pull(queue, offset, step, bytes_max, finish, pull.client)
@@ -254,12 +268,13 @@ class Puller:
         pulled: Pulled,
         slices: Sequence[Slice | ColdSlice],
         pull: Pull,
-        holes: list[Range],
+        passed: Passed,
     ) -> Pulled:
         """What was found, its answer made, if it is anything. For any thread."""
         if not slices:
             return pulled
-        answer = self._answer(queue, begin, pulled._replace(gone=joined(holes, pulled.gone)), pull, slices)
+        whole = pulled._replace(gone=joined(passed.holes, pulled.gone), expired=passed.expired + pulled.expired)
+        answer = self._answer(queue, begin, whole, pull, slices)
         return pulled._replace(answer=answer)
 
     def _answer(
@@ -278,6 +293,8 @@ class Puller:
             }
             if holes:
                 content["holes"] = holes
+            if pulled.expired:
+                content["expired"] = pulled.expired
             return Answer(200, [(b"content-type", JSON)], orjson.dumps(content)), count
         body = to_arrow(slices, ids) if media == ARROW else to_ndjson(slices, ids)
         headers = [
@@ -289,6 +306,8 @@ class Puller:
         ]
         if holes:
             headers.append((b"lakemq-holes", to_header(holes)))
+        if pulled.expired:
+            headers.append((b"lakemq-expired", b"%d" % pulled.expired))
         return Answer(200, headers, body), count
 
 
@@ -298,9 +317,10 @@ def _step_over(queue: Queue, offset: int, holes: list[Range]) -> tuple[int, list
     return after, holes if after == offset else joined(holes, [(offset, after)])
 
 
-def _select(slices: list[Slice], pull: Pull, reached: int) -> tuple[list[Slice], int]:
-    """What is wanted of the slices, and the offset to go on with."""
-    if pull.selector.everything:
-        return slices, reached
-    matches = [match for part in slices for match in pull.selector.matches(part)]
-    return first_of(matches, pull.messages_max, reached)
+def _select(slices: list[Part], pull: Pull, reached: int, expiry: Expiry) -> tuple[list[Part], int, int]:
+    """What is wanted of the slices, the offset to go on with, and how many have expired of those before it."""
+    alive, expired = expiry.split(slices)
+    if not pull.selector.everything:
+        matches = [match for part in alive for match in pull.selector.matches(part)]
+        alive, reached = first_of(matches, pull.messages_max, reached)
+    return alive, reached, sum([part.count for part in expired if part.end_queue_offset <= reached])

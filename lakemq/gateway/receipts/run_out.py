@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from lakemq.gateway.effects.due_loop import RETRY_MS, DueLoop
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
+from lakemq.gateway.effects.time_to_live import expires_at, note_expired
 from lakemq.model.decide import of_receipt
 from lakemq.model.errors import Busy, InvalidRequest
+from lakemq.model.expiry import left_ms
 from lakemq.model.failure import ran_out, with_failure
 from lakemq.model.message import Placed
 from lakemq.model.names import DECISION_TOPIC, dead_letter_topic, retry_topic
 from lakemq.storage.disk.clock import Clock
+from lakemq.storage.read.row_reader import FrameRows
 from lakemq.storage.segment.rows import Row, change_row, make_row, value_of
 from lakemq.storage.state.dues import Dues
 from lakemq.storage.state.receipts import Out, Receipts
@@ -25,6 +29,19 @@ DAMAGED_MS = 60_000
 """What can't be read is tried again so much later."""
 EARLY_MS_MAX = 5_000
 """A decision that comes so much too early waits for its time."""
+
+
+class _Message(NamedTuple):
+    """A message that was handed out: where it is, its row, in which topic, and when it was stored."""
+
+    position: int
+    row: Row
+    topic: str
+    store_time_ms: int
+
+    def expires_ms(self, executor: Executor) -> int | None:
+        """When it is delivered no more."""
+        return expires_at(executor, self.row, self.topic, self.store_time_ms)
 
 
 class RunOut:
@@ -125,7 +142,7 @@ class RunOut:
         left = sorted(by_message)
         while left:
             found = await self._executor.read_some(left[:AT_ONCE_MAX])
-            rows = {position: row for part in found.parts for position, row in part.rows().items()}
+            rows = {message.position: message for part in found.parts for message in _messages(part)}
             effects: list[tuple[int, Row, Queue]] = []
             for message in [*rows, *found.lost]:
                 for receipt in by_message[message]:
@@ -140,16 +157,24 @@ class RunOut:
             left = found.left + left[AT_ONCE_MAX:]
         return written
 
-    async def _effect(self, receipt: int, row: Row | None, action: str | None) -> tuple[int, Row, Queue] | None:
+    async def _effect(
+        self, receipt: int, message: _Message | None, action: str | None
+    ) -> tuple[int, Row, Queue] | None:
         out = self._receipts.out.get(receipt)
         if out is None:  # acknowledged meanwhile
             return None
-        if row is None:
+        if message is None:
             logger.error("the message of the receipt at %d is lost", receipt)
             topic = await self._executor.ensure_topic(DECISION_TOPIC)
             return receipt, make_row(body=b"", tag="drop", cause=receipt), topic.queues[0]
         chosen = action or of_receipt(out.reconsume_times, out.max_reconsume_times).action
-        group = out.subscription.group
+        group, row = out.subscription.group, message.row
+        left = left_ms(message.expires_ms(self._executor), self._clock.now_ms())
+        if chosen == "retry" and left == 0:
+            note_expired(self._executor, out.subscription.topic)
+            topic = await self._executor.ensure_topic(DECISION_TOPIC)
+            return receipt, make_row(body=b"", tag="expired", cause=receipt), topic.queues[0]
+        row = change_row(row, ttl_ms=left if chosen == "retry" else None)
         name = retry_topic(group) if chosen == "retry" else dead_letter_topic(group)
         try:
             topic = await self._executor.ensure_topic(name)
@@ -172,3 +197,11 @@ class RunOut:
             return change_row(row, **columns, group=out.subscription.group)
         times = (value_of(row, "reconsume_times") or 0) + 1
         return change_row(row, **columns, group=None, reconsume_times=times)
+
+
+def _messages(part: FrameRows) -> list[_Message]:
+    meta = part.frame.meta
+    return [
+        _Message(position, row, part.run_of(position - meta.first_position).topic, meta.store_time_ms)
+        for position, row in part.rows().items()
+    ]

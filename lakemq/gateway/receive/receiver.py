@@ -18,6 +18,8 @@ from lakemq.gateway.receive.wakeups import Wakeups
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import FlowControl, Forbidden, PositionGone
 from lakemq.model.names import RECEIVE_TOPIC
+from lakemq.model.priority import order
+from lakemq.model.topic_config import PRIORITY
 from lakemq.settings import Receive
 from lakemq.storage.log.appends import BatchAppend
 from lakemq.storage.log.receiver import Stored
@@ -61,7 +63,7 @@ class Receiver:
         self._cold = cold
         self._limits = limits
         self._work = work
-        self._selection = Selection(store.reader, cold, gaps, work.answering)
+        self._selection = Selection(store, cold, gaps, work)
         self._places = places
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._wakeups: dict[tuple[str, str, str, bool], Wakeups] = {}
@@ -135,9 +137,15 @@ class Receiver:
         return topic
 
     def _sources(self, wanted: ReceiveRequest) -> list[Queue]:
-        """The queues to look at: retries first, then the topic's, each time from another one on."""
-        queues = self._topic(wanted.topic).queues
+        """The queues to look at: retries first, then the topic's, each time from another one on, or by priority."""
+        topic = self._topic(wanted.topic)
+        queues = topic.queues
         retries = self._log.topics.find(wanted.retry_topic)
+        if topic.config.message_type == PRIORITY:
+            subscription = self._log.routing.receipts.find(wanted.group, wanted.topic)
+            turn = 0 if subscription is None else subscription.turn
+            by_priority = [queues[queue_id] for queue_id in order(len(queues), turn)]
+            return [*(retries.queues if retries is not None else ()), *by_priority]
         turn = self._turn % len(queues)
         return [*(retries.queues if retries is not None else ()), *queues[turn:], *queues[:turn]]
 
@@ -169,6 +177,8 @@ class Receiver:
             lock.release()
             return None, is_all
         self._turn += 1
+        if (subscription := self._log.routing.receipts.find(wanted.group, wanted.topic)) is not None:
+            subscription.turn += 1
         return await self._store(wanted, chosen, lock), True
 
     def _let_go(self, wanted: ReceiveRequest, lock: asyncio.Lock) -> None:

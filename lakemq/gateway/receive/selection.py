@@ -10,12 +10,14 @@ from pyroaring import BitMap64
 
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
+from lakemq.gateway.filter.expiry import count_expired, expiry_of
 from lakemq.gateway.filter.scan import SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
 from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest, values
 from lakemq.gateway.receive.backlog import Backlog, Backlogs, Key
 from lakemq.gateway.work.slices import first_of, stretches
-from lakemq.gateway.work.workshop import Workshop
-from lakemq.storage.read.reader import Reader, Slice
+from lakemq.gateway.work.work import Work
+from lakemq.storage.read.reader import Slice
+from lakemq.storage.read.store import Store
 from lakemq.storage.slices.holes import Gap, offsets_without
 from lakemq.storage.state.subscription import NO_QUEUE, Cursor, Order, Subscription
 from lakemq.storage.state.topics import Queue
@@ -67,11 +69,13 @@ class Selection:
     """Chooses messages by what was handed out before. It chooses, and changes nothing: only a record
     in the log does."""
 
-    def __init__(self, reader: Reader, cold: ColdReader, gaps: Gaps, workshop: Workshop) -> None:
-        """`workshop`: where it is looked through what the loop has no time for."""
-        self._reader = reader
+    def __init__(self, store: Store, cold: ColdReader, gaps: Gaps, work: Work) -> None:
+        self._log = store.log
+        self._reader = store.reader
         self._cold = cold
-        self._workshop = workshop
+        # Where it is looked through what the loop has no time for.
+        self._workshop = work.answering
+        self._counters = work.counters
         self._gaps = gaps
         # By queue: how far nothing was found from a cursor's place on, and what was gone there.
         self._places: OrderedDict[Key, tuple[Place, int, list[Gap]]] = OrderedDict()
@@ -152,11 +156,13 @@ class Selection:
         for order in backlog.orders():
             if budget.is_spent:
                 break
-            offset = self._next_held(view, backlog, order)
-            if offset is not None:
+            while (offset := self._next_held(view, backlog, order)) is not None:
                 slices, _ = await self._read(view, offset, 1, budget.bytes_left)
-                parts += slices
-                budget.spend(slices)
+                if slices:
+                    parts += slices
+                    budget.spend(slices)
+                    break
+                view.taken.discard(order)  # it has expired meanwhile: the next one's turn
         scanned = 0
         while not backlog.is_full and _goes_on(budget, scanned):
             backlog.place = view.after_gap(backlog.place)
@@ -225,7 +231,7 @@ class Selection:
         return looked, reached
 
     async def _read(self, view: _View, offset: int, messages_max: int, bytes_max: int) -> tuple[list[Slice], int]:
-        """Messages of the queue from `offset` on, and where to go on."""
+        """Messages of the queue from `offset` on, without those that have expired, and where to go on."""
         if offset < view.queue.min_offset:
             return await self._read_cold(view, offset, messages_max, bytes_max)
         readable = min(messages_max, view.queue.end_offset - offset)
@@ -235,7 +241,16 @@ class Selection:
         else:
             slices, reached = await self._workshop.run_for(view.wanted.client)(self._reader.read_up_to, plan, bytes_max)
         self._pass_over(view, slices, offset, reached)
-        return slices, reached
+        return self._alive(view, slices), reached
+
+    def _alive(self, view: _View, slices: list[Slice]) -> list[Slice]:
+        """Those of the messages that have not expired; the others are passed over, as what doesn't match is."""
+        topics, queue = self._log.topics, view.queue
+        alive, expired = expiry_of(topics, queue, self._log.now_ms()).split(slices)
+        for part in expired:
+            count_expired(topics, queue, self._counters, part.count)
+            view.forget_retries(part.first_queue_offset, part.end_queue_offset)
+        return alive
 
     async def _read_cold(self, view: _View, offset: int, messages_max: int, bytes_max: int) -> tuple[list[Slice], int]:
         """`_read` of what has left the log. What is not in the lake either is a gap."""
@@ -243,7 +258,7 @@ class Selection:
         found = await self._cold.slices(view.queue, offset, messages_max, bytes_max, view.wanted.client)
         slices, reached = ([], end) if found is None else found
         self._pass_over(view, slices, offset, reached)
-        return slices, reached
+        return self._alive(view, slices), reached
 
     def _pass_over(self, view: _View, slices: list[Slice], begin: int, end: int) -> None:
         """What none of the slices has is gone."""

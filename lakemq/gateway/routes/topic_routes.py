@@ -17,6 +17,7 @@ from lakemq.gateway.http.in_slices import all_of, in_order, respond
 from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_readable, check_writable, is_system
+from lakemq.model.topic_config import TopicConfig, changed
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.storage.state.topics import Queue, Topic
@@ -30,14 +31,19 @@ class TopicBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     queues: int | None = Field(None, ge=1)
     permission: str | None = None
+    message_type: str | None = None
+    ttl_ms: int | None = None
+    message_bytes_max: int | None = None
 
 
 def describe(topic: Topic, min_offset: Callable[[Queue], int]) -> dict[str, Any]:
     """A topic as the contract shows it. `log_min_offset` is the first offset that is in the log still;
-    what comes before is in the lake."""
+    what comes before is in the lake. `expired` counts since the broker began."""
     return {
         "topic": topic.name,
         "permission": topic.permission,
+        **topic.config._asdict(),
+        "expired": topic.expired,
         "queues": [
             {
                 "queue_id": queue.queue_id,
@@ -64,8 +70,26 @@ def _check_put(log: CommitLog, caller: Caller, topic: str, auto: bool) -> Topic 
     return old
 
 
-def make_router(log: CommitLog, changes: TopicChanges, cold: ColdReader, listing: Gate) -> APIRouter:
-    """The routes of a log's topics."""
+async def _put(
+    changes: TopicChanges, topic: str, old: Topic | None, body: TopicBody | None, message_bytes_max: int
+) -> Topic:
+    """Make the topic, or change it to what the body says. Raises `InvalidRequest`, `StoreUnwritable`."""
+    body = body or TopicBody()  # pyright: ignore[reportCallIssue]
+    queues = len(old.queues) if old else changes.limits.default_queues
+    permission = old.permission if old else "rw"
+    given = body.model_dump(include=set(TopicConfig._fields))
+    return await changes.put(
+        topic,
+        body.queues or queues,
+        body.permission or permission,
+        lambda config: changed(config, given, message_bytes_max),
+    )
+
+
+def make_router(
+    log: CommitLog, changes: TopicChanges, cold: ColdReader, listing: Gate, message_bytes_max: int
+) -> APIRouter:
+    """The routes of a log's topics. `message_bytes_max`: of a body, at any topic."""
     router = APIRouter()
 
     @serves(router, routes.TOPICS)
@@ -101,10 +125,7 @@ def make_router(log: CommitLog, changes: TopicChanges, cold: ColdReader, listing
                 raise InvalidRequest("with auto=true a topic is as its first message makes it: leave out the body")
             made = old or await changes.writable(topic)
         else:
-            body = body or TopicBody()  # pyright: ignore[reportCallIssue]
-            queues = len(old.queues) if old else changes.limits.default_queues
-            permission = old.permission if old else "rw"
-            made = await changes.put(topic, body.queues or queues, body.permission or permission)
+            made = await _put(changes, topic, old, body, message_bytes_max)
         response.status_code = 200 if old else 201
         return describe(made, cold.known_min_offset)
 

@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
+from lakemq.gateway.effects.time_to_live import expires_at, note_expired
 from lakemq.gateway.receipts.acknowledger import EXPIRED, OK, Acknowledger
 from lakemq.model.decide import of_nack
 from lakemq.model.errors import FlowControl, InvalidRequest, LogDamaged, MessageNotFound
+from lakemq.model.expiry import left_ms
 from lakemq.model.failure import Failure, failure_of, with_failure
 from lakemq.model.names import (
     DECISION_TOPIC,
@@ -64,11 +66,12 @@ class _Known(NamedTuple):
 
 
 class _Message(NamedTuple):
-    """A message of the log: where it is, in which topic, and its row."""
+    """A message of the log: where it is, in which topic, its row, and when it was stored."""
 
     position: int
     topic: str
     row: Row
+    store_time_ms: int
 
 
 class Nacks:
@@ -346,10 +349,15 @@ class Nacks:
         if decision.action == "dead_letter":
             topic = await ensure(dead_letter_topic(group))
             dead = change_row(
-                row, **columns, real_topic=first_topic, real_queue_id=None, group=group, deliver_at_ms=None
+                row, **columns, real_topic=first_topic, real_queue_id=None, group=group, deliver_at_ms=None, ttl_ms=None
             )
             return cause, dead, topic.queues[0]
         assert decision.due_ms is not None
+        expires = expires_at(self._executor, row, message.topic, message.store_time_ms)
+        left = left_ms(expires, decision.due_ms)
+        if left == 0:
+            note_expired(self._executor, first_topic)
+            return cause, make_row(body=b"", tag="expired", cause=cause), (await ensure(DECISION_TOPIC)).queues[0]
         await ensure(retry_topic(group))
         topic = await ensure(SCHEDULE_TOPIC)
         waiting = change_row(
@@ -360,13 +368,17 @@ class Nacks:
             retry_topic=first_topic,
             deliver_at_ms=decision.due_ms,
             reconsume_times=(value_of(row, "reconsume_times") or 0) + 1,
+            ttl_ms=left,
         )
         return cause, waiting, topic.queues[0]
 
 
 def _messages(part: FrameRows) -> list[_Message]:
-    first = part.frame.meta.first_position
-    return [_Message(position, part.run_of(position - first).topic, row) for position, row in part.rows().items()]
+    meta = part.frame.meta
+    return [
+        _Message(position, part.run_of(position - meta.first_position).topic, row, meta.store_time_ms)
+        for position, row in part.rows().items()
+    ]
 
 
 def _known(group: str, part: FrameRows, number: int) -> _Known:

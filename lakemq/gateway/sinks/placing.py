@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.gateway.decode import ArrowRows
-from lakemq.gateway.placement.placement import later_rows, place_aside, place_batch
+from lakemq.gateway.placement.placement import check_rows, later_rows, place_aside, place_batch
 from lakemq.gateway.sinks.staging import Part
 from lakemq.model.columns import STORED_NAMES, stored_schema
 from lakemq.model.errors import InvalidArrow, InvalidRequest, QueueNotFound
@@ -43,13 +43,15 @@ class Needs(NamedTuple):
 
 def check_part(batch: pa.RecordBatch, topic: Topic, group: str | None, now_ms: int, delays: Delay) -> Needs:
     """What a part needs; raises for what could not be stored once it is committed: `QueueNotFound`,
-    `InvalidRequest`, `InvalidArrow`."""
+    `InvalidRequest`, `InvalidArrow`, `WrongMessageType`, `MessageTooLarge`."""
     names = batch.schema.names
     highest = pc.max(batch.column("queue_id")).as_py() if "queue_id" in names else None
     queues = 0 if highest is None else highest + 1
     if queues and group is not None:
         raise InvalidArrow("column 'queue_id': the retries of a group have one queue")
     check_queues(topic, queues)
+    if group is None:
+        check_rows(batch, topic)
     copies = "origin_message_id" in names and batch.column("origin_message_id").null_count < batch.num_rows
     later = later_rows(ArrowRows(batch), now_ms, delays)
     if later is None:

@@ -15,6 +15,7 @@ class Counters(WebCounters):
     bytes_in: int = 0
     messages_out: int = 0
     bytes_out: int = 0
+    messages_expired: int = 0
 
     def took(self, messages: int, size: int) -> None:
         """Count messages whose bodies have so many bytes."""

@@ -227,7 +227,7 @@ def make_plan(
     return plan
 
 
-_COPIED = tuple(column.lake_name for column in GIVEN if column.name not in ("queue_id", "deliver_at_ms"))
+_COPIED = tuple(column.lake_name for column in GIVEN if column.name not in ("queue_id", "priority", "deliver_at_ms"))
 """What a message is sent again with: to the queue that its key chooses then, and at once."""
 
 

@@ -26,9 +26,11 @@ _TYPES: dict[Kind, tuple[type[DataType], ...]] = {
     Kind.TEXTS: (ArrayType,),
     Kind.MAP: (MapType,),
     Kind.INT: (IntegralType,),
+    Kind.LONG: (IntegralType,),
     Kind.TIME: (TimestampType,),
 }
-_SPECIAL = {Kind.TEXTS: "array<string>", Kind.MAP: "map<string,string>", Kind.INT: "an integer"}
+_INTEGER = dict.fromkeys((Kind.INT, Kind.LONG), "an integer")
+_SPECIAL = {Kind.TEXTS: "array<string>", Kind.MAP: "map<string,string>", **_INTEGER}
 
 COLUMNS: dict[str, Column] = {column.lake_name: column for column in GIVEN_TO_SINK}
 """What a message can be made of; only `body` is needed."""

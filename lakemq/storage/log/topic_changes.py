@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import orjson
 
 from lakemq.model.errors import InvalidRequest, ReadOnlyTopic
 from lakemq.model.names import SYSTEM_PREFIXES, check_writable
+from lakemq.model.topic_config import NOTHING_SAID, TopicConfig
 from lakemq.settings import Topics
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
@@ -77,13 +79,23 @@ class TopicChanges:
         if count > limits.all_queues_max:
             raise InvalidRequest(f"there would be {count} queues of all topics together (topics.all_queues_max)")
 
-    async def put(self, name: str, queues: int, permission: str) -> Topic:
-        """Make or change a topic; done when it stands in the log."""
+    async def put(
+        self,
+        name: str,
+        queues: int,
+        permission: str,
+        configured: Callable[[TopicConfig], TopicConfig] = lambda config: config,
+    ) -> Topic:
+        """Make or change a topic; done when it stands in the log. `configured`: its configuration, of what it was."""
         topics = self._log.topics
         async with self._recording:
             topics.check_put(name, queues, permission, self.limits.queues_max)
             self._check_room_for(name, queues)
-            await self._record({"op": "put", "topic": name, "queues": queues, "permission": permission})
+            old = topics.find(name)
+            record: TopicRecord = {"op": "put", "topic": name, "queues": queues, "permission": permission}
+            if config := configured(old.config if old else NOTHING_SAID).stored():
+                record["config"] = config
+            await self._record(record)
             return topics.get(name)
 
     async def delete(self, name: str) -> None:

@@ -101,6 +101,7 @@ class Subscription:
         "keys_waiting",
         "receipts",
         "topic",
+        "turn",
         "used_ms",
         "waiting",
     )
@@ -119,6 +120,8 @@ class Subscription:
         """How many messages of each order are `waiting`, or are nacked and not yet retried."""
         self.delayed: set[int] = set()
         """By position, the nacks of messages that were out, which are not yet retried."""
+        self.turn = 0
+        """How many receives handed something out since the process began."""
         self.used_ms = 0
         """When somebody received here last, by the clock that counts since the boot; 0: not since the process began."""
 

@@ -12,11 +12,12 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 from weakref import WeakSet
 
 from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
 from lakemq.model.names import ACCESS_TOPIC, GROUP_TOPIC, SINK_TOPIC
+from lakemq.model.topic_config import NOTHING_SAID, TopicConfig
 from lakemq.storage.segment.frame import encode_queue
 from lakemq.storage.state.endings import Endings
 from lakemq.storage.state.routing_state import is_routed
@@ -43,6 +44,7 @@ class TopicRecord(TypedDict):
     topic: str
     queues: int
     permission: str
+    config: NotRequired[dict[str, Any]]
 
 
 class Queue:
@@ -151,16 +153,24 @@ class Queue:
 
 
 class Topic:
-    """One topic. `deleted`: it is no more, who has it in hand looks for it again."""
+    """One topic. `deleted`: it is no more, who has it in hand looks for it again. `restricts`: messages have to be
+    looked at, as `config` says. `expired`: how many were passed over since the process began."""
 
-    __slots__ = ("deleted", "name", "permission", "queues", "round_robin")
+    __slots__ = ("config", "deleted", "expired", "name", "permission", "queues", "restricts", "round_robin")
 
-    def __init__(self, name: str, permission: str) -> None:
+    def __init__(self, name: str, permission: str, config: TopicConfig = NOTHING_SAID) -> None:
         self.name = name
         self.permission = permission
+        self.configure(config)
+        self.expired = 0
         self.queues: list[Queue] = []
         self.deleted = False
         self.round_robin = 0
+
+    def configure(self, config: TopicConfig) -> None:
+        """Be as it says from now on."""
+        self.config = config
+        self.restricts = config.restricts
 
     @property
     def open(self) -> bool:
@@ -228,7 +238,8 @@ class TopicTable:
         if record["op"] == "delete":
             self._delete(record["topic"])
         else:
-            self._put(record["topic"], record["queues"], record["permission"])
+            config = TopicConfig.of(record.get("config", {}))
+            self._put(record["topic"], record["queues"], record["permission"], config)
 
     def _delete(self, name: str) -> None:
         topic = self._topics.pop(name, None)
@@ -270,11 +281,12 @@ class TopicTable:
                 f"queues is {queues}; topic {name!r} may have {least} to {queues_max}: queues only grow"
             )
 
-    def _put(self, name: str, queues: int, permission: str) -> None:
+    def _put(self, name: str, queues: int, permission: str, config: TopicConfig = NOTHING_SAID) -> None:
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = Topic(name, permission)
         topic.permission = permission
+        topic.configure(config)
         while len(topic.queues) < queues:
             topic.queues.append(self._new_queue(name, len(topic.queues)))
 
@@ -295,7 +307,8 @@ class TopicTable:
         """The queue, made when missing: for frames whose topic's record has been lost to damage."""
         topic = self._topics.get(name)
         if topic is None or queue_id >= len(topic.queues):
-            self._put(name, queue_id + 1, topic.permission if topic else "rw")
+            permission, config = (topic.permission, topic.config) if topic else ("rw", NOTHING_SAID)
+            self._put(name, queue_id + 1, permission, config)
             topic = self._topics[name]
         return topic.queues[queue_id]
 
@@ -313,7 +326,9 @@ class TopicTable:
         self._topics.clear()
         self.endings.restore(dumped["endings"])
         for entry in dumped["topics"]:
-            topic = self._topics[entry["topic"]] = Topic(entry["topic"], entry["permission"])
+            topic = self._topics[entry["topic"]] = Topic(
+                entry["topic"], entry["permission"], TopicConfig.of(entry.get("config", {}))
+            )
             for queue_id, next_offset in enumerate(entry["next_offsets"]):
                 queue = Queue(topic.name, queue_id, next_offset)
                 queue.floor = entry["floors"][queue_id]
@@ -333,6 +348,7 @@ class TopicTable:
                     queue.become(said)
                 topic.queues += new.queues[len(topic.queues) :]
                 topic.permission = new.permission
+                topic.configure(new.config)
                 self._topics[new.name] = topic
         for topic in before.values():
             topic.deleted = True
@@ -357,6 +373,7 @@ def _dump(topic: Topic) -> dict[str, Any]:
         "next_offsets": [queue.next_offset for queue in topic.queues],
         "floors": [queue.floor for queue in topic.queues],
         **_gaps(topic.queues),
+        **({"config": config} if (config := topic.config.stored()) else {}),
     }
 
 

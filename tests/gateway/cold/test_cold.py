@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from lakemq.model.message_columns import TTL_MS_MAX
 from lakemq.testing import start_gateway
 from tests.gateway.cold.lakes import Lake, wait_until_all_left
 from tests.gateway.http_client import ARROW, NDJSON, connect, produce, pull, put_topic, read_arrow
+from tests.gateway.receive.asking import receive
 
 OPTIONS: dict[str, Any] = {
     "storage__segment_bytes": 2**20,
@@ -50,6 +52,8 @@ def fill(http: httpx.Client, seed: int) -> None:
                 message |= {"tag": chance.choice("AB"), "properties": {"n": str(number), "a": "1"}}
             if chance.random() < 0.3:
                 message |= {"keys": [f"k{number % 7}", "all"], "ordering_key": f"o{number % 3}"}
+            if chance.random() < 0.2:
+                message |= {"ttl_ms": TTL_MS_MAX}
             batch.append(message)
         produce(http, "t", *batch)
     produce(http, "other", *["y" * 100_000] * 8)
@@ -108,6 +112,25 @@ def test_filters_choose_the_same_messages(cold: Cold, query: dict[str, str]) -> 
 
     for queue_id, messages in cold.messages.items():
         assert read_all(cold.http, queue_id, max=20, **query) == list(filter(chosen, messages))
+
+
+def test_what_has_expired_is_passed_over_in_the_lake_as_in_the_log(cold: Cold) -> None:
+    received: list[str] = []
+    try:
+        assert cold.http.put("/v1/topics/t", json={"ttl_ms": 1}).status_code == 200
+        for queue_id, messages in cold.messages.items():
+            alive = [message["message_id"] for message in messages if "ttl_ms" in message]
+            assert [message["message_id"] for message in read_all(cold.http, queue_id)] == alive
+        begin = pull(cold.http, "t", 0, 0, max=50)
+        found = [message["queue_offset"] for message in begin["messages"]]
+        assert begin["expired"] == begin["next_offset"] - len(found)
+        while some := receive(cold.http, "ttl", "t"):
+            received += [message["message_id"] for message in some]
+        assert sorted(received) == sorted(
+            message["message_id"] for messages in cold.messages.values() for message in messages if "ttl_ms" in message
+        )
+    finally:
+        assert cold.http.put("/v1/topics/t", json={"ttl_ms": 0}).status_code == 200
 
 
 def test_all_three_forms_say_the_same(cold: Cold) -> None:

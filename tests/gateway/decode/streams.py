@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lakemq.gateway.decode import Limits
 from lakemq.model.columns import REQUEST
+from lakemq.model.message_columns import TTL_MS_MAX
 
 ARROW = "application/vnd.apache.arrow.stream"
 LIMITS = Limits(message_bytes_max=4 * 1024 * 1024, request_bytes_max=64 * 1024 * 1024)
@@ -58,6 +59,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "queue_id": st.none() | st.integers(0, 65_534),
     "deliver_at_ms": st.none() | _times,
     "born_time_ms": st.none() | _times,
+    "ttl_ms": st.none() | st.integers(1, TTL_MS_MAX),
+    "priority": st.none() | st.integers(0, 65_534),
 }
 """Valid values of each column, as Python has them."""
 
@@ -77,6 +80,8 @@ TYPES: dict[str, st.SearchStrategy[pa.DataType]] = {
     "queue_id": st.sampled_from([pa.uint16(), pa.int32(), pa.int64(), pa.uint64()]),
     "deliver_at_ms": st.sampled_from([pa.int64(), pa.uint64()]),
     "born_time_ms": st.sampled_from([pa.int64(), pa.uint64()]),
+    "ttl_ms": st.sampled_from([pa.int64(), pa.uint64()]),
+    "priority": st.sampled_from([pa.uint16(), pa.int32(), pa.int64(), pa.uint64()]),
 }
 """The types in which each column is taken."""
 

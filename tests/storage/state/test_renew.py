@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakemq.model.topic_config import TopicConfig
 from lakemq.storage.state.topics import TopicRecord, TopicTable
 
 RECORDS = st.lists(
@@ -74,3 +75,13 @@ def test_a_permission_is_what_was_dumped(permission: str) -> None:
     renewed.renew(table([TopicRecord(op="put", topic="t", queues=2, permission=permission)]).dump())
     assert renewed.get("t") is topic
     assert (topic.permission, len(topic.queues)) == (permission, 2)
+
+
+def test_a_configuration_is_what_was_dumped() -> None:
+    renewed = table([TopicRecord(op="put", topic="t", queues=1, permission="rw", config={"ttl_ms": 5})])
+    topic = renewed.get("t")
+    renewed.renew(table([TopicRecord(op="put", topic="t", queues=1, permission="rw", config={"ttl_ms": 7})]).dump())
+    assert renewed.get("t") is topic
+    assert topic.config == TopicConfig(ttl_ms=7)
+    renewed.renew(table([TopicRecord(op="put", topic="t", queues=1, permission="rw")]).dump())
+    assert topic.config == TopicConfig()

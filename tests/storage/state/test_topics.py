@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
+from lakemq.model.topic_config import TopicConfig
 from lakemq.storage.state.topics import TOPICS_TOPIC, TopicTable
 
 
@@ -73,10 +74,14 @@ def test_dump_restores_everything(table: TopicTable) -> None:
     table.apply({"op": "put", "topic": "b", "queues": 2, "permission": "r"})
     table.queue("b", 0).next_offset = 5
     table.apply({"op": "delete", "topic": "b", "queues": 2, "permission": "r"})
+    table.apply({"op": "put", "topic": "c", "queues": 1, "permission": "rw", "config": {"message_type": "fifo"}})
+    table.ensure_queue("c", 1)
     other = TopicTable()
     other.restore(table.dump())
     assert other.dump() == table.dump()
     assert other.find("b") is None
+    assert other.get("c").config == TopicConfig("fifo")
+    assert other.get("c").restricts
     other.apply({"op": "put", "topic": "b", "queues": 2, "permission": "rw"})
     assert [(q.floor, q.next_offset) for q in other.get("b").queues] == [(5, 5), (0, 0)]
 
