@@ -17,6 +17,7 @@ from weakref import WeakSet
 
 from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
 from lakemq.model.names import ACCESS_TOPIC, GROUP_TOPIC, SINK_TOPIC
+from lakemq.model.traffic import Traffic
 from lakemq.storage.segment.frame import encode_queue
 from lakemq.storage.state.endings import Endings
 from lakemq.storage.state.routing_state import is_routed
@@ -153,7 +154,7 @@ class Queue:
 class Topic:
     """One topic. `deleted`: it is no more, who has it in hand looks for it again."""
 
-    __slots__ = ("deleted", "name", "permission", "queues", "round_robin")
+    __slots__ = ("deleted", "name", "permission", "queues", "round_robin", "traffic")
 
     def __init__(self, name: str, permission: str) -> None:
         self.name = name
@@ -161,6 +162,7 @@ class Topic:
         self.queues: list[Queue] = []
         self.deleted = False
         self.round_robin = 0
+        self.traffic = Traffic()
 
     @property
     def open(self) -> bool:
