@@ -185,6 +185,7 @@ NAMESERVER = (
     _counter("nameserver_tls_handshakes_failed", "TLS with who asked came to nothing."),
     _gauge("nameserver_unsent_bytes", "Bytes of answers that clients haven't taken."),
     _counter("nameserver_problems", "Errors answered, by code.", "code"),
+    HTTP,
 )
 """Of a name server, at its `GET /metrics`."""
 
@@ -196,6 +197,10 @@ JOBS = (
     _gauge("maintenance_last_duration_seconds", "How long the last run took.", "job"),
     _gauge("maintenance_files", "Files of the tables after the last run."),
     _gauge("maintenance_bytes", "Bytes of these files."),
+    _histogram(
+        "lakemq_lake_batch_duration_seconds", "How long a batch of the lake query took, until all tables are on disk."
+    ),
+    _gauge("lake_last_batch_timestamp_seconds", "When the last one was done; 0: there was none yet."),
 )
 """Of the jobs, at `maintenance.metrics_port`."""
 

@@ -27,7 +27,6 @@ class BrokerCollector(Collector):
         yield from self._following()
         yield from self._routing()
         broker = self._broker
-        yield family("lakemq_groups", broker.groups.count)
         yield family("lakemq_members", broker.log.state.groups.member_count)
         yield family("lakemq_locks", len(broker.groups.locks.renewals))
 

@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from lakemq.gateway.groups.group_numbers import Numbers
+from lakemq.gateway.http.in_slices import all_of
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.metrics import BrokerCollector
 from lakemq.model.histogram import DURATION_BOUNDS_S
@@ -62,7 +63,8 @@ class MetricsPage:
         groups = await broker.groups.numbers()
         routing = broker.log.routing
         unknown = Numbers(dead_letters_open=routing.dead_of.count(UNKNOWN, routing.dead))
-        topics = [(topic.name, topic.traffic) for topic in broker.log.topics if topic.traffic.messages]
+        there = list(broker.log.topics)
+        topics = await all_of((topic.name, topic.traffic) for topic in there if topic.traffic.messages)
         return await asyncio.to_thread(self._written, list(self._plain.collect()), topics, groups, unknown)
 
     def _written(
@@ -76,7 +78,13 @@ class MetricsPage:
         rest = [each for name, each in groups.items() if name not in by_group.by_name]
         now = Told({name: groups[name] for name in by_group.by_name}, reduce(Numbers.and_of, rest, unknown), len(rest))
         others = [(("topic",), by_topic.others), (("group",), by_group.others)]
-        named = [*_by_topic(by_topic), *_of_groups(now), *_by_group(by_group), families("lakemq_unlabelled", others)]
+        named = [
+            families("lakemq_groups", [((), len(groups))]),
+            *_by_topic(by_topic),
+            *_of_groups(now),
+            *_by_group(by_group),
+            families("lakemq_unlabelled", others),
+        ]
         return generate_latest(_Collected([*plain, *named]))
 
 
