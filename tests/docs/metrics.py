@@ -22,9 +22,10 @@ once told, a name stays until it is gone; all others together are `other`, and `
 are. A route is told by its template, such as `/v1/topics/{topic}/messages`, never by what stands in its place.
 
 Counters count since the process began, but for retries and dead letters of a group, which count since the group was
-made. What a message takes for them on its way in is added to numbers that this way has in hand anyway; no file is read,
-not for the page either. What is by group is looked at in slices, so that requests go on in between, and no more than
-20,000 queues at once: of groups that weren't come to, what was found the last time is told.
+made. What a message takes for them on its way in is added to numbers that this way has in hand anyway. The log isn't
+read for the page, and of the lake only where a queue begins that some group is as far behind in. What is by group is
+looked at in slices, so that requests go on in between, and no more than 20,000 queues at once: of groups that weren't
+come to, what was found the last time is told.
 
 Names are those of OpenTelemetry's semantic conventions where they have one for what a server sees. Its
 `messaging.client.…` are what clients see: here are the server's sides of them, under other names, so that the two can
