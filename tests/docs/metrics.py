@@ -15,7 +15,8 @@ _HEAD = """# Metrics
 
 In Prometheus' text format, at `GET /metrics` of each server. What to do when one is wrong:
 [operate.md](operate.md#alerts); rules, an example of how they are scraped, and a dashboard are in `conf/prometheus/`
-and `conf/grafana/`. Where `auth.required` is set who asks needs a token, of a user who may `List` or `Get` the cluster.
+and `conf/grafana/`. Where `auth.required` is set who asks needs a token, of a user who may `List` or `Get` the cluster:
+names of all topics and groups are told.
 
 Labels are bounded. Of topics `gateway.metrics_topics_max` have a label, and of groups `gateway.metrics_groups_max`:
 once told, a name stays until it is gone; all others together are `other`, and `lakemq_unlabelled` says how many these

@@ -165,7 +165,22 @@ def test_a_job_is_behind_until_it_has_read_all(broker: httpx.Client, name: str) 
     wait_for(lambda: Page(broker)("lakemq_job_behind_seconds", job="lake") > behind)
     end = broker.get("/v1/broker").json()["max_position"]
     broker.put("/v1/jobs", json={"jobs": [{"name": "lake", "position": end, "clock_ms": 0}]})
-    assert Page(broker)("lakemq_job_behind_seconds", job="lake") == Page(broker)("lakemq_job_lag", job="lake") == 0
+    page = Page(broker)
+    assert page("lakemq_job_behind_seconds", job="lake") == page("lakemq_job_lag", job="lake") == 0
+
+
+def test_the_lake_is_behind_until_it_has_all_also_after_a_start(tmp_path: Path) -> None:
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        produce(http, "t", "a")
+        behind = Page(http)("lakemq_uncompacted_seconds")
+        wait_for(lambda: Page(http)("lakemq_uncompacted_seconds") > behind)
+        end = http.get("/v1/broker").json()["max_position"]
+        assert http.put("/v1/broker/compacted", json={"compacted_position": end}).status_code == 200
+        assert Page(http)("lakemq_uncompacted_seconds") == 0
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        assert Page(http)("lakemq_uncompacted_seconds") > 0
+        http.put("/v1/jobs", json={"jobs": [{"name": "lake", "position": end, "clock_ms": 0}]})
+        assert Page(http)("lakemq_uncompacted_seconds") == 0
 
 
 def test_a_flush_is_timed(broker: httpx.Client, name: str) -> None:

@@ -12,6 +12,9 @@ from lakemq.gateway.process.memory import parts_of
 from lakemq.storage.read.stored_times import stored_by_ms
 from lakemq.web.families import families, family, histogram
 
+LAKE_QUERY = "lake"
+"""The job whose position says how far all tables are."""
+
 
 class BrokerCollector(Collector):
     """Collects from a broker all that isn't by topic or group."""
@@ -87,7 +90,7 @@ class BrokerCollector(Collector):
 
     def _room(self) -> Iterator[Metric]:
         """Whether the log can let go of what is old, and what is to come if not."""
-        broker, log_cleanup, retention = self._broker, self._broker.log_cleanup, self._broker.log.retention
+        log_cleanup, retention = self._broker.log_cleanup, self._broker.log.retention
         free, total = retention.room()
         yield family("lakemq_disk_free_bytes", free)
         yield family("lakemq_disk_bytes", total)
@@ -95,9 +98,16 @@ class BrokerCollector(Collector):
         yield family("lakemq_disk_full_in_seconds", float("inf") if full_in_s is None else full_in_s)
         yield family("lakemq_dropped_messages_total", retention.dropped.positions)
         yield family("lakemq_uncompacted_messages", log_cleanup.uncertain_messages)
-        yield family("lakemq_uncompacted_seconds", self._behind_s(broker.log.compacted_position))
+        yield family("lakemq_uncompacted_seconds", self._behind_s(self._in_lake()))
         jump = retention.jump
         yield family("lakemq_clock_ahead_seconds", 0 if jump is None else jump.ahead_ms / 1000)
+
+    def _in_lake(self) -> int:
+        """How far the lake holds the log, as far as anybody has said or looked: after a start, when nothing new comes,
+        only the lake query's heartbeats say it."""
+        log, query = self._broker.log, self._broker.router.jobs.describe().get(LAKE_QUERY)
+        read = None if query is None else query["position"]
+        return max(log.compacted_position, log.retention.certain_position, read or 0)
 
     def _behind_s(self, position: int) -> float:
         """How long ago the message at a position, or the first after it, was stored; 0 where there is none."""
