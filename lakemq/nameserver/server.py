@@ -32,7 +32,9 @@ GRAMMAR = Grammar(ALL)
 def _config(name_server: NameServer, port: int, tls: Tls | None) -> uvicorn.Config:
     limits, counters = name_server.limits, name_server.counters
     handlers, most = make_handlers(name_server), limits.request_bytes_max
-    front = Front(GRAMMAR, handlers, None, most, counters.problem, access=name_server.access)
+    front = Front(
+        GRAMMAR, handlers, None, most, counters.problem, access=name_server.access, durations=counters.durations
+    )
     rules, guard = ConnectionRules(limits, counters), Guard("nameserver", limits, port)
     return make_config(front, make_connection_class(rules, guard), limits.stop_grace_ms, tls)
 

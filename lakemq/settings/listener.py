@@ -96,6 +96,10 @@ class Gateway(Listener):
     """A pull answers with so many messages at most."""
     pull_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=GIB)
     """A pull reads so many bytes of frames at most, but one message always."""
+    metrics_topics_max: int = Field(default=100, ge=0, le=10_000)
+    """Topics that `GET /metrics` tells by name; all others together are `other`."""
+    metrics_groups_max: int = Field(default=100, ge=0, le=10_000)
+    """So of groups."""
 
     @field_validator("advertise")
     @classmethod

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from lakemq.web.durations import Durations
+
 
 @dataclass(slots=True)
 class WebCounters:
@@ -18,6 +20,7 @@ class WebCounters:
     unsent_bytes: Callable[[], int] = int
     ahead_bytes: Callable[[], int] = int
     problems: dict[str, int] = field(default_factory=dict[str, int])
+    durations: Durations = field(default_factory=Durations)
 
     def problem(self, code: str) -> None:
         """Count an error that was answered."""

@@ -29,6 +29,8 @@ class Cycle(RequestResponseCycle, Whole):
     response_complete = False
     chunked_encoding: bool | None = None
     expected_content_length = 0
+    status = 0
+    """Of the answer; 0: there is none yet."""
 
     def __init__(  # pyright: ignore[reportMissingSuperCall]  what it sets is the same each time, and set above
         self,
@@ -82,6 +84,7 @@ class Cycle(RequestResponseCycle, Whole):
         is_whole = message["type"] == "http.response.body" and not message.get("more_body")
         if is_whole and self._write(head["status"], head["headers"], message.get("body", b"")):
             return
+        self.status = head["status"]
         await super().send(head)
         await super().send(message)
 
@@ -97,6 +100,7 @@ class Cycle(RequestResponseCycle, Whole):
         start = self._start(status, headers, len(body))
         if start is None:
             return False
+        self.status = status
         if len(body) > _COPIED_BYTES_MAX:
             self.transport.write(start)
             self.transport.write(body)

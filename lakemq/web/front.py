@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from time import perf_counter
 from types import MappingProxyType
 from typing import Protocol
 
 from lakemq.contract.grammar import Found, Grammar
 from lakemq.contract.route import Route
 from lakemq.web.asgi import App, Disconnected, Receive, Scope, Send, bounded, send_answer
+from lakemq.web.durations import ROUTE, Durations
 from lakemq.web.held_answer import ERRORS, HeldAnswer, Until
 from lakemq.web.meter import METER, metered
 from lakemq.web.problems import Answer, answer_to, make_problem
@@ -49,7 +51,7 @@ class Front:
     """All routes of a grammar: `handlers` answers some, `app` the others, whose bodies have at most so many bytes.
     `count` is told of each error by its code. Routes that are in `until` are answered when that is done.
     `checks`: what raises where a route can't be served now. `refused`: what refusals of other handlers wait for.
-    `access`: who is let in."""
+    `access`: who is let in. `durations` is told how long each took until it was answered, if it was."""
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class Front:
         checks: Mapping[Route, Callable[[], None]] = MappingProxyType({}),
         refused: Mapping[Route, Until] = MappingProxyType({}),
         access: Admits = _EVERYBODY,
+        durations: Durations | None = None,
     ) -> None:
         """Raises `NotImplementedError` where there is no `app` for a route that has no handler."""
         if app is None and (without := [route.path for route in grammar.routes if route not in handlers]):
@@ -75,8 +78,10 @@ class Front:
         self._checks = checks
         self._refused = refused
         self._access = access
+        self._durations = Durations() if durations is None else durations
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began_s = perf_counter()
         try:
             await self._serve(scope, receive, send)
         except Disconnected:
@@ -84,6 +89,11 @@ class Front:
         except asyncio.CancelledError:
             # A stop's grace is over, and this request's body is not whole yet.
             await send_answer(send, make_problem("busy", "the server has stopped"))
+        finally:
+            status = getattr(getattr(send, "__self__", None), "status", 0)
+            if status:
+                route = scope.get(ROUTE) or scope["method"]
+                self._durations.of(route, status).note(perf_counter() - began_s)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         method, path = scope["method"], scope["path"]
@@ -91,6 +101,7 @@ class Front:
         if found is None:
             await send_answer(send, self._closing(self._no_route(method, path), scope))
             return
+        scope[ROUTE] = found.route
         handler = self._handlers.get(found.route)
         query: Mapping[str, str] = {}
         try:

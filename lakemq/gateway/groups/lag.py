@@ -49,17 +49,20 @@ class Lags:
         there = [name for name in names if self._log.topics.find(name) is not None]
         return await in_order(there, key=lambda name: (is_system(name), name))
 
-    def of(self, group: Group, topics: Iterable[str]) -> Iterator[QueueLag]:
-        """The group's lag in all queues of these topics, as it is when it is asked for."""
-        return (each for topic in topics for each in self._of_topic(group, topic))
+    def of(self, group: Group, topics: Iterable[str], *, looks: bool = True) -> Iterator[QueueLag]:
+        """The group's lag in all queues of these topics, as it is when it is asked for. Not `looks`: where a queue
+        begins in the lake is looked for only where the group goes on there."""
+        return (each for topic in topics for each in self._of_topic(group, topic, looks))
 
-    def _of_topic(self, group: Group, name: str) -> Iterator[QueueLag]:
+    def _of_topic(self, group: Group, name: str, looks: bool) -> Iterator[QueueLag]:
         topic = self._log.topics.find(name)
         anew = name not in group.offsets and not name.startswith(RETRY_PREFIX)
         member = _a_subscriber(group, name) if anew else None
         for queue in [] if topic is None else topic.queues:
-            received, first = self._received(group, queue), self._cold.known_min_offset(queue)
+            received = self._received(group, queue)
             offset = group.find_offset(queue.topic, queue.queue_id) if received is None else received
+            in_log = not looks and offset is not None and offset >= queue.begin_offset
+            first = queue.begin_offset if in_log else self._cold.known_min_offset(queue)
             begin = self._beginning(queue, first, member) if offset is None else offset
             known = received is not None or group.model != BROADCASTING
             lag = queue.visible_from(max(begin, first)) if known else None

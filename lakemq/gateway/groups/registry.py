@@ -8,6 +8,7 @@ from typing import Any
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.groups.differences import differences, subscriptions_of
+from lakemq.gateway.groups.group_numbers import GroupNumbers, Numbers
 from lakemq.gateway.groups.lag import Lags, total
 from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.members import Members
@@ -41,6 +42,7 @@ class Groups:
         self._records = Records(log, ensure_topic, limits.groups_max)
         self._lags = Lags(log, reader, cold)
         self._gaps = gaps
+        self._numbers = GroupNumbers(log, reader, self._lags)
         self.members = Members(self._records, limits, wait)
         self.offsets = Offsets(self._records, limits, log, cold)
         self.locks = Locks(self._records, limits)
@@ -114,6 +116,10 @@ class Groups:
     def count(self) -> int:
         """How many groups `list` lists."""
         return len(self._names())
+
+    async def numbers(self) -> dict[str, Numbers]:
+        """What is told of each to who watches, by name, in their order."""
+        return await self._numbers.look(await in_order(list(self._names())))
 
     async def delete(self, name: str) -> None:
         """Delete the group with all that it has: offsets, locks, how far it has received, its retries and

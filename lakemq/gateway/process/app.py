@@ -19,7 +19,7 @@ from lakemq.contract.grammar import GRAMMAR
 from lakemq.contract.route import Route
 from lakemq.gateway.http.answered import answered_when, refused_when
 from lakemq.gateway.process.broker import Broker
-from lakemq.gateway.process.metrics import BrokerCollector
+from lakemq.gateway.process.metrics_page import MetricsPage
 from lakemq.gateway.process.openapi import complete
 from lakemq.gateway.produce.produce import Producer
 from lakemq.gateway.produce.transact import Transactor
@@ -94,8 +94,8 @@ def _make_app(broker: Broker) -> App:
     checks = dict.fromkeys(_SHOW_MESSAGES, broker.erasures.check_reads) if broker.follower is not None else {}
     problem = broker.work.counters.problem
     until, refused = answered_when(broker.log), refused_when(broker.log)
-    most = broker.work.limits.message_bytes_max
-    front = Front(GRAMMAR, served, app, most, problem, until, checks, refused, broker.access)
+    most, durations = broker.work.limits.message_bytes_max, broker.work.counters.durations
+    front = Front(GRAMMAR, served, app, most, problem, until, checks, refused, broker.access, durations)
     return App(front, producer)
 
 
@@ -176,7 +176,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         topic_routes.make_router(log, broker.topics, cold, work.listing, limits.message_bytes_max),
         log_routes.make_router(store, ends, work.answering),
         erasure_routes.make_router(broker.erasures, log, broker.topics, router.transactions, broker.replication, cold),
-        broker_routes.make_router(broker, log, router.jobs, work.waiters, BrokerCollector(broker)),
+        broker_routes.make_router(broker, log, router.jobs, work, MetricsPage(broker).write),
         leader_routes.make_router(broker.lead),
         access_routes.make_router(broker.users, work.listing),
     ]

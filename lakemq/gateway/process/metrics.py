@@ -1,151 +1,143 @@
-"""The broker's numbers for Prometheus, read when they are asked for."""
+"""The broker's numbers for Prometheus, read when they are asked for. `contract/metrics.py` says what each is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.memory import parts_of
+from lakemq.storage.read.stored_times import stored_by_ms
+from lakemq.web.families import families, family, histogram
+
+LAKE_QUERY = "lake"
+"""The job whose position says how far all tables are."""
 
 
 class BrokerCollector(Collector):
-    """Collects from a broker."""
+    """Collects from a broker all that isn't by topic or group."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics, with the values of now."""
-        broker, log, counters = self._broker, self._broker.log, self._broker.work.counters
-        yield CounterMetricFamily("lakemq_messages_in", "Messages accepted for storing.", counters.messages_in)
-        yield CounterMetricFamily("lakemq_bytes_in", "Bytes of their bodies.", counters.bytes_in)
-        yield CounterMetricFamily("lakemq_messages_out", "Messages answered to pulls.", counters.messages_out)
-        yield CounterMetricFamily("lakemq_bytes_out", "Bytes of those answers.", counters.bytes_out)
-        expired = counters.messages_expired + broker.router.executor.expired
-        yield CounterMetricFamily("lakemq_messages_expired", "Passed over as their time to live was over.", expired)
-        yield CounterMetricFamily("lakemq_frames_written", "Frames written to the log.", log.written[0])
-        yield CounterMetricFamily("lakemq_log_bytes_written", "Bytes written to the log.", log.written[1])
-        read = broker.cold.messages_read
-        yield CounterMetricFamily("lakemq_cold_messages", "Messages read from the lake, not the log.", read)
-        gone = broker.gaps.messages
-        yield CounterMetricFamily("lakemq_gap_messages", "Messages that groups passed over: they are gone.", gone)
-        problems = CounterMetricFamily("lakemq_problems", "Errors answered, by code.", labels=["code"])
-        for code, count in sorted(counters.problems.items()):
-            problems.add_metric([code], count)
-        yield problems
-        held_up = CounterMetricFamily("lakemq_over_quota", "Requests that a user's quota held up.", labels=["quota"])
-        for quota, count in broker.quotas.refused.items():
-            held_up.add_metric([quota], count)
-        yield held_up
-        positions = GaugeMetricFamily("lakemq_position", "Positions of the log.", labels=["kind"])
-        for kind, position in broker.describe()["positions"].items():
-            positions.add_metric([kind.removesuffix("_position")], position)
-        yield positions
+        """Its metrics, with the values of now."""
+        yield from self._requests()
+        yield from self._log()
         yield from self._room()
         yield from self._following()
-        yield CounterMetricFamily("lakemq_connections_cut", "Closed on clients that were too slow.", counters.cut)
-        yield CounterMetricFamily(
-            "lakemq_tls_handshakes_failed", "TLS with who asked came to nothing.", counters.handshakes_failed
-        )
-        unsent = counters.unsent_bytes()
-        yield GaugeMetricFamily("lakemq_unsent_bytes", "Bytes of large answers that clients haven't taken.", unsent)
-        ahead = counters.ahead_bytes()
-        yield GaugeMetricFamily("lakemq_ahead_bytes", "Bytes of requests that wait for the answers to others.", ahead)
-        memory = GaugeMetricFamily("lakemq_memory_bytes", "The process's memory, by what it is.", labels=["part"])
-        for part, size in parts_of(broker).items():
-            memory.add_metric([part], size)
-        yield memory
-        yield GaugeMetricFamily("lakemq_topics", "Topics.", len(log.topics))
-        yield GaugeMetricFamily("lakemq_segments", "Segments of the log.", len(log.segments))
-        broken, kept = self._broker.quarantine.damaged, self._broker.quarantine.kept
-        yield GaugeMetricFamily("lakemq_damaged_segments", "Damaged, and nothing stands in for them yet.", len(broken))
-        yield GaugeMetricFamily("lakemq_quarantined_segments", "Damaged files that others stand in for.", len(kept))
-        yield GaugeMetricFamily("lakemq_waiting_requests", "Requests that are held.", len(broker.work.waiters))
-        lag = broker.work.loop_lag
-        late = "How much later than planned the event loop woke, ten times a second."
-        yield HistogramMetricFamily("lakemq_loop_lag_seconds", late, lag.buckets(), lag.total_s)
         yield from self._routing()
-        yield GaugeMetricFamily("lakemq_groups", "Consumer groups.", broker.groups.count)
-        yield GaugeMetricFamily("lakemq_members", "Members of all groups.", log.state.groups.member_count)
-        yield GaugeMetricFamily("lakemq_locks", "Queues that are locked.", len(broker.groups.locks.renewals))
-        yield GaugeMetricFamily("lakemq_dirty_bytes", "Bytes written but not on disk yet.", log.flusher.dirty_bytes)
-        yield GaugeMetricFamily("lakemq_writable", "1 when the log takes writes.", int(log.refusal() is None))
+        broker = self._broker
+        yield family("lakemq_members", broker.log.state.groups.member_count)
+        yield family("lakemq_locks", len(broker.groups.locks.renewals))
+
+    def _requests(self) -> Iterator[Metric]:
+        """What was asked, and what of it the process holds."""
+        broker, counters = self._broker, self._broker.work.counters
+        yield family("lakemq_messages_in_total", counters.messages_in)
+        yield family("lakemq_bytes_in_total", counters.bytes_in)
+        yield family("lakemq_messages_out_total", counters.messages_out)
+        yield family("lakemq_bytes_out_total", counters.bytes_out)
+        yield family("lakemq_messages_expired_total", counters.messages_expired + broker.router.executor.expired)
+        yield histogram("http_server_request_duration_seconds", counters.durations.all())
+        yield families("lakemq_problems_total", [((code,), count) for code, count in sorted(counters.problems.items())])
+        yield families("lakemq_over_quota_total", [((each,), count) for each, count in broker.quotas.refused.items()])
+        yield family("lakemq_connections_cut_total", counters.cut)
+        yield family("lakemq_tls_handshakes_failed_total", counters.handshakes_failed)
+        yield family("lakemq_unsent_bytes", counters.unsent_bytes())
+        yield family("lakemq_ahead_bytes", counters.ahead_bytes())
+        yield family("lakemq_waiting_requests", len(broker.work.waiters))
+        yield histogram("lakemq_loop_lag_seconds", [((), broker.work.loop_lag)])
+        yield families("lakemq_memory_bytes", [((part,), size) for part, size in parts_of(broker).items()])
+
+    def _log(self) -> Iterator[Metric]:
+        """How far the log is, and what is wrong with it."""
+        broker, log = self._broker, self._broker.log
+        yield family("lakemq_frames_written_total", log.written[0])
+        yield family("lakemq_log_bytes_written_total", log.written[1])
+        yield family("lakemq_log_bytes", sum([segment.size for segment in log.segments]))
+        yield family("lakemq_segments", len(log.segments))
+        yield family("lakemq_topics", len(log.topics))
+        positions = broker.describe()["positions"].items()
+        yield families("lakemq_position", [((kind.removesuffix("_position"),), at) for kind, at in positions])
+        yield family("lakemq_dirty_bytes", log.flusher.dirty_bytes)
+        yield family("lakemq_writable", int(log.refusal() is None))
+        yield histogram("lakemq_flush_duration_seconds", [((), log.flusher.durations)])
+        yield histogram("lakemq_fsync_duration_seconds", [((), log.flusher.sync_durations)])
+        yield family("lakemq_damaged_segments", len(broker.quarantine.damaged))
+        yield family("lakemq_quarantined_segments", len(broker.quarantine.kept))
+        yield family("lakemq_cold_messages_total", broker.cold.messages_read)
+        yield family("lakemq_gap_messages_total", broker.gaps.messages)
 
     def _following(self) -> Iterator[Metric]:
         """How the replicas do; of a follower, how it follows."""
-        follower, replication = self._broker.follower, self._broker.replication
-        confirmed = self._broker.log.confirmed_position
-        yield GaugeMetricFamily("lakemq_confirmed_position", "All below is at all that are in sync.", confirmed)
-        leads = int(replication is not None and not replication.is_replaced)
-        yield GaugeMetricFamily("lakemq_leads", "1 while this replica leads the broker.", leads)
-        epoch = self._broker.log.identity.now.epoch
-        yield GaugeMetricFamily(
-            "lakemq_epoch", "In which epoch the log is: each leader that is elected begins one.", epoch
-        )
-        if replication is not None:
-            count, short = len(replication.in_sync), int(self._broker.log.too_few is not None)
-            yield GaugeMetricFamily("lakemq_in_sync_replicas", "Replicas in sync, the primary too.", count)
-            yield GaugeMetricFamily("lakemq_too_few_replicas", "1 while too few are for anything to be written.", short)
+        log, follower, replication = self._broker.log, self._broker.follower, self._broker.replication
+        yield family("lakemq_confirmed_position", log.confirmed_position)
+        yield family("lakemq_leads", int(replication is not None and not replication.is_replaced))
+        yield family("lakemq_epoch", log.identity.now.epoch)
+        led = {} if replication is None else {"in_sync_replicas": len(replication.in_sync)}
+        led |= {} if replication is None else {"too_few_replicas": int(log.too_few is not None)}
+        followed: dict[str, int] = {}
         if follower is not None:
-            follows = int(follower.fault is None and follower.problem is None)
-            yield GaugeMetricFamily("lakemq_following", "1 while the primary's log is followed.", follows)
-            cut = 0 if follower.cut is None else follower.cut.messages
-            what = "Messages that were cut off this follower's log as it was opened: its primary lacks them."
-            yield GaugeMetricFamily("lakemq_truncated_messages", what, cut)
-        if follower is not None and follower.lag is not None:
-            yield GaugeMetricFamily("lakemq_follower_lag", "Positions that the primary is ahead.", follower.lag)
+            followed["following"] = int(follower.fault is None and follower.problem is None)
+            followed["truncated_messages"] = 0 if follower.cut is None else follower.cut.messages
+            followed |= {} if follower.lag is None else {"follower_lag": follower.lag}
+        # What there is of the other role only is told without a value.
+        for name in ("in_sync_replicas", "too_few_replicas", "following", "truncated_messages", "follower_lag"):
+            value = led.get(name, followed.get(name))
+            yield families(f"lakemq_{name}", [] if value is None else [((), value)])
 
     def _room(self) -> Iterator[Metric]:
         """Whether the log can let go of what is old, and what is to come if not."""
         log_cleanup, retention = self._broker.log_cleanup, self._broker.log.retention
         free, total = retention.room()
-        yield GaugeMetricFamily("lakemq_disk_free_bytes", "Free bytes of the log's disk.", free)
-        yield GaugeMetricFamily("lakemq_disk_bytes", "All bytes of it.", total)
+        yield family("lakemq_disk_free_bytes", free)
+        yield family("lakemq_disk_bytes", total)
         full_in_s = log_cleanup.full_in_s
-        full = float("inf") if full_in_s is None else full_in_s
-        yield GaugeMetricFamily("lakemq_disk_full_in_seconds", "When it is full, at this pace.", full)
-        dropped = retention.dropped.positions
-        yield CounterMetricFamily("lakemq_dropped_messages", "Dropped, as the log was full, for good.", dropped)
-        uncertain = log_cleanup.uncertain_messages
-        yield GaugeMetricFamily("lakemq_uncompacted_messages", "Messages that are in the log alone.", uncertain)
+        yield family("lakemq_disk_full_in_seconds", float("inf") if full_in_s is None else full_in_s)
+        yield family("lakemq_dropped_messages_total", retention.dropped.positions)
+        yield family("lakemq_uncompacted_messages", log_cleanup.uncertain_messages)
+        yield family("lakemq_uncompacted_seconds", self._behind_s(self._in_lake()))
         jump = retention.jump
-        ahead_s = 0 if jump is None else jump.ahead_ms / 1000
-        yield GaugeMetricFamily("lakemq_clock_ahead_seconds", "How far a clock that jumped is not believed.", ahead_s)
+        yield family("lakemq_clock_ahead_seconds", 0 if jump is None else jump.ahead_ms / 1000)
+
+    def _in_lake(self) -> int:
+        """How far the lake holds the log, as far as anybody has said or looked: after a start, when nothing new comes,
+        only the lake query's heartbeats say it."""
+        log, query = self._broker.log, self._broker.router.jobs.describe().get(LAKE_QUERY)
+        read = None if query is None else query["position"]
+        return max(log.compacted_position, log.retention.certain_position, read or 0)
+
+    def _behind_s(self, position: int) -> float:
+        """How long ago the message at a position, or the first after it, was stored; 0 where there is none."""
+        log = self._broker.log
+        if position >= log.next_position:
+            return 0.0
+        return max(log.now_ms() - stored_by_ms(self._broker.reader, max(position, log.min_position)), 0) / 1000
 
     def _routing(self) -> Iterator[Metric]:
+        """What waits, what of it is late, whether the jobs do what they are for, and what the gateway had to do in
+        their place."""
         routing = self._broker.router
-        waiting = GaugeMetricFamily("lakemq_waiting", "Messages that wait to be routed.", labels=["kind"])
-        state = routing.state
-        waiting.add_metric(["delay"], len(state.delays))
-        waiting.add_metric(["transaction"], len(state.transactions))
-        waiting.add_metric(["nack"], len(state.nacks))
-        waiting.add_metric(["receipt"], len(state.receipts))
-        waiting.add_metric(["dead_letter"], len(state.dead))
-        yield waiting
-        yield GaugeMetricFamily("lakemq_due_soon", "What is due within the lead.", len(routing.deliveries.dues))
-        yield from self._late()
-        yield CounterMetricFamily("lakemq_delivered", "Scheduled messages delivered.", routing.deliveries.delivered)
-
-    def _late(self) -> Iterator[Metric]:
-        """Whether the jobs do what they are for, and what the gateway had to do in their place."""
-        routing = self._broker.router
-        overdue = GaugeMetricFamily("lakemq_overdue", "Overdue by the grace and not decided.", labels=["kind"])
-        for kind, count in routing.overdue.count().items():
-            overdue.add_metric([kind], count)
-        yield overdue
-        here = CounterMetricFamily("lakemq_decided_overdue", "Decided here, being overdue.", labels=["kind"])
-        for kind, count in [*routing.overdue.decided.items(), ("receipt", routing.run_out.decided)]:
-            here.add_metric([str(kind)], count)
-        yield here
-        alive = GaugeMetricFamily("lakemq_job_alive", "1 while the job is heard of.", labels=["job"])
-        lag = GaugeMetricFamily("lakemq_job_lag", "Positions of the log that the job has yet to read.", labels=["job"])
-        for name, job in routing.jobs.describe().items():
-            alive.add_metric([name], int(job["alive"]))
-            if job["lag"] is not None:
-                lag.add_metric([name], job["lag"])
-        yield alive
-        yield lag
+        state, overdue = routing.state, routing.overdue
+        waiting = {
+            "delay": len(state.delays),
+            "transaction": len(state.transactions),
+            "nack": len(state.nacks),
+            "receipt": len(state.receipts),
+            "dead_letter": len(state.dead),
+        }
+        yield families("lakemq_waiting", [((kind,), count) for kind, count in waiting.items()])
+        yield family("lakemq_due_soon", len(routing.deliveries.dues))
+        yield families("lakemq_overdue", [((kind,), count) for kind, count in overdue.count().items()])
+        here = [*overdue.decided.items(), ("receipt", routing.run_out.decided)]
+        yield families("lakemq_decided_overdue_total", [((str(kind),), count) for kind, count in here])
+        yield family("lakemq_delivered_total", routing.deliveries.delivered)
+        jobs = routing.jobs.describe()
+        yield families("lakemq_job_alive", [((name,), int(job["alive"])) for name, job in jobs.items()])
+        read = {name: job for name, job in jobs.items() if job["lag"] is not None}
+        yield families("lakemq_job_lag", [((name,), job["lag"]) for name, job in read.items()])
+        late = [((name,), self._behind_s(job["position"]) if job["lag"] else 0.0) for name, job in read.items()]
+        yield families("lakemq_job_behind_seconds", late)

@@ -8,6 +8,7 @@ is written by whoever writes the frame, or brings it to disk: no task, no future
 from __future__ import annotations
 
 from functools import lru_cache
+from time import perf_counter
 from typing import NamedTuple
 
 from lakemq.contract.grammar import GRAMMAR, Found
@@ -22,6 +23,7 @@ from lakemq.gateway.work.counters import Counters
 from lakemq.model.errors import LakemqError
 from lakemq.model.message import Draft
 from lakemq.model.names import HALF_TOPIC, check_group
+from lakemq.model.traffic import Traffic
 from lakemq.storage.log.appends import OneAppend
 from lakemq.storage.log.flusher import OnDisk
 from lakemq.storage.log.receiver import Stored, StoredOne
@@ -86,44 +88,61 @@ class _Metered:
 class _Waiting:
     """Takes the place of an append's future."""
 
-    __slots__ = ("_connection", "_quick")
+    __slots__ = ("_began_s", "_connection", "_quick")
+    route: Route
 
     def __init__(self, quick: Quick, connection: Answering) -> None:
         self._quick = quick
         self._connection = connection
+        self._began_s = perf_counter()
 
     def done(self) -> bool:
         return self._connection.response_complete
 
     def set_exception(self, error: Exception, /) -> None:
-        self._connection.answer(self._quick.problem(error))
+        answer = answer_to(error, self._quick.counters.problem)
+        self._connection.answer(to_bytes(answer))
+        self._quick.counters.durations.of(self.route, answer.status).note(perf_counter() - self._began_s)
 
 
 class _Message(_Waiting):
-    __slots__ = ("_size",)
+    __slots__ = ("_size", "_traffic")
+    route = PRODUCE
 
-    def __init__(self, quick: Quick, connection: Answering, size: int) -> None:
-        super().__init__(quick, connection)
+    def __init__(  # pyright: ignore[reportMissingSuperCall]  of all the hottest: a call less
+        self, quick: Quick, connection: Answering, size: int, traffic: Traffic
+    ) -> None:
+        self._quick = quick
+        self._connection = connection
         self._size = size
+        self._traffic = traffic
+        self._began_s = perf_counter()
 
     def set_result(self, result: StoredOne, /) -> None:
-        quick = self._quick
-        quick.counters.took(1, self._size)
+        quick, size = self._quick, self._size
+        counters = quick.counters
+        counters.messages_in += 1
+        counters.bytes_in += size
+        self._traffic.took_one(size, perf_counter() - self._began_s, quick.produced)
         body = receipt_of(quick.ids.prefix_bytes, result)
         self._connection.answer(_HEAD % (len(body), body))
 
 
 class _Half(_Waiting):
-    __slots__ = ("_row",)
+    __slots__ = ("_row", "_traffic")
+    route = BEGIN
 
-    def __init__(self, quick: Quick, connection: Answering, row: Row) -> None:
+    def __init__(self, quick: Quick, connection: Answering, row: Row, traffic: Traffic) -> None:
         super().__init__(quick, connection)
         self._row = row
+        self._traffic = traffic
 
     def set_result(self, result: StoredOne, /) -> None:
         quick = self._quick
         _, _, position, time_ms = result
-        quick.counters.took(1, len(self._row[1]))
+        size = len(self._row[1])
+        quick.counters.took(1, size)
+        self._traffic.took_one(size, perf_counter() - self._began_s, quick.begun)
         quick.transactions.keep(position, change_row(self._row, born_time_ms=time_ms))
         half_id = quick.ids.prefix_bytes + b"%d" % position
         nonce = quick.secret_ids.nonce(position).encode()
@@ -133,6 +152,7 @@ class _Half(_Waiting):
 
 class _Commit(_Waiting):
     __slots__ = ("_id",)
+    route = RESOLVE
 
     def __init__(self, quick: Quick, connection: Answering, transaction_id: bytes) -> None:
         super().__init__(quick, connection)
@@ -141,6 +161,7 @@ class _Commit(_Waiting):
     def set_result(self, result: Stored, /) -> None:
         body = b'{"transaction_id":"%b","resolution":"commit"}' % self._id
         self._connection.answer(_HEAD % (len(body), body))
+        self._quick.resolved.note(perf_counter() - self._began_s)
 
 
 class Quick:
@@ -158,6 +179,7 @@ class Quick:
         self.ids = store.ids
         self.secret_ids = store.secret_ids
         self.counters = counters
+        self.produced, self.begun, self.resolved = (counters.durations.of(each, 200) for each in (*_QUICK, RESOLVE))
         self.transactions = transactions
 
     def look(self, url: bytes, headers: Headers, address: str | None) -> QuickRequest | None:
@@ -214,18 +236,19 @@ class Quick:
             return False
         if draft is not None:
             append = self._place(topic, draft._replace(body=body))
-            return append is not None and self._store(connection, append, size, sync)
+            return append is not None and self._store(connection, append, size, sync, topic.traffic)
         if properties is None:
             return False
         if group is None:
-            return self._store(connection, OneAppend(body_row(body, properties), topic.next_queue()), size, sync)
+            append = OneAppend(body_row(body, properties), topic.next_queue())
+            return self._store(connection, append, size, sync, topic.traffic)
         halves = log.topics.find(HALF_TOPIC)
         if halves is None or not self.transactions.has_room():
             return False
         queue_id = topic.next_queue().queue_id
         waits = {"group": group, "deliver_at_ms": self.transactions.due_ms()}
         row = change_row(body_row(body, properties), real_topic=name, real_queue_id=queue_id, **waits)
-        log.submit(OneAppend(row, halves.queues[0]), _Half(self, connection, row))
+        log.submit(OneAppend(row, halves.queues[0]), _Half(self, connection, row, topic.traffic))
         return True
 
     def _place(self, topic: Topic, draft: Draft) -> OneAppend | None:
@@ -234,8 +257,8 @@ class Quick:
         except LakemqError:
             return None
 
-    def _store(self, connection: Answering, append: OneAppend, size: int, sync: bool) -> bool:
-        told = _Message(self, connection, size)
+    def _store(self, connection: Answering, append: OneAppend, size: int, sync: bool, traffic: Traffic) -> bool:
+        told = _Message(self, connection, size, traffic)
         keeps = self._log.promise(sync) if sync or self._promises else None
         self._log.submit(append, told if keeps is None else OnDisk(keeps, told))
         return True
@@ -255,10 +278,6 @@ class Quick:
             return False
         waiting = _Commit(self, connection, transaction_id)
         return self.transactions.commit_now(position, resolution[0], waiting)
-
-    def problem(self, error: Exception) -> bytes:
-        """The answer to a request that failed."""
-        return to_bytes(answer_to(error, self.counters.problem))
 
 
 @lru_cache(maxsize=1024)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import lru_cache
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import orjson
@@ -145,15 +146,23 @@ class Producer:
         await self._serve(request, name, check_group(request.query["producer_group"]))
 
     async def _serve(self, request: HttpRequest, name: str, group: str | None) -> None:
+        began_s = perf_counter()
         ack = request.query.get("ack", "async")
         plain = plain_properties(request.scope["headers"]) if group is None and ack != "none" else None
         body = await read_body(request.receive, self.limits.request_bytes_max)
         if plain is not None and len(body) <= self.small_bytes:
             await send_answer(request.send, await self._store_raw(name, body, plain, ack))
+            self._sent(name, began_s)
             return
         with self._work.decoding.holding(len(body), client_of(request.scope)):
             answer = await self._store_decoded(request.scope, name, body, ack, group)
         await send_answer(request.send, answer)
+        self._sent(name, began_s)
+
+    def _sent(self, name: str, began_s: float) -> None:
+        topic = self.open_topics.get(name)
+        if topic is not None:
+            topic.traffic.sent(perf_counter() - began_s)
 
     async def _store_raw(self, name: str, body: bytes, properties: dict[str, str], ack: str) -> Answer:
         """Store one small plain message, as it is."""
@@ -164,6 +173,7 @@ class Producer:
         stored = await self._log.append(OneAppend(body_row(body, properties), queue))
         await self._keep_promise(ack)
         self._work.counters.took(1, len(body))
+        topic.traffic.took(1, len(body))
         return json_answer(receipt_of(self._ids.prefix_bytes, stored))
 
     async def _open(self, name: str) -> Topic:
@@ -259,6 +269,7 @@ class Producer:
             append = await run(pack, append, self._log.pack)
         spread = append.spread if isinstance(append, BatchAppend) else None
         self._work.counters.took(append.messages, append.body_bytes)
+        topic.traffic.took(append.messages, append.body_bytes)
         storing = self._log.append(append._replace(key=key))
         if group is not None and isinstance(append, RowsAppend):
             storing.add_done_callback(lambda done: self._keep_halves(done, append.rows))

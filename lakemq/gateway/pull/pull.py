@@ -111,9 +111,9 @@ class Puller:
         answer, count = pulled.answer or self._answer(
             queue, self._cold.known_min_offset(queue), pulled, pull, pulled.slices
         )
-        counters = self._work.counters
-        counters.messages_out += count
-        counters.bytes_out += len(answer.body)
+        self._work.counters.gave(count, len(answer.body))
+        if (found := self._log.topics.find(topic)) is not None:
+            found.traffic.gave(count, len(answer.body))
         await send_answer(request.send, answer)
 
     async def _parse(self, query: dict[str, str], media: bytes, client: Client) -> Pull:

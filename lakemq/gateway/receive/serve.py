@@ -86,8 +86,12 @@ class Server:
                     raise Disconnected
                 return _NOTHING
             await self._store.log.keep_promise()
-            self._work.counters.messages_out += sum([some.count_rows for some in given.chosen])
-            return await runs[-1](self._answer, given, wanted.retry_topic)
+            answer = await runs[-1](self._answer, given, wanted.retry_topic)
+            count = sum([some.count_rows for some in given.chosen])
+            self._work.counters.gave(count, len(answer))
+            if (topic := self._store.log.topics.find(wanted.topic)) is not None:
+                topic.traffic.gave(count, len(answer))
+            return answer
 
     async def _wanted(self, group: str, body: ReceiveBody, client: Client) -> ReceiveRequest:
         limits = self._limits

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.registry import Collector
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq import __version__
@@ -15,11 +15,12 @@ from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.jobs import Heartbeat, Jobs
-from lakemq.gateway.work.waiters import Waiters
+from lakemq.gateway.work.work import Work
 from lakemq.model.access import Action, Kind, Need, Resource
 from lakemq.model.errors import InvalidRequest, StoreUnwritable
 from lakemq.model.names import ADDRESS_MAX, check_address
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.web.asgi import client_of
 
 
 class Compacted(BaseModel):
@@ -71,11 +72,11 @@ def _heartbeat(said: Beat) -> Heartbeat:
     return Heartbeat(said.name, said.position, said.clock_ms, topics)
 
 
-def make_router(broker: Operated, log: CommitLog, jobs: Jobs, waiters: Waiters, metrics: Collector) -> APIRouter:
+def make_router(
+    broker: Operated, log: CommitLog, jobs: Jobs, work: Work, metrics: Callable[[], Awaitable[bytes]]
+) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
-    registry = CollectorRegistry()
-    registry.register(metrics)
 
     @serves(router, routes.HEALTH)
     async def healthz() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
@@ -85,14 +86,15 @@ def make_router(broker: Operated, log: CommitLog, jobs: Jobs, waiters: Waiters, 
     async def readyz(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         if log.unwritable is not None:
             raise StoreUnwritable(log.unwritable)
-        if waiters.stopping:
+        if work.waiters.stopping:
             raise StoreUnwritable("the gateway is stopping")
         may_know = caller_of(request.scope).may(Need((Action.LIST, Action.GET), Resource(Kind.CLUSTER)))
         return {"status": "ready"} | ({"degraded": broker.degraded()} if may_know else {})
 
     @serves(router, routes.METRICS)
-    async def get_metrics() -> Response:  # pyright: ignore[reportUnusedFunction]
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    async def get_metrics(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        async with work.listing.place(client_of(request.scope)):
+            return Response(await metrics(), media_type=CONTENT_TYPE_LATEST)
 
     @serves(router, routes.BROKER)
     async def describe() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

@@ -93,6 +93,7 @@ class Jobs:
             name: {
                 "alive": self._is_alive(heard),
                 "lag": self._lag(heard.beat),
+                "position": heard.beat.position,
                 "last_heartbeat_ms": heard.wall_ms,
             }
             for name, heard in sorted(self._heard.items())

@@ -9,13 +9,18 @@ from lakemq.web.counters import WebCounters
 
 @dataclass(slots=True)
 class Counters(WebCounters):
-    """Totals since the process began. Bytes are of bodies in requests, of answers in pulls."""
+    """Totals since the process began. Bytes are of bodies in requests, of answers in pulls and receives."""
 
     messages_in: int = 0
     bytes_in: int = 0
     messages_out: int = 0
     bytes_out: int = 0
     messages_expired: int = 0
+
+    def gave(self, messages: int, size: int) -> None:
+        """Count messages that were answered in so many bytes."""
+        self.messages_out += messages
+        self.bytes_out += size
 
     def took(self, messages: int, size: int) -> None:
         """Count messages whose bodies have so many bytes."""

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -67,9 +68,12 @@ class LakeQuery:
         *,
         driver: Driver,
         alone: Alone | None = None,
+        observe_batch: Callable[[float], None] = lambda took_s: None,
     ) -> None:
         """`views` are made when it starts, and follow its commits. `driver`: the same for all runs of a process.
-        `alone`: keeps others of the process from writing, where there are any."""
+        `alone`: keeps others of the process from writing, where there are any. `observe_batch` is told how many seconds
+        each batch took."""
+        self._observe_batch = observe_batch
         self._driver = driver
         self._alone = alone
         self._session = session
@@ -228,6 +232,7 @@ class LakeQuery:
         return writer.option("checkpointLocation", str(checkpoint)).start()
 
     def _write_batch(self, epoch: int, checkpoint: Path) -> None:
+        began_s = perf_counter()
         try:
             self._write_to(end_of_batch(checkpoint, epoch), epoch, checkpoint.parent)
         except OSError as error:
@@ -236,6 +241,7 @@ class LakeQuery:
         except Exception as error:
             self._failure = error
             raise
+        self._observe_batch(perf_counter() - began_s)
         if self._merging is not None:
             self._merging.batch_written()
 

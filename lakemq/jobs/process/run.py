@@ -177,7 +177,8 @@ def _write_lake(
         with watch.telling((MAINTENANCE,)) if MAINTENANCE in chosen else nullcontext():
             if LAKE in chosen:
                 served = _serve_sql(session, settings, watch)
-                new_run = partial(LakeQuery, session, settings, views=views, driver=driver, alone=runner.alone)
+                told = {"alone": runner.alone, "observe_batch": runner.metrics.observe_batch}
+                new_run = partial(LakeQuery, session, settings, views=views, driver=driver, **told)
                 keep_running(LAKE, new_run, watch, stop, turn)
             else:
                 say("maintenance: ready")

@@ -12,9 +12,11 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
 from typing import Protocol
 
 from lakemq.model.errors import StoreUnwritable
+from lakemq.model.histogram import Histogram
 from lakemq.settings import Storage
 from lakemq.storage.log.receiver import Receiver, StoredOne, tell_failed, tell_stored
 
@@ -54,6 +56,8 @@ class Flusher:
         self.dirty_bytes_max = settings.dirty_bytes_max
         """More should wait; each request asks, and looks into settings take long."""
         self.failure: str | None = None
+        self.durations, self.sync_durations = Histogram(), Histogram()
+        """Of flushes that succeeded, in seconds: until who waits is told, and what the disk took of it."""
 
     def wrote(self, position: int, size: int) -> None:
         """Tell that the log was written up to `position`, `size` bytes more."""
@@ -100,15 +104,24 @@ class Flusher:
         flush = self._prepare()
         self._running = True
         position, size = self.written_position, self.dirty_bytes
-        task = self._loop.run_in_executor(self._pool, flush)
-        task.add_done_callback(lambda done: self._finish(done, position, size))
+        began_s = perf_counter()
+        task = self._loop.run_in_executor(self._pool, self._timed, flush)
+        task.add_done_callback(lambda done: self._finish(done, position, size, began_s))
 
-    def _finish(self, done: asyncio.Future[None], position: int, size: int) -> None:
+    def _timed(self, flush: Callable[[], None]) -> float:
+        """Flush, in the thread; returns how many seconds it took."""
+        began_s = perf_counter()
+        flush()
+        return perf_counter() - began_s
+
+    def _finish(self, done: asyncio.Future[float], position: int, size: int, began_s: float) -> None:
         self._running = False
         error = done.exception()
         if error is not None:
             self.fail(f"a flush to disk has failed ({error}); restart the gateway to recover what is on disk")
             return
+        self.sync_durations.note(done.result())
+        self.durations.note(perf_counter() - began_s)
         self.flushed_position = position
         self.dirty_bytes -= size
         waiters = self._waiters

@@ -44,6 +44,8 @@ class LogState:
         """Nothing is known of what the group received and nacked."""
         self.routing.receipts.forget_group(group)
         self.routing.nacked.pop(group, None)
+        self.routing.dead_of.forget(group)
+        self.routing.retries_of.forget(group)
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, for a state frame or a snapshot."""

@@ -24,11 +24,13 @@ from lakemq.model.names import (
     OP_TOPIC,
     RECEIVE_TOPIC,
     REDRIVE_TOPIC,
+    RETRY_PREFIX,
     SCHEDULE_TOPIC,
 )
 from lakemq.storage.segment.content import Content
 from lakemq.storage.segment.frame import Meta, Run
 from lakemq.storage.state.bitmaps import pack, pack_numbers, unpack, unpack_numbers
+from lakemq.storage.state.by_group import ByGroup
 from lakemq.storage.state.decision_record import Decision, unpack_decisions
 from lakemq.storage.state.due_index import DueIndex
 from lakemq.storage.state.due_times import DueTimes
@@ -44,6 +46,8 @@ _COPIED = (
 CAUSE_MASK = 1 << STORED_BIT["cause"]
 STEP = 1_000
 """So many groups' nacks are copied in one step."""
+UNKNOWN = ""
+"""No group's name: of dead letters in a log of before it was kept whose they are."""
 DEAD_MAX = 10_000_000
 """Dead letters that may wait to be redriven: 2 bytes each at worst where they are neighbours."""
 _ROLLED_BACK_IN = (OP_TOPIC, DECISION_TOPIC, CHECK_MAX_TOPIC)
@@ -75,6 +79,8 @@ class RoutingState:
         """Dead letters that were not redriven (Q)."""
         self.dead_floor = 0
         """Of those below it that is not known any more."""
+        self.dead_of, self.retries_of = ByGroup(), ByGroup()
+        """Whose the dead letters are, and the nacks and those of `delays` that are retries."""
         self.timers = TimerCounts()
         """The due times of `delays` that are not decided."""
         self.dues = DueIndex()
@@ -111,6 +117,7 @@ class RoutingState:
                 handle(self, meta, content, run)
             elif run.topic.startswith(DEAD_LETTER_PREFIX):
                 self.dead.add_range(*_range(meta, run))
+                self.dead_of.add(run.topic.removeprefix(DEAD_LETTER_PREFIX), *_range(meta, run))
             if meta.columns & CAUSE_MASK:
                 self._settle(meta, content, run)
 
@@ -123,8 +130,10 @@ class RoutingState:
         self.dues.add(first, dues, meta.store_time_ms)
         self.due_times.add(first, dues)
         if meta.columns & CAUSE_MASK:
-            rows = _rows(content, run, "cause", "retry_topic", "origin_message_id")
-            for number, (cause, retry, origin) in enumerate(rows):
+            rows = _rows(content, run, "cause", "retry_topic", "origin_message_id", "real_topic")
+            for number, (cause, retry, origin, goes_to) in enumerate(rows):
+                if retry is not None:
+                    self.retries_of.add(goes_to.removeprefix(RETRY_PREFIX), first + number, first + number + 1)
                 if cause is not None and retry is None and cause in self.delays:
                     self.moved[position_of(origin)] = first + number
         self.on_delays(list(zip(range(first, end), dues, strict=True)))
@@ -152,6 +161,7 @@ class RoutingState:
         for position, (group, message_id) in zip(range(first, end), rows, strict=True):
             target = position_of(message_id)
             self.nack_targets[position] = target
+            self.retries_of.add(group, position, position + 1)
             self.nacked.setdefault(group, BitMap64()).add(target)
 
     def _decision(self, meta: Meta, content: Content, run: Run) -> None:
@@ -262,6 +272,8 @@ class RoutingState:
             self.dead_floor = self.dead[len(self.dead) - DEAD_MAX]
             self.dead.remove_range(0, self.dead_floor)
         self._min_position = min_position
+        self.dead_of.tidy(self.dead)
+        self.retries_of.tidy(self.nacks | self.delays)
         self.transactions.forget_below(min_position)
         self.dues.tidy(self.delays)
         self.due_times.tidy(self.delays)
@@ -286,6 +298,8 @@ class RoutingState:
             setattr(copied, name, getattr(self, name).copy())
         copied.dead_floor = self.dead_floor
         copied.nacked = yield from copy_each(self.nacked, BitMap64.copy, STEP)
+        copied.dead_of = yield from self.dead_of.copy_in_steps()
+        copied.retries_of = yield from self.retries_of.copy_in_steps()
         copied.receipts = yield from self.receipts.copy_in_steps()
         return copied
 
@@ -299,6 +313,8 @@ class RoutingState:
             "nack_targets": [pack_numbers(self.nack_targets), pack_numbers(self.nack_targets.values())],
             "dead": pack(self.dead),
             "dead_floor": self.dead_floor,
+            "dead_of": self.dead_of.dump(),
+            "retries_of": self.retries_of.dump(),
             "timers": self.timers.dump(),
             "dues": self.dues.dump(self.delays),
             "due_times": self.due_times.dump(self.delays),
@@ -319,6 +335,8 @@ class RoutingState:
         self.halves, self.nacks = unpack(dumped["halves"]), unpack(dumped["nacks"])
         self.nack_targets = _unpack_dict(dumped["nack_targets"])
         self.dead, self.dead_floor = unpack(dumped["dead"]), dumped.get("dead_floor", 0)
+        self.dead_of.restore(dumped.get("dead_of", {UNKNOWN: dumped["dead"]}))
+        self.retries_of.restore(dumped.get("retries_of", {}))
         self.timers.restore(dumped["timers"])
         self.dues.restore(dumped["dues"])
         if "due_times" in dumped:

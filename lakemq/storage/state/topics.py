@@ -18,6 +18,7 @@ from weakref import WeakSet
 from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
 from lakemq.model.names import ACCESS_TOPIC, GROUP_TOPIC, SINK_TOPIC
 from lakemq.model.topic_config import NOTHING_SAID, TopicConfig
+from lakemq.model.traffic import Traffic
 from lakemq.storage.segment.frame import encode_queue
 from lakemq.storage.state.endings import Endings
 from lakemq.storage.state.routing_state import is_routed
@@ -156,7 +157,7 @@ class Topic:
     """One topic. `deleted`: it is no more, who has it in hand looks for it again. `restricts`: messages have to be
     looked at, as `config` says. `expired`: how many were passed over since the process began."""
 
-    __slots__ = ("config", "deleted", "expired", "name", "permission", "queues", "restricts", "round_robin")
+    __slots__ = ("config", "deleted", "expired", "name", "permission", "queues", "restricts", "round_robin", "traffic")
 
     def __init__(self, name: str, permission: str, config: TopicConfig = NOTHING_SAID) -> None:
         self.name = name
@@ -166,6 +167,7 @@ class Topic:
         self.queues: list[Queue] = []
         self.deleted = False
         self.round_robin = 0
+        self.traffic = Traffic()
 
     def configure(self, config: TopicConfig) -> None:
         """Be as it says from now on."""

@@ -93,6 +93,21 @@ def test_a_group_goes_on_where_it_was_when_that_has_left_the_log(cold: Cold) -> 
     assert len(receive_all(cold.http, "left", "t", len(TEXTS) - 1)) == len(TEXTS) - 1
 
 
+def test_the_metrics_have_a_lag_that_is_in_the_lake(cold: Cold) -> None:
+    """How far the group is behind there is looked for by the page itself: nobody else asks."""
+
+    def told(metric: str) -> float:
+        found = re.search(
+            rf'^lakemq_group_{metric}{{group="waits"}} (\S+)$', cold.http.get("/metrics").text, re.MULTILINE
+        )
+        return float(found[1]) if found else -1
+
+    place = {"topic": "pruned", "queue_id": 0, "offset": 2}
+    assert cold.http.put("/v1/groups/waits/offsets", json={"offsets": [place]}).status_code == 200
+    wait_until(lambda: told("lag_messages") == len(TEXTS) - 5)  # so many are left of it
+    assert told("oldest_unconsumed_seconds") > 0
+
+
 def test_history_is_received_in_order(cold: Cold) -> None:
     found = receive_all(cold.http, "ordered", "t", len(TEXTS), ordered=True)
     for key in range(4):

@@ -111,7 +111,7 @@ def test_a_follower_says_what_it_is_and_how_far_behind(pair: Pair) -> None:
     assert degraded(follower) == ""
     assert "lakemq_following 1.0" in follower.get("/metrics").text
     wait_until(lambda: "lakemq_follower_lag 0.0" in follower.get("/metrics").text)
-    assert "lakemq_follow" not in primary.get("/metrics").text
+    assert "\nlakemq_follow" not in primary.get("/metrics").text  # it says what they are, and no value
 
 
 def test_who_waits_at_a_follower_is_woken_by_what_the_primary_stores(pair: Pair) -> None:

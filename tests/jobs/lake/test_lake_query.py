@@ -51,6 +51,8 @@ class Scene:
         self.gateway, self.lake = gateway, lake
         self.settings = Settings(lake=Lake(dir=lake, trigger_ms=0))
         self.produced: set[tuple[Any, ...]] = set()
+        self.batches_s: list[float] = []
+        """How long each batch took."""
 
     def produce(self, count: int, topic: str = "a") -> None:
         keys = [uuid.uuid4().hex for _ in range(count)]
@@ -61,10 +63,9 @@ class Scene:
 
     def compact(self) -> None:
         """Runs the query until the lake holds all."""
+        driver, observe = Driver(self._spark, self.settings.lake), self.batches_s.append
         run = LakeRun(
-            lambda: LakeQuery(
-                self._spark, self.settings, self.gateway.url, driver=Driver(self._spark, self.settings.lake)
-            )
+            lambda: LakeQuery(self._spark, self.settings, self.gateway.url, driver=driver, observe_batch=observe)
         )
         try:
             wait_until_compacted(self.gateway.url, run.is_alive)
@@ -89,6 +90,8 @@ def test_every_message_is_once_in_each_table(scene: Scene) -> None:
     scene.produce(20, "a")
     scene.compact()
     scene.check()
+    assert scene.batches_s
+    assert min(scene.batches_s) > 0
     broker = broker_of(scene.gateway.url)
     assert broker["compacted_position"] == broker["max_position"]
     (row,) = (

@@ -10,8 +10,10 @@ from prometheus_client import REGISTRY
 from typer.testing import CliRunner
 
 from lakemq.cli.app import app
+from lakemq.contract.metrics import JOBS
 from lakemq.jobs.maintenance.metrics import Metrics
 from lakemq.jobs.maintenance.runs import Run, append_run, forget_runs, last_runs, read_runs
+from tests.metrics.promtool import promtool
 
 START_MS = 1_700_000_000_000
 RUN = Run("r1", "optimize", "schedule", START_MS, START_MS + 1_500, 2, "done", None, 90, 4, 1000, 900, {"a": {"b": 1}})
@@ -69,10 +71,18 @@ def test_metrics_tell_runs_attempts_and_when_a_job_last_did_its_work(tmp_path: P
     assert value("lakemq_maintenance_retries_total", {"job": "optimize"}) == 2
     assert value("lakemq_maintenance_last_success_seconds", {"job": "optimize"}) == (START_MS + 1_500) / 1000
     assert value("lakemq_maintenance_files") == 4
+    assert value("lakemq_lake_last_batch_timestamp_seconds") == 0
+    metrics.observe_batch(0.7)
+    assert value("lakemq_lake_batch_duration_seconds_count") == 1
+    assert value("lakemq_lake_batch_duration_seconds_sum") == 0.7
+    assert (value("lakemq_lake_last_batch_timestamp_seconds") or 0) > START_MS / 1000
     metrics.serve("127.0.0.1", 0)
     try:
         with urlopen(f"http://127.0.0.1:{metrics.port}/metrics") as answer:
-            assert b"lakemq_maintenance_last_duration_seconds" in answer.read()
+            text = answer.read().decode()
     finally:
         metrics.close()
+    said = {line.split()[2] for line in text.splitlines() if line.startswith("# HELP")}
+    assert {name for name in said if not name.endswith("_created")} == {metric.name for metric in JOBS}
+    promtool("check", "metrics", text=text)
     assert REGISTRY.get_sample_value("lakemq_maintenance_files") is None
