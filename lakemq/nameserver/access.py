@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from os import stat_result
 from pathlib import Path
 
 from lakemq.contract.grammar import Found
@@ -13,6 +12,7 @@ from lakemq.model.errors import FlowControl, Forbidden, InvalidRequest, Settings
 from lakemq.model.token import Token, parse_bearer
 from lakemq.web.asgi import Scope, client_of
 from lakemq.web.failures import Failures
+from lakemq.wire.file_facts import facts_of
 from lakemq.wire.registering import Registering, read_tokens
 
 SETTING = "nameserver.token_file"
@@ -28,7 +28,7 @@ class Access:
         self._path = path
         self._now_s = now_s
         self._failures = Failures()
-        self._facts = self._stat()
+        self._facts = None if path is None else facts_of(path)
         self._known = () if path is None else _read(path)
 
     def admit(self, found: Found, scope: Scope) -> None:
@@ -64,7 +64,7 @@ class Access:
 
     def look(self) -> None:
         """Take the tokens that the file has now, where it was changed. What can't be read changes nothing."""
-        if self._path is None or (facts := self._stat()) == self._facts:
+        if self._path is None or (facts := facts_of(self._path)) == self._facts:
             return
         self._facts = facts
         try:
@@ -73,16 +73,6 @@ class Access:
             logger.warning("the tokens stay as they were: %s", error.detail)
         else:
             logger.info("there are %d tokens now by which brokers may register", len(self._known))
-
-    def _stat(self) -> tuple[int, ...] | None:
-        try:
-            return None if self._path is None else _facts(self._path.stat())
-        except OSError:
-            return None
-
-
-def _facts(found: stat_result) -> tuple[int, ...]:
-    return found.st_ino, found.st_size, found.st_mode, found.st_uid, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _read(path: Path) -> tuple[tuple[Registering, str], ...]:
