@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import statistics
 import subprocess
 from pathlib import Path
 
-from benchmarks import closed
 from benchmarks.broker import gateway, make_topic, scratch
 from benchmarks.options import sizes
-from benchmarks.results import emit, say
+from benchmarks.turns import TOPIC, Broker, compare
 from lakemq.model.trust import Trust
-from lakemq.testing import GatewayProcess
-
-TOPIC = "single"
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:
@@ -44,18 +39,6 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
     return cert, key
 
 
-def _measure(name: str, process: GatewayProcess, connections: int, seconds: float) -> float:
-    """Broker CPU in microseconds a message."""
-    target = f"/v1/topics/{TOPIC}/messages"
-    found = closed.measure(process.url, target, connections, 1.0, seconds, process.pid)
-    if found["errors"]:
-        raise RuntimeError(f"{name}: {found['errors']} requests were refused")
-    each_us = found["server_cpu_s"] / (found["msgs"] * (seconds + 1.0) / seconds) * 1e6
-    settings = {"connections": connections, "seconds": seconds, "body_bytes": 1024}
-    emit(f"broker CPU a message, {name}", each_us, "us", settings, msgs_per_s=found["msgs_per_s"])
-    return each_us
-
-
 def main() -> None:
     chosen = sizes(__doc__, seconds=(8, 1), rounds=(6, 1), connections=(64, 8))
     with contextlib.ExitStack() as stack:
@@ -64,16 +47,9 @@ def main() -> None:
         os.environ.update(Trust(str(cert)).as_environment())  # of the load's process too
         plain = stack.enter_context(gateway(folder / "plain"))
         secured = stack.enter_context(gateway(folder / "secured", tls__cert_file=cert, tls__key_file=key))
-        brokers = {"without": plain, "TLS": secured}
-        found: dict[str, list[float]] = {name: [] for name in brokers}
-        for each in brokers.values():
+        for each in (plain, secured):
             make_topic(each.url, TOPIC, 4)
-        for turn in range(chosen.rounds):
-            for name in list(brokers) if turn % 2 == 0 else list(brokers)[::-1]:
-                say(f"tls: round {turn + 1}, {name}")
-                found[name].append(_measure(name, brokers[name], chosen.connections, chosen.seconds))
-    ratio = statistics.median([its / lone for its, lone in zip(found["TLS"], found["without"], strict=True)])
-    emit("broker CPU a message, TLS against without", ratio, "", {"rounds": chosen.rounds})
+        compare("tls", Broker("without", plain), Broker("TLS", secured), chosen, warm_s=1.0)
 
 
 if __name__ == "__main__":

@@ -201,6 +201,8 @@ def _show_lag(group: str, found: dict[str, dict[str, Any]]) -> None:
     total = sum(known) if len(known) == len(totals) else None
     made.add_row("all", *("" for _ in said_of(*found)), "", "", "", shown.lag(total))
     stdout().print(made)
+    if any(content.get("partial") for content in found.values()):
+        note("lakemq: the group has more topics: to see how far it is behind in them takes Sub, Get or List on them")
 
 
 @app.command()

@@ -187,15 +187,17 @@ REDRIVEN = Route(
 )
 
 # Consumer groups
-GROUPS = Route("GET", "/v1/groups", "groups", "All groups", rights=every(Kind.GROUP, LIST))
-GROUP = Route(
-    "GET", "/v1/groups/{group}", "groups", "One group: members, subscriptions, lag by queue", rights=group(GET, SUB)
-)
+_SHOWN = "shown of topics on which one has `Sub`, `Get` or `List`"
+_READING = "`Sub` or `Get` on the topics"
+_SHOWING = group(GET, SUB, by_handler=_SHOWN)
+_CONSUMING = group(SUB, by_handler="`Sub` on the topics")
+GROUPS = Route("GET", "/v1/groups", "groups", "All groups", rights=every(Kind.GROUP, LIST, by_handler=_SHOWN))
+GROUP = Route("GET", "/v1/groups/{group}", "groups", "One group: members, subscriptions, lag by queue", rights=_SHOWING)
 DELETE_GROUP = Route(
     "DELETE", "/v1/groups/{group}", "groups", "Delete a group with all that it has", rights=group(DELETE), audited=True
 )
 HEARTBEAT = Route(
-    "POST", "/v1/groups/{group}/members/{client_id}/heartbeat", "groups", "Be a member", reads=JSON, rights=group(SUB)
+    "POST", "/v1/groups/{group}/members/{client_id}/heartbeat", "groups", "Be a member", reads=JSON, rights=_CONSUMING
 )
 LEAVE = Route("DELETE", "/v1/groups/{group}/members/{client_id}", "groups", "Be no member any more", rights=group(SUB))
 MEMBERS = Route(
@@ -204,7 +206,7 @@ MEMBERS = Route(
     "groups",
     "The members; held until the generation moves",
     (Field("generation", "integer"), _WAIT_MS),
-    rights=group(SUB, GET),
+    rights=_SHOWING,
 )
 OFFSETS = Route(
     "GET",
@@ -212,10 +214,15 @@ OFFSETS = Route(
     "groups",
     "What a group has consumed",
     (Field("topic", "string"),),
-    rights=group(SUB, GET),
+    rights=_SHOWING,
 )
 COMMIT_OFFSETS = Route(
-    "PUT", "/v1/groups/{group}/offsets", "groups", "Commit offsets", reads=JSON, rights=group(SUB, UPDATE)
+    "PUT",
+    "/v1/groups/{group}/offsets",
+    "groups",
+    "Commit offsets",
+    reads=JSON,
+    rights=group(SUB, UPDATE, by_handler=_READING),
 )
 RESET_OFFSETS = Route(
     "POST",
@@ -223,11 +230,11 @@ RESET_OFFSETS = Route(
     "groups",
     "Consume a topic again, or from later on",
     reads=JSON,
-    rights=group(UPDATE),
+    rights=group(UPDATE, by_handler=_READING),
     audited=True,
 )
-LOCK = Route("POST", "/v1/groups/{group}/locks", "groups", "Lock queues, or renew locks", reads=JSON, rights=group(SUB))
-UNLOCK = Route("DELETE", "/v1/groups/{group}/locks", "groups", "Release locks", reads=JSON, rights=group(SUB))
+LOCK = Route("POST", "/v1/groups/{group}/locks", "groups", "Lock queues, or renew locks", reads=JSON, rights=_CONSUMING)
+UNLOCK = Route("DELETE", "/v1/groups/{group}/locks", "groups", "Release locks", reads=JSON, rights=_CONSUMING)
 
 # Topics
 TOPICS = Route(

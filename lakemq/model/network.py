@@ -26,10 +26,12 @@ def network_of(address: str | None) -> str | None:
 
 @lru_cache(_KNOWN)
 def is_neighbour(address: str | None) -> bool:
-    """Whether that is on this machine."""
+    """Whether that is on this machine: of IPv4 also as IPv6 writes it."""
     if address is None or address == "127.0.0.1":
         return address is not None
     try:
-        return ip_address(address).is_loopback
+        found = ip_address(address)
     except ValueError:
         return False
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return (mapped or found).is_loopback

@@ -13,7 +13,8 @@ from typing import NoReturn
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Settings
 from lakemq.settings import Tls as Files
-from lakemq.wire.tls import client_context
+from lakemq.wire.file_facts import FileFacts, facts_of
+from lakemq.wire.tls import client_context, no_password
 
 LOOK_S = 2.0
 """Whether the files have changed is looked at so often."""
@@ -25,7 +26,7 @@ _OTHERS = stat.S_IROTH | stat.S_IWOTH | stat.S_IXOTH | stat.S_IWGRP
 
 logger = logging.getLogger(__name__)
 
-Facts = tuple[tuple[int, ...] | None, ...]
+Facts = tuple[FileFacts | None, ...]
 
 
 def tls_of(settings: Settings) -> Tls | None:
@@ -79,15 +80,7 @@ class Tls:
 
     def _look(self) -> Facts:
         files = self._files
-        return tuple(_fact(each) for each in (files.cert_file, files.key_file, files.client_ca_file))
-
-
-def _fact(file: str) -> tuple[int, ...] | None:
-    try:
-        found = Path(file).stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode
+        return tuple(facts_of(each) for each in (files.cert_file, files.key_file, files.client_ca_file))
 
 
 def _make(files: Files) -> ssl.SSLContext:
@@ -103,7 +96,7 @@ def _make(files: Files) -> ssl.SSLContext:
         files.cert_file,
         lambda: _load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), files.cert_file),
     )
-    _load("key_file", files.key_file, lambda: context.load_cert_chain(files.cert_file, files.key_file, _no_password))
+    _load("key_file", files.key_file, lambda: context.load_cert_chain(files.cert_file, files.key_file, no_password))
     if files.client_ca_file:
         _load("client_ca_file", files.client_ca_file, lambda: _load_authorities(context, files.client_ca_file))
         context.verify_mode = ssl.CERT_REQUIRED
@@ -136,11 +129,6 @@ def _check_key(file: str) -> None:
         _refuse("key_file", file, str(error.strerror))
     if mode & _OTHERS:
         _refuse("key_file", file, f"others may read or write it (mode {stat.S_IMODE(mode):04o}): chmod 600 it")
-
-
-def _no_password() -> NoReturn:
-    """Instead of OpenSSL's question on the terminal."""
-    raise ValueError("the key is encrypted: it is one without a password here")
 
 
 def _refuse(setting: str, file: str, reason: str) -> NoReturn:

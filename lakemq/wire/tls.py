@@ -8,12 +8,12 @@ import os
 import ssl
 import threading
 import time
-from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from lakemq.model.environment import name_of
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.model.trust import SECTION, Trust, trust_of
+from lakemq.wire.file_facts import FileFacts, facts_of
 
 LOOK_S = 1.0
 """Files that may have changed are looked at so often at most."""
@@ -25,8 +25,7 @@ KEPT_MAX = 16
 
 logger = logging.getLogger("lakemq.client")
 
-Fact = tuple[int, ...]
-Facts = tuple[Fact | None, ...]
+Facts = tuple[FileFacts | None, ...]
 
 
 class NotTrusted(LakemqError):
@@ -112,18 +111,7 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RE
 
 
 def _facts(trust: Trust) -> Facts:
-    return tuple(_fact(file) for file in trust)
-
-
-def _fact(file: str) -> Fact | None:
-    """What differs once somebody has changed the file, or who may read it."""
-    if not file:
-        return None
-    try:
-        found = Path(file).stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode
+    return tuple(facts_of(file) for file in trust)
 
 
 def _make(trust: Trust) -> ssl.SSLContext:

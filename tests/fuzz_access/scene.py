@@ -110,5 +110,4 @@ def leaks(answered: Answered, named: Set[str] = frozenset()) -> Sequence[str]:
     who asks has said before."""
     if any(form in answered.body for form in _FORMS) and SECRET not in answered.text:
         return [SECRET]
-    told = answered.body.decode("utf-8", "replace")
-    return [name for name in HIDDEN if name in told and name not in named and name not in answered.text]
+    return sorted(names_in(answered.body.decode("utf-8", "replace")) - named - names_in(answered.text))

@@ -24,7 +24,17 @@ def test_of_ipv6_a_network_is_one_and_else_an_address(address: str | None, netwo
 
 @pytest.mark.parametrize(
     ("address", "is_one"),
-    [(None, False), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("10.0.0.1", False), ("a-name", False)],
+    [
+        (None, False),
+        ("", False),
+        ("a-name", False),
+        ("10.0.0.1", False),
+        ("::ffff:10.0.0.1", False),
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+    ],
 )
 def test_a_neighbour_is_on_this_machine(address: str | None, is_one: bool) -> None:
     assert is_neighbour(address) is is_one

@@ -19,7 +19,7 @@ from lakemq.nameserver.access import Access
 from lakemq.settings import load
 from lakemq.testing import NameServerProcess, gateway_process, start_gateway, start_nameserver
 from lakemq.web.failures import BURST
-from lakemq.wire.registering import RegisteringToken, is_private, read_tokens
+from lakemq.wire.registering import RegisteringToken, is_private, read_tokens, tokens_for
 from tests.gateway.http_client import Connection, is_problem
 from tests.nameserver.asking import body_of, connect, hear, path_of, routes, told, wait_until
 from tests.wire.guarded import guarded
@@ -143,8 +143,13 @@ def test_it_doesnt_start_with_a_file_that_others_read_or_that_has_no_tokens(tmp_
         ("can't be read: No such file", lambda: None),
         ("chmod 600", lambda: write(file, FIRST, mode=0o640)),
         ("is to have tokens", lambda: write(file)),
-        ("is to have tokens", lambda: write(file, *[FIRST] * 9)),
+        ("is to have tokens", lambda: write(file, *[FIRST] * 65)),
         ("is to have tokens", lambda: write(file, FIRST, "secretive")),
+        ("is to have tokens", lambda: write(file, f"= {FIRST}")),
+        ("is to have tokens", lambda: write(file, f"broker a = {FIRST}")),
+        ("is to have tokens", lambda: write(file, f"broker*a = {FIRST}")),
+        ("is to have tokens", lambda: write(file, f"{','.join(['a'] * 17)} = {FIRST}")),
+        ("is to have tokens", lambda: write(file, "broker-a = secretive")),
     ):
         make()
         with pytest.raises(SettingsError, match=says) as refused:
@@ -184,7 +189,34 @@ def test_a_folder_or_a_pipe_holds_no_tokens(tmp_path: Path) -> None:
             read_tokens(path, SETTING)
     link = tmp_path / "link"
     link.symlink_to(write(tmp_path / "tokens", FIRST))
-    assert [each.text for each in read_tokens(link, SETTING)] == [FIRST]
+    assert [each.token.text for each in read_tokens(link, SETTING)] == [FIRST]
+
+
+def test_a_token_speaks_for_brokers_of_its_names_alone(tmp_path: Path, broker: str) -> None:
+    file = write(tmp_path / "tokens", f"{broker}, {broker}-x* = {FIRST}", f"*={SECOND}", OTHER)
+    with start_nameserver(nameserver__token_file=file, nameserver__probe_ms=0) as process:
+        scene = Scene(process, file)
+        with scene.ask(FIRST) as limited, scene.ask(SECOND) as of_all, scene.ask(OTHER) as old:
+            for name in (broker, f"{broker}-x", f"{broker}-xy"):
+                hear(limited, name, broker)
+            theirs = f"{broker}-y"
+            for http in (of_all, old):
+                hear(http, theirs, broker)
+            stolen = body_of(told(broker, epoch=1_000))
+            assert is_problem(limited.put(path_of(theirs), json=stolen), 403, "forbidden")
+            assert is_problem(limited.delete(path_of(theirs)), 403, "forbidden")
+            assert theirs in {each["broker"] for each in routes(limited, topic=broker)["topics"]}
+            assert limited.delete(path_of(broker)).is_success
+
+
+def test_a_broker_shows_the_tokens_for_its_name(tmp_path: Path) -> None:
+    file = write(tmp_path / "tokens", f"broker-a = {FIRST}", f"broker-b* = {SECOND}", f"broker-b-2 = {OTHER}")
+    assert [each.text for each in tokens_for("broker-b-2", file, SETTING)] == [SECOND, OTHER]
+    assert RegisteringToken(file, SETTING, "broker-b").headers("https://a") == {"Authorization": f"Bearer {SECOND}"}
+    with pytest.raises(SettingsError, match="has no token for a broker of the name 'broker-c'"):
+        tokens_for("broker-c", file, SETTING)
+    with pytest.raises(RuntimeError, match="has no token for a broker of the name 'broker-c'"):
+        start_gateway(tmp_path / "data", broker__name="broker-c", fleet__nameserver_token_file=file)
 
 
 # Brokers -------------------------------------------------------------------------------------
@@ -231,7 +263,7 @@ def test_a_broker_shows_name_servers_no_token_of_its_environment(tmp_path: Path)
 
 def test_a_token_that_is_refused_gives_way_to_the_next_and_to_what_the_file_has_then(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
-    token = RegisteringToken(file, SETTING)
+    token = RegisteringToken(file, SETTING, "broker-a")
     assert token.headers("http://127.0.0.1:1") == {}
     with pytest.raises(SettingsError, match="can't be read"):
         token.refused("", {}, b"")

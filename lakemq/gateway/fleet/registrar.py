@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from pathlib import Path
 
 from lakemq.contract import nameserver_routes
 from lakemq.contract.forms import JSON
@@ -20,7 +19,7 @@ from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.state.topics import TOPICS_TOPIC
 from lakemq.wire.connections import Connections, NoAnswer
 from lakemq.wire.credentials import NOBODY, Credentials
-from lakemq.wire.registering import RegisteringToken, read_tokens
+from lakemq.wire.registering import RegisteringToken, tokens_for
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +42,8 @@ class Registrar:
         self._broker = settings.broker
         self._advertise = settings.gateway.advertise
         self._log = log
-        token_file, trust = settings.fleet.nameserver_token_file, settings.tls.trust
-        self._servers = [_NameServer(address, token_file, trust) for address in settings.fleet.nameservers]
+        trust = settings.tls.trust
+        self._servers = [_NameServer(each, _credentials(settings), trust) for each in settings.fleet.nameservers]
         self._path = nameserver_routes.HEAR.at(settings.broker.name, settings.broker.replica)
         self._goodbye = nameserver_routes.LEAVE.at(settings.broker.name, settings.broker.replica)
         self._tasks: list[asyncio.Task[None]] = []
@@ -157,23 +156,24 @@ class Registrar:
 def check_token_file(settings: Settings) -> None:
     """Raise `SettingsError` where the file of tokens for name servers has none."""
     if settings.fleet.nameserver_token_file is not None:
-        read_tokens(settings.fleet.nameserver_token_file, SETTING)
+        tokens_for(settings.broker.name, settings.fleet.nameserver_token_file, SETTING)
 
 
-def _credentials(token_file: Path | None) -> Credentials:
-    return NOBODY if token_file is None else RegisteringToken(token_file, SETTING)
+def _credentials(settings: Settings) -> Credentials:
+    file = settings.fleet.nameserver_token_file
+    return NOBODY if file is None else RegisteringToken(file, SETTING, settings.broker.name)
 
 
 class _NameServer:
     """One of them. What it is told it is told in order: a thread that waits for it belongs to it alone. It is shown the
     token of that file, and none of the environment: that one is for brokers."""
 
-    def __init__(self, address: str, token_file: Path | None, trust: Trust) -> None:
+    def __init__(self, address: str, credentials: Credentials, trust: Trust) -> None:
         self.address = address
         self.problem = ""
         self.said: bytes | None = None
         """The last that was confirmed as it was said."""
-        self._connections = Connections(address, _credentials(token_file), trust)
+        self._connections = Connections(address, credentials, trust)
         self._thread = AskingThread("registrar")
 
     def has_ended(self) -> bool:

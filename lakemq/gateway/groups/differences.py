@@ -3,12 +3,15 @@ so a message that only others want would be lost to the group."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from lakemq.model.names import retry_topic
 from lakemq.storage.state.group_state import Group, Subscription
 
 SHOWN_MAX = 10
+Sees = Callable[[str], bool]
+"""Whether who asks is shown a topic, with what there is in it."""
 
 
 def subscriptions_of(group: Group) -> list[Subscription]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from lakemq.gateway.groups.differences import differences
+from lakemq.gateway.groups.differences import Sees, differences
 from lakemq.gateway.groups.notices import Notices
 from lakemq.gateway.groups.records import Records
 from lakemq.gateway.groups.renewals import Renewals
@@ -21,6 +21,14 @@ ANSWERS_BYTES_MAX = 16 * 1024 * 1024
 """Of all answers that are kept."""
 
 
+class _Answer(NamedTuple):
+    """`topics`: those that stand in it."""
+
+    generation: int
+    content: bytes
+    topics: list[str]
+
+
 class Members:
     """The members of one broker's groups."""
 
@@ -31,7 +39,7 @@ class Members:
         self._notices = Notices()
         self.renewals = Renewals[tuple[str, str]](limits.member_expiry_ms, self._expire)
         self._joining: Counter[str] = Counter()
-        self._answers: dict[str, tuple[int, bytes]] = {}
+        self._answers: dict[str, _Answer] = {}
         self._answers_bytes = 0
 
     @property
@@ -156,21 +164,25 @@ class Members:
             finally:
                 self._notices.discard(name, waiter)
 
-    def answer(self, group: Group) -> bytes:
-        """The group's members as JSON: what a heartbeat, and who waits, is answered."""
+    def answer(self, group: Group, sees: Sees) -> bytes:
+        """The group's members as JSON: what a heartbeat, and who waits, is answered; of topics that it `sees`."""
         known = self._answers.get(group.name)
-        if known is None or known[0] != group.generation:
+        if known is None or known.generation != group.generation:
             # Made once a generation: 1,000 members are told the same.
-            self._answers_bytes -= 0 if known is None else len(known[1])
-            known = self._answers[group.name] = group.generation, orjson.dumps(self._describe(group))
-            self._answers_bytes += len(known[1])
+            found = differences(group)
+            self._answers_bytes -= 0 if known is None else len(known.content)
+            content = orjson.dumps(self._describe(group, found, bool(found)))
+            known = self._answers[group.name] = _Answer(group.generation, content, [each["topic"] for each in found])
+            self._answers_bytes += len(content)
             if self._answers_bytes > ANSWERS_BYTES_MAX:
                 self._answers.clear()
                 self._answers_bytes = 0
-        return known[1]
+        if known.topics and not all(map(sees, known.topics)):
+            found = differences(group)
+            return orjson.dumps(self._describe(group, [each for each in found if sees(each["topic"])], bool(found)))
+        return known.content
 
-    def _describe(self, group: Group) -> dict[str, Any]:
-        found = differences(group)
+    def _describe(self, group: Group, found: list[dict[str, Any]], differ: bool) -> dict[str, Any]:
         models = {member.model for member in group.members.values()}
         return {
             "group": group.name,
@@ -178,7 +190,7 @@ class Members:
             "members": sorted(group.members),
             "resets": group.resets,
             "expiry_ms": self._limits.member_expiry_ms,
-            "subscriptions_differ": bool(found),
+            "subscriptions_differ": differ,
             "differences": found,
             "models_differ": len(models) > 1,
         }

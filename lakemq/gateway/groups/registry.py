@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
-from lakemq.gateway.groups.differences import differences, subscriptions_of
+from lakemq.gateway.groups.differences import Sees, differences, subscriptions_of
 from lakemq.gateway.groups.group_numbers import GroupNumbers, Numbers
 from lakemq.gateway.groups.lag import Lags, total
 from lakemq.gateway.groups.locks import Locks
@@ -21,7 +22,7 @@ from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_top
 from lakemq.settings import Groups as Limits
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.reader import Reader
-from lakemq.storage.state.group_state import Group, member_fields
+from lakemq.storage.state.group_state import Group, Member, member_fields
 from lakemq.storage.state.receipts import Receipts
 
 
@@ -73,42 +74,47 @@ class Groups:
     def _receipts(self) -> Receipts:
         return self._log.routing.receipts
 
-    async def describe(self, name: str) -> dict[str, Any]:
-        """All of a group: who is in it, what they subscribe to, and how far it is behind; what may be long is an
-        iterator. Raises `GroupNotFound`."""
+    async def describe(self, name: str, sees: Sees) -> dict[str, Any]:
+        """All of a group: who is in it, what they subscribe to, and how far it is behind, in topics that who asks
+        `sees`; what may be long is an iterator. Raises `GroupNotFound`."""
         group = self.find(name)
         head = {"group": name, "model": group.model, "generation": group.generation, "resets": group.resets}
         different, subscriptions = differences(group), subscriptions_of(group)
+        topics = await self._lags.topics_of(group)
+        seen = await all_of(topic for topic in topics if sees(topic))
         members, locks = list(group.members.items()), list(group.locks.items())
         members, locks = await in_order(members, key=_first), await in_order(locks, key=_first)
-        lags = await all_of(self._lags.of(group, await self._lags.topics_of(group)))
+        lags = await all_of(self._lags.of(group, seen))
         return {
             **head,
             "members": (client_id for client_id, _ in members),
             "clients": (
                 {
                     "client_id": client_id,
-                    **member_fields(member),
+                    **_seen_fields(member, sees),
                     "heartbeat_age_ms": self.members.renewals.age_ms((name, client_id)),
                 }
                 for client_id, member in members
             ),
-            "subscriptions": (each._asdict() for each in subscriptions),
+            "subscriptions": (each._asdict() for each in subscriptions if sees(each.topic)),
             "subscriptions_differ": bool(different),
-            "differences": different,
+            "differences": [each for each in different if sees(each["topic"])],
             "lag": (each._asdict() for each in lags),
             "lag_total": total(group, lags),
-            "gaps": [each._asdict() for each in self._gaps.of(name)],
+            **_partial(seen, topics),
+            "gaps": [each._asdict() for each in self._gaps.of(name) if sees(each.topic)],
             "locks": (
-                {"topic": topic, "queue_id": queue_id, "client_id": lock.client_id} for (topic, queue_id), lock in locks
+                {"topic": topic, "queue_id": queue_id, "client_id": lock.client_id}
+                for (topic, queue_id), lock in locks
+                if sees(topic)
             ),
         }
 
-    async def list(self) -> list[dict[str, Any]]:
-        """All groups in short, sorted by name."""
+    async def list(self, sees: Sees) -> list[dict[str, Any]]:
+        """All groups in short, sorted by name, of topics that who asks `sees`."""
         found: list[dict[str, Any]] = []
         for name in await in_order(list(self._names())):
-            found.append(await self._describe_short(self._records.state.find(name) or Group(name, 0)))
+            found.append(await self._describe_short(self._records.state.find(name) or Group(name, 0), sees))
             await asyncio.sleep(0)
         return found
 
@@ -146,18 +152,31 @@ class Groups:
                     names.add(topic.name.removeprefix(prefix))
         return names
 
-    async def _describe_short(self, group: Group) -> dict[str, Any]:
+    async def _describe_short(self, group: Group, sees: Sees) -> dict[str, Any]:
         topics = {*group.topics, *group.offsets, *self._receipts.topics_of(group.name)} - {retry_topic(group.name)}
-        lags = await all_of(self._lags.of(group, await self._lags.topics_of(group)))
+        there = await self._lags.topics_of(group)
+        seen = await all_of(topic for topic in there if sees(topic))
+        lags = await all_of(self._lags.of(group, seen))
         return {
             "group": group.name,
             "generation": group.generation,
             "member_count": len(group.members),
-            "topics": await in_order(list(topics)),
+            "topics": await in_order([topic for topic in topics if sees(topic)]),
             "subscriptions_differ": bool(differences(group)),
             "model": group.model,
             "lag_total": total(group, lags),
+            **_partial(seen, there),
         }
+
+
+def _partial(seen: Sequence[str], topics: Sequence[str]) -> dict[str, bool]:
+    """That there are topics which aren't shown."""
+    return {"partial": True} if len(seen) < len(topics) else {}
+
+
+def _seen_fields(member: Member, sees: Sees) -> dict[str, Any]:
+    seen = tuple(each for each in member.subscriptions if sees(each.topic))
+    return member_fields(member._replace(subscriptions=seen))
 
 
 def _first(pair: tuple[Any, Any]) -> Any:

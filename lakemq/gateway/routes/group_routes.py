@@ -10,13 +10,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.offsets import Offsets, QueueOffset
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
+from lakemq.gateway.routes.topics_of_group import READS, check_topics, sight_of_topics
 from lakemq.gateway.work.work import Work
+from lakemq.model.access import Action
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.log.commit_log import CommitLog
@@ -116,6 +119,10 @@ class LocksBody(BaseModel):
         """The queues, as the log names them."""
         return [(each.topic, each.queue_id) for each in self.queues]
 
+    def topics(self) -> Iterable[str]:
+        """The topics that these are of."""
+        return (each.topic for each in self.queues)
+
 
 async def to_member(body: HeartbeatBody) -> Member:
     """Who is heard of. Raises `InvalidRequest`, `InvalidTopic`, `InvalidFilter`."""
@@ -142,12 +149,13 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
     @serves(router, routes.GROUPS)
     async def list_groups(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
         async with work.listing.place(client_of(request.scope)):
-            return await respond({"groups": iter(await groups.list())})
+            return await respond({"groups": iter(await groups.list(sight_of_topics(caller_of(request.scope))))})
 
     @serves(router, routes.GROUP)
     async def get_group(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]
         async with work.listing.place(client_of(request.scope)):
-            return await respond(await groups.describe(check_group(group)))
+            sees = sight_of_topics(caller_of(request.scope))
+            return await respond(await groups.describe(check_group(group), sees))
 
     @serves(router, routes.DELETE_GROUP)
     async def delete_group(group: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
@@ -160,18 +168,24 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
 def _add_members(router: APIRouter, groups: Groups, wait_ms_max: int) -> None:
     members = groups.members
 
-    def answer(group: str) -> Response:
-        return Response(members.answer(groups.find(group)), media_type="application/json")
+    def answer(group: str, request: Request) -> Response:
+        sees = sight_of_topics(caller_of(request.scope))
+        return Response(members.answer(groups.find(group), sees), media_type="application/json")
 
     @serves(router, routes.HEARTBEAT)
-    async def heartbeat(group: str, client_id: PathClientId, body: HeartbeatBody) -> Response:  # pyright: ignore[reportUnusedFunction]
-        await members.heartbeat(check_group(group), client_id, await to_member(body))
-        return answer(group)
+    async def heartbeat(  # pyright: ignore[reportUnusedFunction]
+        request: Request, group: str, client_id: PathClientId, body: HeartbeatBody
+    ) -> Response:
+        member = await to_member(body)
+        topics = [each.topic for each in member.subscriptions]
+        await check_topics(caller_of(request.scope), check_group(group), (Action.SUB,), topics)
+        await members.heartbeat(group, client_id, member)
+        return answer(group, request)
 
     @serves(router, routes.LEAVE)
-    async def leave(group: str, client_id: PathClientId) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def leave(request: Request, group: str, client_id: PathClientId) -> Response:  # pyright: ignore[reportUnusedFunction]
         await members.leave(check_group(group), client_id)
-        return answer(group)
+        return answer(group, request)
 
     @serves(router, routes.MEMBERS)
     async def wait(  # pyright: ignore[reportUnusedFunction]
@@ -185,7 +199,7 @@ def _add_members(router: APIRouter, groups: Groups, wait_ms_max: int) -> None:
         groups.find(check_group(group))
         if generation is not None and wait_ms:
             await members.wait(group, generation, wait_ms, client_gone(request.scope))
-        return answer(group)
+        return answer(group, request)
 
 
 def _add_offsets(router: APIRouter, offsets: Offsets, listing: Gate) -> None:
@@ -195,20 +209,23 @@ def _add_offsets(router: APIRouter, offsets: Offsets, listing: Gate) -> None:
     @serves(router, routes.OFFSETS)
     async def get_offsets(request: Request, group: str, topic: str | None = None) -> Response:  # pyright: ignore[reportUnusedFunction]
         wanted = topic if topic is None else check_readable(topic)
+        sees = sight_of_topics(caller_of(request.scope))
         async with listing.place(client_of(request.scope)):
-            return await describe(offsets.of(check_group(group), wanted))
+            return await describe(each for each in offsets.of(check_group(group), wanted) if sees(each.topic))
 
     @serves(router, routes.COMMIT_OFFSETS)
-    async def commit(group: str, body: OffsetsBody) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def commit(request: Request, group: str, body: OffsetsBody) -> Response:  # pyright: ignore[reportUnusedFunction]
+        await check_topics(caller_of(request.scope), check_group(group), READS, (each.topic for each in body.offsets))
         wanted = [QueueOffset(each.topic, each.queue_id, each.offset) for each in body.offsets]
-        found = await offsets.commit(check_group(group), wanted, body.if_absent, body.resets)
+        found = await offsets.commit(group, wanted, body.if_absent, body.resets)
         return await describe(found)
 
     @serves(router, routes.RESET_OFFSETS)
-    async def reset(group: str, body: ResetBody) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def reset(request: Request, group: str, body: ResetBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         if body.to == "timestamp" and body.timestamp_ms is None:
             raise InvalidRequest("to timestamp needs timestamp_ms")
-        found = await offsets.reset(check_group(group), body.topic, body.to, body.timestamp_ms or 0)
+        await check_topics(caller_of(request.scope), check_group(group), READS, [body.topic])
+        found = await offsets.reset(group, body.topic, body.to, body.timestamp_ms or 0)
         return await describe(found)
 
 
@@ -218,11 +235,13 @@ def _add_locks(router: APIRouter, locks: Locks, log: CommitLog) -> None:
         return await respond({name: described, "lock_ms": locks.expiry_ms})
 
     @serves(router, routes.LOCK)
-    async def lock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
-        found = await locks.acquire(check_group(group), body.client_id, body.keys(), log.topics)
+    async def lock(request: Request, group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
+        await check_topics(caller_of(request.scope), check_group(group), (Action.SUB,), body.topics())
+        found = await locks.acquire(group, body.client_id, body.keys(), log.topics)
         return await describe("locked", found)
 
     @serves(router, routes.UNLOCK)
-    async def unlock(group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
-        found = await locks.release(check_group(group), body.client_id, body.keys())
+    async def unlock(request: Request, group: str, body: LocksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
+        await check_topics(caller_of(request.scope), check_group(group), (Action.SUB,), body.topics())
+        found = await locks.release(group, body.client_id, body.keys())
         return await describe("unlocked", found)

@@ -57,7 +57,7 @@ def erase(work: Work) -> Outcome:
     where = work.parameters.get("where")
     if not isinstance(where, str):
         raise InvalidStatement("erase needs a condition: lakemq erase --where …")
-    check_condition(work.session, where)
+    check_condition(where)
     register_catalog(work.session, work.lake)
     ends = catch_up(work)
     found = _find(work, where, ends, ends)

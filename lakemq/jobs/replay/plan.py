@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakemq.jobs.errors import InvalidStatement
+from lakemq.jobs.sql.condition import check_condition
 from lakemq.jobs.sql.connect_client import complaint
 from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.model.message_columns import GIVEN
@@ -183,7 +184,8 @@ def messages_of(session: SparkSession, lake: Path) -> DataFrame:
 
 def find(session: SparkSession, lake: Path, where: str) -> DataFrame:
     """Topic, broker, position and store time of the messages for which `where` is true; in it `key` is each
-    of a message's keys. Raises `InvalidStatement`."""
+    of a message's keys. Raises `InvalidStatement`, also for what isn't an expression over columns; `JavaNotFound`."""
+    check_condition(where)
     keyed = messages_of(session, lake).selectExpr("*", "explode_outer(array_distinct(keys)) AS key")
     try:
         found = keyed.where(where).select("topic", "broker", "position", "store_time").distinct()

@@ -18,7 +18,7 @@ class Rows(Enum):
 
     TOPIC = "those of topics on which the user has `Sub` or `Get`"
     SCHEDULED = "those of such topics; retries only of groups on which the user has `Sub` or `Get`"
-    GROUP = "those of groups on which the user has `Sub` or `Get`"
+    GROUP = "those of groups and of topics on both of which the user has `Sub` or `Get`"
     ALL_OR_NONE = "all, for who has `Get` on the cluster; for others it isn't there"
 
 
@@ -56,7 +56,7 @@ def _one(rows: Rows, sight: Sight) -> str:
     if rows is Rows.ALL_OR_NONE:
         return "true" if sight.system else "false"
     if rows is Rows.GROUP:
-        return f"group IS NOT NULL AND {_any(sight.groups, 'group')}"
+        return f"group IS NOT NULL AND {_any(sight.groups, 'group')} AND {_topic(sight, 'topic')}"
     condition = _topic(sight, "topic")
     if rows is Rows.SCHEDULED:
         condition += f" AND (retry_topic IS NULL OR ({_topic(sight, 'retry_topic')}))"

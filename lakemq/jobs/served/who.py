@@ -13,7 +13,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from ipaddress import ip_address
 from threading import Lock
 from typing import Any
 
@@ -32,6 +31,7 @@ from lakemq.model.access import (
     parse_user,
 )
 from lakemq.model.errors import Busy, Forbidden, LakemqError, Unauthenticated
+from lakemq.model.network import is_neighbour
 from lakemq.model.sight import ANYBODY, Sight, sight_of
 from lakemq.wire.connections import Connections, NoAnswer
 from lakemq.wire.credentials import NOBODY
@@ -84,7 +84,7 @@ class Who:
 
     def asks(self, authorization: str | None, source: str | None) -> Asker:
         """Who sends that header from that address. Raises `Unauthenticated`, `Forbidden`, `BrokerUnavailable`."""
-        if not authorization and not _is_neighbour(source):
+        if not authorization and not is_neighbour(source):
             raise Unauthenticated("from another machine this takes a token, `Authorization: Bearer lmq_...`")
         addresses = self._addresses()
         said = b"" if authorization is None else b"said " + authorization.encode()
@@ -140,11 +140,3 @@ def _user(said: dict[str, Any]) -> User | None:
     if said["user"] == ADMINISTRATOR:
         return User(ADMINISTRATOR, UserType(said["type"]), Status(said["status"]))
     return parse_user(said["user"], said, policies)
-
-
-def _is_neighbour(source: str | None) -> bool:
-    try:
-        address = ip_address(source or "")
-    except ValueError:
-        return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

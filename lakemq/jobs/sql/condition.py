@@ -3,29 +3,27 @@ list that statements of users are held to (`allowed.py`)."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.sql import allowed
 from lakemq.jobs.sql.connect_client import complaint
 from lakemq.jobs.sql.parsed_plan import Walk
+from lakemq.jobs.sql.parser import open_parser
 from lakemq.jobs.sql.text import check_text
 from lakemq.model.errors import InvalidSql
 
 CHARACTERS_MAX = 64 * 1024
 
 
-def check_condition(session: SparkSession, where: str) -> None:
-    """Raises `InvalidStatement` for what is no such expression. `session`: one of this process."""
-    java: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+def check_condition(where: str) -> None:
+    """Raises `InvalidStatement` for what is no such expression; `JavaNotFound`."""
     try:
         check_text(where, CHARACTERS_MAX)
-        parsed = java.sessionState().sqlParser().parseExpression(where)
-        Walk(functions=allowed.CONDITION_FUNCTIONS, plans=frozenset()).check(parsed)
+        with open_parser() as parser:
+            parsed = parser.parseExpression(where)
+            Walk(functions=allowed.CONDITION_FUNCTIONS, plans=frozenset()).check(parsed)
     except InvalidSql as error:
         detail = error.detail.replace("by POST /v1/sql", "in a condition")
         raise InvalidStatement(f"the condition can't be that: {detail}") from None

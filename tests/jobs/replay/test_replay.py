@@ -181,7 +181,17 @@ def test_it_works_over_spark_connect_too(
         session.stop()
 
 
-@pytest.mark.parametrize("condition", ["nothing = 1", "topic =", "raise"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "nothing = 1",
+        "topic =",
+        "raise",
+        "position IN (SELECT 1)",
+        "reflect('java.lang.System', 'lineSeparator') <> ''",
+        "rand() >= 0",
+    ],
+)
 def test_a_condition_that_spark_can_not_understand_is_said_so(spark: SparkSession, lake: Path, condition: str) -> None:
     with pytest.raises(InvalidStatement):
         look(spark, lake, condition)

@@ -66,6 +66,9 @@ def make_users(gateway: GatewayProcess, data: Path) -> dict[str, str]:
                 admin, "ines", allow("Lake:messages", "Sql"), allow("Topic:*", "Get"), deny("Topic:sec*", "Get")
             ),
             "max": make_user(admin, "max", allow("Lake:*", "Sql"), allow("Topic:secondary", "Get")),
+            "gina": make_user(
+                admin, "gina", allow("Lake:*", "Sql"), allow("Topic:orders", "Get"), allow("Group:g", "Get")
+            ),
             "nobody": make_user(admin, "nobody", allow("Topic:*", "Sub", "Get")),
             "elsewhere": make_user(
                 admin, "elsewhere", allow("Lake:*", "Sql"), allow("Topic:orders", "Sub") | {"sources": ["10.0.0.0/8"]}
@@ -83,6 +86,10 @@ def fill(spark: SparkSession, gateway: GatewayProcess, lake: Path) -> LiveViews:
     produce("orders", ORDERS)
     produce("secrets", SECRETS)
     produce_to(gateway.url, "secrets", [{"body": "later", "delay_ms": 3_600_000}])
+    for topic in ("orders", "secrets"):
+        offsets = [{"topic": topic, "queue_id": 0, "offset": 1}]
+        done = httpx.put(f"{gateway.url}/v1/groups/g/offsets", json={"offsets": offsets}, trust_env=False)
+        assert done.is_success, done.text
     views = LiveViews(spark, lake, lambda: gateway.url)
     settings = Settings(lake=Lake(dir=lake, trigger_ms=0, merge_files=64))
     run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url, views, driver=Driver(spark, settings.lake)))

@@ -44,6 +44,14 @@ def test_every_table_shows_a_user_topics_of_its_own_alone(scene: Scene, table: s
     assert scene.rows(f"SELECT DISTINCT topic FROM {table}", "olga") == [["orders"]]
 
 
+@pytest.mark.parametrize("table", ["consumer_offsets", "live.consumer_offsets"])
+def test_offsets_are_seen_by_who_may_read_the_group_and_the_topic(scene: Scene, table: str) -> None:
+    offsets = f"SELECT group, topic FROM {table} ORDER BY topic"
+    assert scene.rows(offsets, "gina") == [["g", "orders"]]
+    assert scene.rows(offsets, "olga") == []
+    assert scene.rows(offsets, "admin") == [["g", "orders"], ["g", "secrets"]]
+
+
 @pytest.mark.parametrize("table", ["audit", "transactions", "log_holes", "lake_stats", "maintenance_runs"])
 def test_what_has_no_topic_is_for_administrators(scene: Scene, table: str) -> None:
     assert scene.rows(f"SELECT count(*) FROM {table}", "olga") == [[0]]

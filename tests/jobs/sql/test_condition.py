@@ -1,9 +1,12 @@
-"""Conditions of erasures: expressions over columns, by the list of functions that statements of users are held to."""
+"""Conditions of erasures and replays: expressions over columns, by the list of functions that statements of users are
+held to."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
-from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.sql.condition import check_condition
@@ -40,11 +43,27 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("where", TAKEN)
-def test_an_expression_over_columns_is_taken(spark: SparkSession, where: str) -> None:
-    check_condition(spark, where)
+@pytest.mark.usefixtures("spark")
+def test_an_expression_over_columns_is_taken(where: str) -> None:
+    check_condition(where)
 
 
 @pytest.mark.parametrize("where", REFUSED)
-def test_all_else_is_refused_before_anything_runs(spark: SparkSession, where: str) -> None:
+@pytest.mark.usefixtures("spark")
+def test_all_else_is_refused_before_anything_runs(where: str) -> None:
     with pytest.raises(InvalidStatement):
-        check_condition(spark, where)
+        check_condition(where)
+
+
+def test_without_a_spark_of_its_own_a_process_is_told_the_same_and_none_is_left() -> None:
+    """As `lakemq replay` beside jobs that run, which asks their Spark."""
+    code = (
+        "from pyspark import SparkContext; from lakemq.jobs.sql.condition import check_condition\n"
+        "from lakemq.jobs.sql.parser import open_parser; from lakemq.jobs.errors import InvalidStatement\n"
+        "check_condition(\"topic = 'a' AND key = 'b'\")\n"
+        "try: check_condition(\"reflect('java.lang.System', 'exit', '1') = ''\")\n"
+        "except InvalidStatement as error: print(error)\n"
+        "assert SparkContext._gateway is None"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, "function 'reflect'" in done.stdout) == (0, True), done.stderr

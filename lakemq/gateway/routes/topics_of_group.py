@@ -1,0 +1,38 @@
+"""Topics of a group: who may do something to a group doesn't learn by it what there is in topics that are not his."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakemq.gateway.access.caller import Caller
+from lakemq.gateway.groups.differences import Sees
+from lakemq.gateway.http.in_slices import Pause
+from lakemq.model.access import Action, need_of_topic
+from lakemq.model.names import dead_letter_topic, retry_topic
+
+READS = (Action.SUB, Action.GET)
+_KNOWS = (*READS, Action.LIST)
+
+
+def sight_of_topics(caller: Caller) -> Sees:
+    """Which topics of groups are shown to who asks, with their offsets: those that he may read, or list. Where nobody
+    says who he is there are no others."""
+    if caller.trusted or not caller.name:
+        return _all
+    return lambda topic: caller.may(need_of_topic(_KNOWS, topic))
+
+
+def _all(_: str) -> bool:
+    return True
+
+
+async def check_topics(caller: Caller, group: str, actions: tuple[Action, ...], topics: Iterable[str]) -> None:
+    """Raise `Forbidden` or `Unauthenticated` unless one of the actions is allowed on each topic, whether it is there or
+    not. The group's own topics are its users'."""
+    if caller.trusted:
+        return
+    pause = Pause()
+    for topic in dict.fromkeys(topics):
+        if topic not in (retry_topic(group), dead_letter_topic(group)):
+            caller.check(need_of_topic(actions, topic))
+        await pause()
