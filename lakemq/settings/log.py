@@ -10,7 +10,7 @@ from lakemq.settings.section import Section
 
 
 class Log(Section):
-    """The log of each process, which is on its stderr (docs/operate.md, "The log")."""
+    """The log of each process, which is on its stderr (docs/logs.md)."""
 
     format: Literal["line", "json"] = "line"
     """`json`: each line is an object of JSON, for programs that gather logs."""

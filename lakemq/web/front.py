@@ -80,7 +80,7 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if TOLD.isEnabledFor(logging.DEBUG):
-            send = Told(send, scope).send
+            send = Told(send, scope, self._grammar).send
         try:
             await self._serve(scope, receive, send)
         except Disconnected:

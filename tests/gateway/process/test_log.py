@@ -99,7 +99,13 @@ def test_requests_are_told_of_when_that_is_asked_for_and_their_secrets_are_not(
     assert re.fullmatch(r"POST /v1/topics/told/messages: 200 after \d+\.\d ms", line["message"])
     assert (line["level"], line["user"], line["client"]) == ("DEBUG", ADMINISTRATOR, "127.0.0.1")
     assert line["trace_id"] == "4bf92f3577b34da6a3ce929d0e0e4736"
+    unknown = http.post(f"/v1/transactions/{'secret-' * 3}", json={}, headers={"X-Request-Id": "asked-3"})
+    assert unknown.is_client_error
+    assert http.get("/v1/secret-place", headers={"X-Request-Id": "asked-4"}).status_code == 404
+    wait_until(lambda: len(told(gateway, "asked-4")) == 1)
+    assert told(gateway, "asked-3")[0]["message"].startswith("POST /v1/transactions/{transaction_id}: 4")
     written = "".join(gateway.log)
+    assert "secret-" not in written
     assert secret not in written
     assert secret.rpartition("_")[2] not in written
     assert body not in written
