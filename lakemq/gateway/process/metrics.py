@@ -45,6 +45,7 @@ class BrokerCollector(Collector):
         yield positions
         yield from self._room()
         yield from self._following()
+        yield GaugeMetricFamily("lakemq_connections", "Connections that are open.", counters.connections())
         yield CounterMetricFamily("lakemq_connections_cut", "Closed on clients that were too slow.", counters.cut)
         yield CounterMetricFamily(
             "lakemq_tls_handshakes_failed", "TLS with who asked came to nothing.", counters.handshakes_failed
