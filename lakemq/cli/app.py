@@ -30,6 +30,7 @@ from lakemq.cli import (
     pull,
     replay,
     sql,
+    top,
     topic,
     up,
     user,
@@ -120,6 +121,7 @@ app.add_typer(maintenance.app, name="maintenance")
 app.add_typer(lake.app, name="lake")
 app.command()(erase.erase)
 app.command()(doctor.doctor)
+app.command()(top.top)
 app.command()(backup.backup)
 app.command()(backup.restore)
 app.command()(demo.demo)

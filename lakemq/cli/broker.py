@@ -1,4 +1,4 @@
-"""`lakemq broker list | switch | elect | remove`."""
+"""`lakemq broker list | switch | elect | remove | log-level`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from lakemq.cli import shown
+from lakemq.cli.log_level import log_level
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
 from lakemq.cli.replicas import Replica, address_of_leader, find_replicas, leaders, of_one_broker
@@ -141,6 +142,9 @@ def remove(
     with _at(address_of_leader(mine)) as client:
         said = client.remove_replica(replica)
     _tell(as_json, said, f"{_called(mine)} has forgotten replica {replica}")
+
+
+app.command("log-level")(log_level)
 
 
 def _row(replica: Replica, leader: Replica | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from lakemq.cli.lifeline import end_with_parent
 from lakemq.cli.options import Broker, LakeDir, Nameservers, Parent, broker_url, name_servers, settings_of
 from lakemq.cli.output import fail
 from lakemq.cli.supervisor import REPLACED
+from lakemq.logs import set_up
 
 
 def jobs(
@@ -37,6 +38,7 @@ def jobs(
     """
     end_with_parent(parent_pid, signal.SIGKILL)  # all that a job wrote it wrote exactly once
     settings = settings_of(context, lake__dir=lake)
+    set_up(settings.log.format, settings.log.level)
     url = broker_url(context, broker)
     from lakemq.jobs.errors import LakeTaken
     from lakemq.jobs.process.run import run_jobs

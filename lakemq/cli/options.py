@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from lakemq.logs import set_up
 from lakemq.model.environment import BROKER, NAMESERVERS, TOKEN, TOKEN_FILE
 
 if TYPE_CHECKING:
@@ -137,6 +138,8 @@ def settings_of(context: typer.Context, **options: object) -> Settings:
             layer.setdefault(section, {})[key] = value
     settings = load(global_options(context).config, options=layer)
     context.with_resource(trusting(settings.tls.trust))
+    if settings.log.format == "json":
+        set_up(settings.log.format, settings.log.level)
     return settings
 
 

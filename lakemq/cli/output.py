@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import typer
@@ -16,6 +17,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from typer import TyperException
+
+from lakemq.logs import say
 
 PLAIN_WIDTH = 100
 """Columns of a table where there is no terminal to ask."""
@@ -38,13 +41,12 @@ def write_line(text: str) -> None:
 
 def note(text: str) -> None:
     """One line about the work, to stderr."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    say(text)
 
 
 def fail(detail: str, code: int = 1) -> int:
     """Say in one line what is wrong; returns the exit code for it."""
-    note("lakemq: " + " ".join(detail.split()))
+    say("lakemq: " + " ".join(detail.split()), logging.ERROR)
     return code
 
 

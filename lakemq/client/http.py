@@ -33,7 +33,7 @@ from lakemq.client.results import (
 )
 from lakemq.client.user_api import UserApi
 from lakemq.client.view import MessageView, Rows
-from lakemq.contract import leader_routes, routes
+from lakemq.contract import leader_routes, log_level_routes, routes
 from lakemq.contract.forms import ARROW, JSON, NDJSON
 from lakemq.contract.route import Target
 from lakemq.model.errors import InvalidRequest, LakemqError, NotLeader
@@ -314,6 +314,15 @@ class HttpClient:
     def remove_replica(self, replica: int) -> dict[str, Any]:
         """Have the broker forget a replica that is gone for good. Raises what is in the way."""
         return self._send(leader_routes.REMOVE.at(), _dumps({"replica": replica}))
+
+    def log_levels(self) -> dict[str, Any]:
+        """What its process writes to its log: `levels` by logger, and `back_in_ms` of those that go back by then."""
+        return _json(self._request(log_level_routes.LEVELS.at()))
+
+    def set_log_levels(self, levels: Mapping[str, str | None], for_ms: int | None = None) -> dict[str, Any]:
+        """Change them, of this very replica: until they go back, or the process ends. Answers as `log_levels`."""
+        said = {"levels": dict(levels)} | ({} if for_ms is None else {"for_ms": for_ms})
+        return self._send(log_level_routes.PUT_LEVELS.at(), _dumps(said))
 
     @property
     def users(self) -> UserApi:

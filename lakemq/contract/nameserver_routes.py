@@ -31,6 +31,17 @@ ROUTES = Route(
     rights=PUBLIC,
 )
 CLUSTER = Route("GET", "/v1/cluster", "fleet", "All that brokers have said, and when", rights=PUBLIC)
+LOG_LEVELS = Route(
+    "GET", "/v1/log-levels", "operations", "What this process writes to its log, by logger", rights=known()
+)
+PUT_LOG_LEVELS = Route(
+    "PUT",
+    "/v1/log-levels",
+    "operations",
+    "Have this process write more to its log, or less, for a while",
+    reads=Reads.JSON,
+    rights=known(),
+)
 HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up", rights=PUBLIC)
 METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics", rights=PUBLIC)
 

@@ -15,6 +15,7 @@ from lakemq.contract.route import Route
 from lakemq.model.errors import MessageTooLarge
 from lakemq.model.names import check_readable
 from lakemq.nameserver.heartbeat import parse_key
+from lakemq.nameserver.levels_handler import LevelsHandler
 from lakemq.nameserver.metrics import NameServerCollector
 from lakemq.nameserver.name_server import NameServer
 from lakemq.nameserver.registration import ShownReplica
@@ -30,12 +31,14 @@ DESCRIBED_AT_ONCE = 500
 
 def make_handlers(name_server: NameServer) -> Mapping[Route, Handler]:
     """The handler of each route."""
-    registering, asking = _Registering(name_server), _Asking(name_server)
+    registering, asking, levels = _Registering(name_server), _Asking(name_server), LevelsHandler()
     return {
         routes.HEAR: registering.hear,
         routes.LEAVE: registering.leave,
         routes.ROUTES: asking.routes,
         routes.CLUSTER: asking.cluster,
+        routes.LOG_LEVELS: levels.show,
+        routes.PUT_LOG_LEVELS: levels.put,
         routes.HEALTH: _health,
         routes.METRICS: asking.metrics,
     }

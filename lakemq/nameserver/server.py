@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
-import sys
 from collections.abc import Callable
 
 import uvicorn
@@ -12,6 +10,7 @@ import uvloop
 
 from lakemq.contract.grammar import Grammar
 from lakemq.contract.nameserver_routes import ALL
+from lakemq.logs import say, set_up
 from lakemq.nameserver.handlers import make_handlers
 from lakemq.nameserver.name_server import NameServer
 from lakemq.settings import Settings
@@ -59,8 +58,7 @@ async def serve(settings: Settings, begin: Callable[[Server, str], None]) -> Non
 
 
 def _say_ready(url: str) -> None:
-    sys.stderr.write(f"nameserver: listening on {url}\n")
-    sys.stderr.flush()
+    say(f"nameserver: listening on {url}")
 
 
 def run(settings: Settings) -> None:
@@ -70,8 +68,7 @@ def run(settings: Settings) -> None:
     On return who waited was answered. What was registered is forgotten: brokers say it again.
     """
     allow_many_connections()
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    set_up(settings.log.format, settings.log.level)
 
     def begin(server: Server, url: str) -> None:
         # Before anybody hears that it is ready: a signal that came in between would kill it.

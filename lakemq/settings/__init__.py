@@ -33,6 +33,7 @@ from lakemq.settings.listener import Gateway as Gateway
 from lakemq.settings.listener import Listener as Listener
 from lakemq.settings.listener import NameServer as NameServer
 from lakemq.settings.listener import SqlHttp as SqlHttp
+from lakemq.settings.log import Log as Log
 from lakemq.settings.replication import Replication as Replication
 from lakemq.settings.routing import Delay as Delay
 from lakemq.settings.routing import Retry as Retry
@@ -143,6 +144,7 @@ class Settings(Section):
     gateway: Gateway = Field(default_factory=Gateway)
     nameserver: NameServer = Field(default_factory=NameServer)
     auth: Auth = Field(default_factory=Auth)
+    log: Log = Field(default_factory=Log)
     tls: Tls = Field(default_factory=Tls)
     fleet: Fleet = Field(default_factory=Fleet)
     replication: Replication = Field(default_factory=Replication)

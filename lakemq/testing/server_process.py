@@ -26,7 +26,7 @@ class ServerProcess:
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], spawn: Spawn) -> None:
         """Return when it is ready; raises `RuntimeError` with its log if it doesn't get so far."""
         self._name = name
-        self._ready_line = re.compile(rf"{name}: listening on (https?://\S+)")
+        self._ready_line = re.compile(rf'{name}: listening on (https?://[^\s"]+)')
         self._process: Any = spawn(command, environment)
         self.log: list[str] = []
         self.url = ""

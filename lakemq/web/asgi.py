@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from lakemq.contract.media_type import check_utf8, media_type
 from lakemq.contract.route import Field
 from lakemq.model.errors import InvalidRequest, MessageTooLarge, UnsupportedMediaType
-from lakemq.web.problems import Answer
+from lakemq.web.problems import Answer, identified
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -125,10 +125,10 @@ async def send_answer(send: Send, answer: Answer) -> None:
 
 
 def refuse(answer: Answer) -> App:
-    """An application that answers that to each request."""
+    """An application that answers that problem to each request."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await send_answer(send, answer)
+        await send_answer(send, identified(answer, scope))
 
     return app
 

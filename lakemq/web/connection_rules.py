@@ -21,6 +21,7 @@ class ConnectionRules:
         self.connections_max = limits.connections_max
         self.connections_per_client_max = limits.connections_per_client_max
         self.of_client: dict[str | None, int] = {}
+        counters.connections = lambda: sum(self.of_client.values())
         self.unsent = unsent = Unsent(limits.answer_bytes_max)
         counters.unsent_bytes = lambda: unsent.bytes
         self.turns = Turns(time.monotonic)

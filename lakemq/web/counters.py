@@ -13,12 +13,14 @@ class WebCounters:
     """Totals since the process began. `cut`: connections that were closed on a client that was too slow,
     or by TLS sent more records without data than anybody needs.
     `handshakes_failed`: of TLS, such as came to nothing. `unsent_bytes()`: of answers that clients have not taken yet.
-    `ahead_bytes()`: of requests that were sent before the answers to others."""
+    `ahead_bytes()`: of requests that were sent before the answers to others.
+    `connections()`: that are open."""
 
     cut: int = 0
     handshakes_failed: int = 0
     unsent_bytes: Callable[[], int] = int
     ahead_bytes: Callable[[], int] = int
+    connections: Callable[[], int] = int
     problems: dict[str, int] = field(default_factory=dict[str, int])
     durations: Durations = field(default_factory=Durations)
 

@@ -4,6 +4,7 @@ them. Hot routes have handlers of ASGI; all others are FastAPI's."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from types import MappingProxyType
@@ -15,8 +16,9 @@ from lakemq.web.asgi import App, Disconnected, Receive, Scope, Send, bounded, se
 from lakemq.web.durations import ROUTE, Durations
 from lakemq.web.held_answer import ERRORS, HeldAnswer, Until
 from lakemq.web.meter import METER, metered
-from lakemq.web.problems import Answer, answer_to, make_problem
+from lakemq.web.problems import Answer, answer_to, identified, make_problem
 from lakemq.web.request import Handler, HttpRequest, check_head, read_query
+from lakemq.web.told import TOLD, Told
 
 PATH_SHOWN_MAX = 200
 
@@ -81,16 +83,18 @@ class Front:
         self._durations = Durations() if durations is None else durations
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began_s = perf_counter()
+        began_s, answering = perf_counter(), send
+        if TOLD.isEnabledFor(logging.DEBUG):
+            send = Told(send, scope, self._grammar).send
         try:
             await self._serve(scope, receive, send)
         except Disconnected:
             return
         except asyncio.CancelledError:
             # A stop's grace is over, and this request's body is not whole yet.
-            await send_answer(send, make_problem("busy", "the server has stopped"))
+            await send_answer(send, identified(make_problem("busy", "the server has stopped"), scope))
         finally:
-            status = getattr(getattr(send, "__self__", None), "status", 0)
+            status = getattr(getattr(answering, "__self__", None), "status", 0)
             if status:
                 route = scope.get(ROUTE) or scope["method"]
                 self._durations.of(route, status).note(perf_counter() - began_s)
@@ -99,7 +103,7 @@ class Front:
         method, path = scope["method"], scope["path"]
         found = self._grammar.find(method, path)
         if found is None:
-            await send_answer(send, self._closing(self._no_route(method, path), scope))
+            await send_answer(send, self._closing(identified(self._no_route(method, path), scope), scope))
             return
         scope[ROUTE] = found.route
         handler = self._handlers.get(found.route)
@@ -115,24 +119,26 @@ class Front:
             if (check := self._checks.get(found.route)) is not None:
                 check()
             if (until := self._until.get(found.route)) is not None:
-                send = HeldAnswer(send, until, _fields(found, query), self._count).send
+                send = HeldAnswer(send, until, _fields(found, query), self._count, scope=scope).send
             if handler is not None:
                 await handler(HttpRequest(scope, receive, send, found.values, query))
                 return
         except Disconnected:
             raise
         except Exception as error:  # noqa: BLE001  whatever it is, the client is answered
-            send = self._holding_refusals(found, query, send)
-            await send_answer(send, self._closing(answer_to(error, self._count), scope))
+            send = self._holding_refusals(found, query, send, scope)
+            await send_answer(send, self._closing(answer_to(error, self._count, scope), scope))
             return
-        send = self._holding_refusals(found, query, send)
+        send = self._holding_refusals(found, query, send, scope)
         assert self._app is not None
         # What FastAPI answers has small bodies, and it would read one of any size.
         await self._app(scope, bounded(receive, self._bytes_max), send)
 
-    def _holding_refusals(self, found: Found, query: Mapping[str, str], send: Send) -> Send:
+    def _holding_refusals(self, found: Found, query: Mapping[str, str], send: Send, scope: Scope) -> Send:
         until = self._refused.get(found.route)
-        return send if until is None else HeldAnswer(send, until, _fields(found, query), self._count, ERRORS).send
+        if until is None:
+            return send
+        return HeldAnswer(send, until, _fields(found, query), self._count, ERRORS, scope).send
 
     def _closing(self, answer: Answer, scope: Scope) -> Answer:
         """The refusal; the last one of its connection when its body, which nobody wants, may be large."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
-from lakemq.web.asgi import Send, Whole, send_answer
+from lakemq.web.asgi import Scope, Send, Whole, send_answer
 from lakemq.web.problems import Answer, answer_to
 
 Until = Callable[[Mapping[str, str]], asyncio.Future[None] | None]
@@ -23,8 +23,15 @@ class HeldAnswer(Whole):
     what has a lower status isn't held."""
 
     def __init__(
-        self, send: Send, until: Until, fields: Mapping[str, str], count: Callable[[str], None], least: int = 0
+        self,
+        send: Send,
+        until: Until,
+        fields: Mapping[str, str],
+        count: Callable[[str], None],
+        least: int = 0,
+        scope: Scope | None = None,
     ) -> None:
+        self._scope = scope
         self._least = least
         self._send = send
         self._until = until
@@ -47,7 +54,7 @@ class HeldAnswer(Whole):
                 await waits
             except Exception as error:  # noqa: BLE001  whatever it is, the client is answered
                 self._refused = True
-                await send_answer(self._send, answer_to(error, self._count))
+                await send_answer(self._send, answer_to(error, self._count, self._scope))
         if not self._refused:
             await self._send(message)
 

@@ -7,12 +7,13 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from lakemq.contract.forms import JSON
 from lakemq.model.errors import LakemqError
+from lakemq.web.request_id import HEADER, about, request_id_of
 
 logger = logging.getLogger(__name__)
 
@@ -136,19 +137,28 @@ def to_bytes(answer: Answer, close: bool = False) -> bytes:
     return b"\r\n".join([*lines, b"", bytes(answer.body)])
 
 
-def answer_to(error: Exception, count: Callable[[str], None]) -> Answer:
-    """The answer for whatever went wrong; `count` is told its code. An error that is none of ours is said in the
-    log. What the machine is short of for a moment, as descriptors when a file of the log is opened, is no fault
-    of the gateway's: that is `busy`."""
+def identified(answer: Answer, scope: Any) -> Answer:
+    """A problem with its request's id, in the document and as a header."""
+    request_id = request_id_of(scope).encode()
+    body = b'%b,"request_id":"%b"}' % (bytes(answer.body)[:-1], request_id)  # nothing in an id has to be escaped
+    return Answer(answer.status, [*answer.headers, (HEADER, request_id)], body)
+
+
+def answer_to(error: Exception, count: Callable[[str], None], scope: Any = None) -> Answer:
+    """The answer for whatever went wrong in that request; `count` is told its code. An error that is none of ours is
+    said in the log. What the machine is short of for a moment, as descriptors when a file of the log is opened, is no
+    fault of the gateway's: that is `busy`."""
+    scope = {} if scope is None else scope
     if isinstance(error, LakemqError):
         count(error.code)
         closing = [(b"connection", b"close")] if error.closes else None
-        return make_problem(error.code, error.detail, closing, error.members, error.retry_after_s)
+        problem = make_problem(error.code, error.detail, closing, error.members, error.retry_after_s)
+        return identified(problem, scope)
     if isinstance(error, OSError) and error.errno in _SHORT_OF:
-        logger.warning("a request was refused: %s", error)
+        logger.warning("a request was refused: %s", error, extra=about(scope))
         code, detail = "busy", f"the machine is short of something: {os.strerror(error.errno or 0)}"
     else:
-        logger.error("a request failed", exc_info=error)
+        logger.error("a request failed", exc_info=error, extra=about(scope))
         code, detail = "internal", "an unexpected error; the gateway's log has more"
     count(code)
-    return make_problem(code, detail)
+    return identified(make_problem(code, detail), scope)

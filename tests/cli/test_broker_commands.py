@@ -112,3 +112,42 @@ def test_it_is_said_of_what_a_command_speaks(run: Run, fleet: Fleet) -> None:
     assert (clean.code, "--unclean" in clean.stderr) == (2, True)
     asked = run("broker", "elect", "--unclean", "--broker", fleet.primary.url, stdin="n\n")
     assert (asked.code, "lose what it lacks?" in asked.stderr) == (1, True)
+
+
+def levels(run: Run, *arguments: str) -> list[tuple[str, int, dict[str, str], list[str]]]:
+    done = run("broker", "log-level", *arguments, "--json")
+    assert done.code == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return [(row["broker"], row["replica"], row["levels"], list(row["back_in_ms"])) for row in rows]
+
+
+def test_log_levels_are_changed_at_each_replica_and_go_back(run: Run, fleet: Fleet) -> None:
+    before = {"lakemq": "INFO"}
+    everywhere = [("broker-a", 0), ("broker-a", 1), ("lone", 0)]
+    assert levels(run, *fleet.named) == [(*each, before, []) for each in everywhere]
+    changed = {"lakemq": "INFO", "lakemq.gateway": "DEBUG"}
+    found = levels(run, "lakemq.gateway", "debug", *fleet.named)
+    assert found == [(*each, changed, ["lakemq.gateway"]) for each in everywhere]
+    shown = run("broker", "log-level", *fleet.named).stdout
+    assert "lakemq.gateway" in shown
+    assert shown.count("lakemq.gateway") == len(everywhere)
+    assert levels(run, "lakemq.gateway", "as-before", *fleet.named) == [(*each, before, []) for each in everywhere]
+    only = ["--broker", fleet.follower.url]
+    assert levels(run, "lakemq", "WARNING", *only) == [("broker-a", 1, {"lakemq": "WARNING"}, [])]
+    assert levels(run, "--broker", fleet.primary.url) == [("broker-a", 0, before, [])]
+    assert levels(run, "lakemq", "as-before", *only) == [("broker-a", 1, before, [])]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["lakemq"], 2, "a logger and its level"),
+        (["lakemq", "DEBUG", "--for", "long"], 2, "no duration"),
+        (["--for", "5m"], 2, "for a level"),
+        (["lakemq", "LOUD"], 1, "no level"),
+        (["lakemq.none", "DEBUG"], 1, "no logger"),
+    ],
+)
+def test_a_level_that_can_not_be_is_refused(run: Run, fleet: Fleet, arguments: list[str], code: int, said: str) -> None:
+    done = run("broker", "log-level", *arguments, "--broker", fleet.lone.url)
+    assert (done.code, said in done.stderr) == (code, True), done.stderr

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from typing import Any
 
+import httpx
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -18,6 +20,7 @@ from lakemq.client import (
     Message,
     MessageView,
     Producer,
+    PushConsumer,
     Resolution,
     TransactionListener,
     TransactionProducer,
@@ -29,6 +32,7 @@ from lakemq.client.tracing import Tracing
 from lakemq.client.view import Rows
 from lakemq.model.errors import RequestTimeout
 from lakemq.testing import GatewayProcess
+from tests.client.consuming import is_there, make_topic, wait_until
 from tests.client.producing import DEAD, stored
 
 
@@ -186,3 +190,46 @@ def test_without_tracing_a_producer_loads_neither_opentelemetry_nor_a_server_nor
     )
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
+
+
+def test_one_trace_goes_from_a_request_to_the_listener_across_a_delay_a_retry_a_dead_letter_and_its_redrive(
+    brisk: GatewayProcess, topic: str, group: str, provider: TracerProvider, exporter: InMemorySpanExporter
+) -> None:
+    tracer = trace.get_tracer("test", tracer_provider=provider)
+    make_topic(brisk.url, topic, 1)
+    mended = threading.Event()
+
+    def listener(message: MessageView) -> None:
+        if not mended.is_set():
+            raise ZeroDivisionError
+
+    options: dict[str, Any] = {"brokers": brisk.url, "consume_from": "first", "max_reconsume_times": 1}
+    with (
+        tracer.start_as_current_span("order") as order,
+        PushConsumer(group, listener, tracing=provider, **options) as consumer,
+    ):
+        consumer.subscribe(topic)
+        context = order.get_span_context()
+        parent = f"00-{context.trace_id:032x}-{context.span_id:016x}-01"
+        headers = {"traceparent": parent, "Lakemq-Delay-Ms": "50"}
+        sent = httpx.post(f"{brisk.url}/v1/topics/{topic}/messages", content=b"x", headers=headers, trust_env=False)
+        assert sent.status_code == 200, sent.text
+        dead = f"%DLQ%{group}"
+        wait_until(lambda: is_there(brisk.url, dead) and len(stored(brisk.url, dead)) == 1)
+        mended.set()
+        with HttpClient(brisk.url) as http:
+            http.redrive(group, "true", 100.0, False)
+        wait_until(lambda: any(each.status.is_ok for each in spans_of(exporter)))
+    spans = spans_of(exporter)
+    assert [each.status.status_code for each in spans] == [StatusCode.ERROR, StatusCode.ERROR, StatusCode.UNSET]
+    assert [attributes(each)["lakemq.reconsume_times"] for each in spans][:2] == [0, 1]
+    for each in spans:
+        assert each.kind is SpanKind.CONSUMER
+        assert each.parent is not None
+        assert (each.parent.trace_id, each.parent.span_id) == (context.trace_id, context.span_id)
+        assert attributes(each)["messaging.destination.name"] == topic
+
+
+def spans_of(exporter: InMemorySpanExporter) -> list[ReadableSpan]:
+    """Those of listeners, in their order."""
+    return [each for each in exporter.get_finished_spans() if each.kind is SpanKind.CONSUMER]

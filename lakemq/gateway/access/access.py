@@ -26,6 +26,7 @@ from lakemq.storage.disk.files import Files
 from lakemq.web.asgi import Scope, client_of
 from lakemq.web.failures import Failures
 from lakemq.web.problems import Headers
+from lakemq.web.request_id import given_id, request_id_of
 
 CALLERS_MAX = 4_096
 """So many pairs of a token and an address are known without looking anything up, and so many addresses without one."""
@@ -105,7 +106,7 @@ class Access:
             scope[SCOPE] = self._nobody(scope["headers"], address)
             if found.route.rights.public:
                 return  # a probe is answered, whichever token it has
-            self.refused(scope[SCOPE], _shown(found.route, scope), error)
+            self.refused(scope[SCOPE], _shown(found.route, scope), error, request_id_of(scope))
             raise
         try:
             if self._quotas is not None and not found.route.rights.public:
@@ -113,7 +114,7 @@ class Access:
                 self._quotas.admit(caller.usage, scope, seated=found.route is not OWN_ACCESS)
             caller.admit(found.route, found.values)
         except (Unauthenticated, Forbidden, OverQuota) as error:
-            self.refused(caller, _shown(found.route, scope), error)
+            self.refused(caller, _shown(found.route, scope), error, request_id_of(scope))
             raise
 
     def admit_query(self, route: Route, query: Mapping[str, str], scope: Scope) -> Awaitable[None] | None:
@@ -124,17 +125,17 @@ class Access:
             try:
                 caller.admit_query(route, query)
             except (Unauthenticated, Forbidden) as error:
-                self.refused(caller, _shown(route, scope), error)
+                self.refused(caller, _shown(route, scope), error, request_id_of(scope))
                 raise
         if not route.audited or self._audit is None:
             return None
-        entry = Entry(caller.name, caller.source, _shown(route, scope), "")
+        entry = Entry(caller.name, caller.source, _shown(route, scope), "", given_id(scope["headers"]))
         return self._audit.urgent(entry) if route.urgent else self._audit.changes(entry, caller.trusted)
 
-    def refused(self, caller: Caller, what: str, error: LakemqError) -> None:
+    def refused(self, caller: Caller, what: str, error: LakemqError, request_id: str = "") -> None:
         """As `Notes`."""
         if self._audit is not None:
-            self._audit.refused(Entry(caller.name, caller.source, what, error.detail))
+            self._audit.refused(Entry(caller.name, caller.source, what, error.detail, request_id))
 
     async def changes(self, caller: Caller, what: str) -> None:
         """As `Notes`."""

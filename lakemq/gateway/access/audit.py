@@ -48,12 +48,14 @@ ALLOWED, REFUSED, LOGIN = "allowed", "refused", "login"
 
 
 class Entry(NamedTuple):
-    """`user`: empty for nobody who is known. `what`: method and path, or what it takes; `why`: which rule says so."""
+    """`user`: empty for nobody who is known. `what`: method and path, or what it takes; `why`: which rule says so.
+    `request_id`: empty where nobody knows one."""
 
     user: str
     source: str | None
     what: str
     why: str
+    request_id: str = ""
 
 
 class _Told:
@@ -190,5 +192,6 @@ def _append(queue: Queue, tag: str, entry: Entry, noted: Noted) -> RowsAppend:
         "why": entry.why[:TEXT_CHARACTERS_MAX],
         "times": noted.times,
         "missed": noted.missed,
+        **({"request_id": entry.request_id} if entry.request_id else {}),
     }
     return RowsAppend([make_row(body=orjson.dumps(content), tag=tag)], [queue])

@@ -12,11 +12,12 @@ from lakemq.gateway.access.quotas import Usage
 from lakemq.model.access import Need, Status, User, UserType
 from lakemq.model.errors import Forbidden, LakemqError, Unauthenticated
 from lakemq.web.asgi import Scope
+from lakemq.web.request_id import CALLER
 
 SEEN_MAX = 10_000
 SEEN_CHARACTERS_MAX = 400
 """Longer names are nothing's: whoever asks for them is looked at each time."""
-SCOPE = "lakemq.caller"
+SCOPE = CALLER
 """Where a request's scope has it."""
 
 

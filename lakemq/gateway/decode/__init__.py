@@ -13,6 +13,7 @@ from lakemq.gateway.decode.inflate import inflate
 from lakemq.gateway.decode.json_form import decode_json, decode_json_message, decode_ndjson
 from lakemq.gateway.decode.limits import Limits
 from lakemq.gateway.decode.raw_form import decode_raw
+from lakemq.gateway.decode.trace_headers import traced
 from lakemq.model.errors import InvalidRequest, MessageTooLarge, UnsupportedMediaType
 from lakemq.model.message import Draft
 
@@ -35,11 +36,12 @@ def decode(content_type: str, headers: Mapping[str, str], body: bytes, limits: L
     media = media_type(content_type)
     is_event = cloud_events.is_binary_event(headers)
     if is_form(media) and not (is_event and media in _AS_THEY_ARE):
-        return _decoder(media)(content_type, headers, body, limits)
+        messages = _decoder(media)(content_type, headers, body, limits)
+        return traced(messages, headers) if media in _OF_THE_REQUEST and isinstance(messages, list) else messages
     if is_event:
         check_headers(headers, ROUTING, "an event")
         return cloud_events.decode_binary(content_type, headers, body, limits)
-    return decode_raw(content_type or OCTETS, headers, body, limits)
+    return traced(decode_raw(content_type or OCTETS, headers, body, limits), headers)
 
 
 def decode_one(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> Draft:
@@ -49,7 +51,7 @@ def decode_one(content_type: str, headers: Mapping[str, str], body: bytes, limit
     if media == JSON and not cloud_events.is_binary_event(headers):
         check_utf8(content_type)
         check_headers(headers, frozenset(), media)
-        return decode_json_message(body, limits)
+        return traced([decode_json_message(body, limits)], headers)[0]
     drafts = decode(content_type, headers, body, limits)
     if isinstance(drafts, ArrowRows):
         raise UnsupportedMediaType("one message is taken as JSON, as an event or as it is, not as Arrow")
@@ -96,6 +98,8 @@ _DECODERS: dict[str, Decoder] = {
 }
 _AS_THEY_ARE = (JSON, NDJSON, ARROW)
 """Forms that are an event's data where the headers are an event's attributes."""
+_OF_THE_REQUEST = (JSON, NDJSON)
+"""Forms whose messages have the request's trace. An event has its own, or none: its attributes say it."""
 if _DECODERS.keys() != set(FORMS):
     raise NotImplementedError(f"forms of the contract without a decoder: {set(FORMS) ^ _DECODERS.keys()}")
 

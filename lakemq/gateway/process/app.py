@@ -36,6 +36,7 @@ from lakemq.gateway.routes import (
     erasure_routes,
     group_routes,
     leader_routes,
+    log_level_routes,
     log_routes,
     message_routes,
     redrive_routes,
@@ -50,7 +51,7 @@ from lakemq.gateway.sinks.stager import Stager
 from lakemq.model.errors import LakemqError
 from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.web.front import Front
-from lakemq.web.problems import Answer, answer_to, make_problem
+from lakemq.web.problems import Answer, answer_to, identified, make_problem
 from lakemq.web.request import Handler, HttpRequest
 
 _SHOW_MESSAGES = (routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.LOG_MESSAGES, routes.LOG_FRAMES)
@@ -178,6 +179,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         erasure_routes.make_router(broker.erasures, log, broker.topics, router.transactions, broker.replication, cold),
         broker_routes.make_router(broker, log, router.jobs, work, MetricsPage(broker).write),
         leader_routes.make_router(broker.lead),
+        log_level_routes.make_router(),
         access_routes.make_router(broker.users, work.listing),
     ]
 
@@ -191,25 +193,25 @@ def to_response(answer: Answer) -> Response:
 
 
 def _add_error_handlers(app: FastAPI, count: Callable[[str], None]) -> None:
-    def problem(answer: Answer, code: str) -> Response:
+    def problem(request: Request, answer: Answer, code: str) -> Response:
         count(code)
-        return to_response(answer)
+        return to_response(identified(answer, request.scope))
 
-    async def failed(_: Request, error: Exception) -> Response:
-        return to_response(answer_to(error, count))
+    async def failed(request: Request, error: Exception) -> Response:
+        return to_response(answer_to(error, count, request.scope))
 
-    async def invalid(_: Request, error: Exception) -> Response:
+    async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         fault = error.errors()[0]
         place = ".".join(str(part) for part in fault["loc"])
-        return problem(make_problem("invalid_request", f"{place}: {fault['msg']}"), "invalid_request")
+        return problem(request, make_problem("invalid_request", f"{place}: {fault['msg']}"), "invalid_request")
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = _HTTP_CODES.get(error.status_code, "invalid_request")
         headers = [(name.encode(), value.encode()) for name, value in (error.headers or {}).items()]
         detail = f"{error.detail}: {request.method} {request.scope['path'][:200]}"
-        return problem(make_problem(code, detail, headers), code)
+        return problem(request, make_problem(code, detail, headers), code)
 
     app.add_exception_handler(LakemqError, failed)
     app.add_exception_handler(RequestValidationError, invalid)

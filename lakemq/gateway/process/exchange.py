@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
 
+from lakemq.contract.log_level_routes import PUT_LEVELS
 from lakemq.contract.routes import BROKER, HEALTH, LOG_FRAMES, LOG_PART, METRICS, READY
 from lakemq.gateway.access.audit import Entry
 from lakemq.gateway.fleet.election import Election
@@ -41,7 +42,7 @@ HELD_OF_ONE_MAX = 1_000
 """So many of them of one client."""
 END_S = 2.0
 """So long requests that have begun may take to end."""
-_ASSUMING = frozenset({LOG_FRAMES.path, BROKER.path, METRICS.path, HEALTH.path})
+_ASSUMING = frozenset({LOG_FRAMES.path, BROKER.path, METRICS.path, HEALTH.path, PUT_LEVELS.path})
 _SEEN = b"seen_epoch="
 """What only a replica says as it follows: it is told at once that another leads, which may be that one itself, and who
 waits for the next leader waits for that."""
@@ -269,19 +270,19 @@ class Exchange:
         if self._assuming is not None and _is_assuming(path):
             return self._assuming
         if path == LOG_FRAMES.path and _SEEN in scope["query_string"] and self._leads_no_more():
-            await send_answer(send, answer_to(self._not_leader(), self.work.counters.problem))
+            await send_answer(send, answer_to(self._not_leader(), self.work.counters.problem, scope))
             return None
         if path == HEALTH.path:
             await send_answer(send, json_answer(b'{"status":"up"}'))
             return None
         if path == READY.path:
-            await send_answer(send, answer_to(StoreUnwritable(self._why()), self.work.counters.problem))
+            await send_answer(send, answer_to(StoreUnwritable(self._why()), self.work.counters.problem, scope))
             return None
         if self._may_wait(scope):
             with suppress(TimeoutError), self._held.place(client_of(scope)):
                 async with asyncio.timeout(HOLD_S):
                     return await self._next(path)
-        await send_answer(send, answer_to(self._refusal(), self.work.counters.problem))
+        await send_answer(send, answer_to(self._refusal(), self.work.counters.problem, scope))
         return None
 
     def _may_wait(self, scope: Scope) -> bool:

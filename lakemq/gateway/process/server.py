@@ -19,6 +19,7 @@ from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.exchange import Exchange, quick_of
 from lakemq.gateway.process.memory import bound_free_memory
 from lakemq.gateway.work.work import Work
+from lakemq.logs import say, set_up
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
@@ -160,8 +161,7 @@ def _collect_what_was() -> None:
 
 
 def _say_ready(url: str) -> None:
-    sys.stderr.write(f"gateway: listening on {url}\n")
-    sys.stderr.flush()
+    say(f"gateway: listening on {url}")
 
 
 def run(settings: Settings, on_ready: Callable[[str], None] = _say_ready, clock: Clock | None = None) -> None:
@@ -174,8 +174,7 @@ def run(settings: Settings, on_ready: Callable[[str], None] = _say_ready, clock:
     allow_many_connections()
     be_private()
     sys.setswitchinterval(SWITCH_S)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    set_up(settings.log.format, settings.log.level)
 
     def begin(server: Server, url: str) -> None:
         # Before anybody hears that it is ready: a signal that came in between would kill it.

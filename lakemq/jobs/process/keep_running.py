@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event, Lock
@@ -15,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.process.broker_watch import BrokerWatch, Told
 from lakemq.jobs.process.store_away import failure_of, first_line, is_away, is_refused
+from lakemq.logs import say
 from lakemq.model.errors import LakemqError
 
 FAILURES_MAX = 5
@@ -107,12 +107,6 @@ class Failures:
         said = "the lake's store is away, or can't be written: " if away else ""
         logger.warning("%s: %s%s; starting again in %d s", self._name, said, line, pause_s)
         return pause_s
-
-
-def say(line: str) -> None:
-    """For people and for the process that started this one; what goes wrong is logged."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
 
 
 def _run_once(

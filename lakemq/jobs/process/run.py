@@ -24,7 +24,7 @@ from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.ending import Ending, java_of
 from lakemq.jobs.process.interrupt import interrupted_by_signals
-from lakemq.jobs.process.keep_running import Failures, keep_running, say
+from lakemq.jobs.process.keep_running import Failures, keep_running
 from lakemq.jobs.process.replaced import end_when_replaced
 from lakemq.jobs.process.store_check import once_there, store_away
 from lakemq.jobs.routing.query import JOBS as ROUTING
@@ -37,6 +37,7 @@ from lakemq.jobs.session.java import check_java
 from lakemq.jobs.session.session import start_session
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.driver import Driver
+from lakemq.logs import say
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.settings import Settings
 from lakemq.web.listen import CantListen

@@ -21,6 +21,7 @@ from lakemq.web.asgi import Scope, client_of, read_body, send_answer
 from lakemq.web.gone import client_gone
 from lakemq.web.problems import Answer
 from lakemq.web.request import HttpRequest
+from lakemq.web.request_id import about
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,8 @@ class SqlHandler:
         try:
             answer = await self._answer(asker, wanted, client_gone(request.scope))
         except (Forbidden, Unauthenticated) as error:
-            logger.warning("SQL was refused to %s from %s: %s", asker.name or "nobody known", source, error.detail)
+            said = asker.name or "nobody known", source, error.detail
+            logger.warning("SQL was refused to %s from %s: %s", *said, extra=about(request.scope))
             raise
         if answer is not None:
             await send_answer(request.send, answer)

@@ -26,6 +26,7 @@ _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG_CONF = Path(__file__).with_name("log4j2.properties").absolute()
+JSON_LOG_CONF = _LOG_CONF.with_name("log4j2_json.properties")
 _POOLS = Path(__file__).with_name("fairscheduler.xml").absolute()
 _CUBE_BYTES = str(1024**3)
 _FILE_BYTES = str(256 * 1024**2)
@@ -129,6 +130,8 @@ def start_session(
     if server:
         conf |= connect.server_conf(settings.sql)
     conf = cluster.conf_for(settings.spark, conf | settings.spark.conf, _sent_jars(settings))
+    if settings.log.format == "json":
+        conf[_JAVA_OPTIONS] = conf[_JAVA_OPTIONS].replace(_LOG_CONF.as_uri(), JSON_LOG_CONF.as_uri())
     conf["spark.driver.extraClassPath"] = f"{jars.DELTA.folder()}/*"
     if short_lived:
         conf[_JAVA_OPTIONS] += f" {QUICK}"

@@ -108,9 +108,9 @@ group its topic was deleted, and no redrive finds it any more."""
 
 _AUDIT = f"""
 SELECT store_time AS at, what.user AS user, what.source AS source, tag AS outcome, what.what AS what, what.why AS why,
-  what.times AS times, what.missed AS missed, broker, position
+  what.times AS times, what.missed AS missed, what.request_id AS request_id, broker, position
 FROM (SELECT *, from_json(CAST(body AS STRING),
-    'user STRING, source STRING, what STRING, why STRING, times BIGINT, missed BIGINT') AS what
+    'user STRING, source STRING, what STRING, why STRING, times BIGINT, missed BIGINT, request_id STRING') AS what
   FROM {{messages}} WHERE topic = '{AUDIT_TOPIC}')
 """  # noqa: S608
 """Who did what, and who was refused (docs/security.md)."""

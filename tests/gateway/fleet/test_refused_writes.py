@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from lakemq.contract.leader_routes import ELECT
+from lakemq.contract.log_level_routes import PUT_LEVELS
 from lakemq.contract.route import Reads, Route
 from lakemq.contract.routes import ALL, CHECKS
 from lakemq.contract.user_routes import ACCESS
@@ -53,7 +54,7 @@ def test_a_route_that_reads_is_served(pair: Pair, route: Route) -> None:
 
 def test_all_but_what_is_got_writes_and_so_does_what_hands_out() -> None:
     assert {route.method for route in READS if not route.of_replica} == {"GET", "HEAD"}
-    assert [route for route in READS if route.of_replica] == [ELECT, ACCESS]
+    assert [route for route in READS if route.of_replica] == [PUT_LEVELS, ELECT, ACCESS]
     assert [route for route in WRITES if route.method == "GET"] == [CHECKS]
     assert len(WRITES) > 25
 

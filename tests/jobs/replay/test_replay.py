@@ -41,7 +41,7 @@ def lake(http: httpx.Client, gateway: GatewayProcess, tmp_path_factory: pytest.T
     folder = tmp_path_factory.mktemp("replay") / "lake"
     put_topic(http, SOURCE)
     messages = [
-        {"body": f"{number}", "keys": [f"user-{number % 3}"], "tag": "T", "properties": {"n": f"{number}"}}
+        {"body": f"{number}", "keys": [f"user-{number % 3}"], "tag": "T", "properties": properties_of(number)}
         for number in range(COUNT)
     ]
     produce(http, SOURCE, *messages)
@@ -50,6 +50,11 @@ def lake(http: httpx.Client, gateway: GatewayProcess, tmp_path_factory: pytest.T
     written.write(written.rows(0, end := http.get("/v1/broker").json()["max_position"]), end)
     written.close()
     return folder
+
+
+def properties_of(number: int) -> dict[str, str]:
+    """A trace is one of them: it goes on where the message comes again."""
+    return {"n": f"{number}", "traceparent": f"00-{number + 1:032x}-{number + 1:016x}-01"}
 
 
 def numbers(http: httpx.Client, topic: str) -> list[int]:
@@ -71,7 +76,7 @@ def test_messages_of_a_condition_are_sent_once_with_all_that_they_had(
     ids = {message["body"]: message["message_id"] for message in pull_all(http, SOURCE)}
     for message in again:
         number = message["body"]
-        assert (message["keys"], message["tag"], message["properties"]) == (["user-1"], "T", {"n": number})
+        assert (message["keys"], message["tag"], message["properties"]) == (["user-1"], "T", properties_of(int(number)))
         assert message["origin_message_id"] == ids[number]
     assert replay(spark, lake, gateway.url, wanted).finished_before
     assert len(pull_all(http, topic)) == 10
