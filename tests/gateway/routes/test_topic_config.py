@@ -90,9 +90,10 @@ def test_it_survives_a_kill_and_a_segment_s_end(tmp_path: Path) -> None:
 
 
 PLAIN: dict[str, Any] = {"body": "x"}
-KEYED, PINNED, DELAYED, URGENT = (
-    {**PLAIN, **said} for said in ({"ordering_key": "k"}, {"queue_id": 0}, {"delay_ms": 1}, {"priority": 0})
-)
+KEYED: dict[str, Any] = {**PLAIN, "ordering_key": "k"}
+PINNED: dict[str, Any] = {**PLAIN, "queue_id": 0}
+DELAYED: dict[str, Any] = {**PLAIN, "delay_ms": 1}
+URGENT: dict[str, Any] = {**PLAIN, "priority": 0}
 
 
 @pytest.mark.parametrize(
