@@ -27,6 +27,25 @@ def test_a_message_comes_out_as_it_went_in(shell: Shell) -> None:
     assert json.loads(shell("message", "get", said.split()[0], "--json")) == message
 
 
+def test_a_topic_is_configured_and_the_rest_stays_as_it_was(run: Run, shell: Shell) -> None:
+    shell("topic", "create", "cli_config", "--queues", "3", "--message-type", "priority", "--ttl-ms", "60000")
+    shell("topic", "config", "cli_config", "--message-bytes-max", "1000")
+    shown = json.loads(shell("topic", "config", "cli_config", "--json"))
+    config = {"message_type": "priority", "ttl_ms": 60_000, "message_bytes_max": 1_000}
+    assert shown == {"topic": "cli_config", "permission": "rw", **config, "expired": 0}
+    assert "priority" in shell("topic", "config", "cli_config")
+    shell("produce", "cli_config", "urgent", "--priority", "2", "--ttl-ms", "50000")
+    (message,) = shell.pulled("cli_config", "--queue", "2")
+    assert (message["body"], message["priority"], message["ttl_ms"]) == ("urgent", 2, 50_000)
+    refused = run("produce", "cli_config", "x", "--priority", "3", "--broker", shell.url)
+    assert (refused.code, refused.stderr.count("\n")) == (1, 1)
+    assert "has priorities 0 to 2, not 3" in refused.stderr
+    nowhere = run("topic", "config", "cli_nowhere", "--ttl-ms", "1", "--broker", shell.url)
+    assert (nowhere.code, nowhere.stderr) == (1, "lakemq: there is no topic 'cli_nowhere'\n")
+    wrong = run("topic", "config", "cli_config", "--message-type", "x", "--broker", shell.url)
+    assert (wrong.code, wrong.stderr.count("\n")) == (1, 1)
+
+
 def test_lines_of_stdin_are_messages(shell: Shell) -> None:
     shell("produce", "cli_lines", "--queue", "1", stdin="one\n\ntwo")
     assert [message["body"] for message in shell.pulled("cli_lines", "--queue", "1")] == ["one", "two"]

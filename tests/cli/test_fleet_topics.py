@@ -73,11 +73,14 @@ def test_a_group_consumes_from_all_brokers(run: Run, fleet: Fleet, topic: str) -
 
 def test_a_topic_is_spread_over_brokers_that_lack_it(run: Run, fleet: Fleet, topic: str) -> None:
     with HttpClient(fleet.urls["a"]) as http:
-        http.create_topic(topic, 3)
+        http.create_topic(topic, 3, config={"message_type": "fifo", "ttl_ms": 5_000})
     spread = run("topic", "spread", topic, "--nameservers", fleet.nameserver)
     assert spread.code == 0
     assert "may overtake" in spread.stderr
     assert len(fleet.topic("b", topic)["queues"]) == 3
+    assert [fleet.topic("b", topic)[name] for name in ("message_type", "ttl_ms")] == ["fifo", 5_000]
+    everywhere = run("topic", "config", topic, "--ttl-ms", "7000", "--json", "--nameservers", fleet.nameserver)
+    assert [(each["broker"], each["ttl_ms"]) for each in lines(everywhere.stdout)] == [("a", 7_000), ("b", 7_000)]
     again = run("topic", "spread", topic, "--nameservers", fleet.nameserver)
     assert (again.code, again.stderr) == (0, f"topic {topic} is on all brokers that are known\n")
     assert run("topic", "spread", "nobody-has-it", "--nameservers", fleet.nameserver).code == 1

@@ -214,7 +214,7 @@ class Puller:
         step = wanted if pull.selector.everything else max(wanted, SCAN_STEP)
         if offset < queue.min_offset:
             return await self._scan_cold(queue, offset, pull, step, passed)
-        expiry = expiry_of(self._log.topics, queue, self._log.now_ms())
+        expiry = expiry_of(self._log.topics, queue, self._log.reading_ms())
         plan = self._reader.plan(queue, offset, min(step, queue.end_offset - offset), bytes_max)
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
@@ -239,7 +239,7 @@ class Puller:
         """`_scan` of what has left the log. What is read is answered in the same thread at once: else what
         all clients have read would be in memory before the first is answered."""
         begin = self._cold.known_min_offset(queue)
-        expiry = expiry_of(self._log.topics, queue, self._log.now_ms())
+        expiry = expiry_of(self._log.topics, queue, self._log.reading_ms())
 
         def finish(parts: list[ColdSlice], reached: int) -> Pulled:
             found, reached, expired = _select(parts, pull, reached, expiry)

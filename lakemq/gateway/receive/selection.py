@@ -246,7 +246,7 @@ class Selection:
     def _alive(self, view: _View, slices: list[Slice]) -> list[Slice]:
         """Those of the messages that have not expired; the others are passed over, as what doesn't match is."""
         topics, queue = self._log.topics, view.queue
-        alive, expired = expiry_of(topics, queue, self._log.now_ms()).split(slices)
+        alive, expired = expiry_of(topics, queue, self._log.reading_ms()).split(slices)
         for part in expired:
             count_expired(topics, queue, self._counters, part.count)
             view.forget_retries(part.first_queue_offset, part.end_queue_offset)

@@ -248,6 +248,10 @@ class CommitLog:
         self._store_time_ms = max(self._store_time_ms, self._clock.now_ms())
         return self._store_time_ms
 
+    def reading_ms(self) -> int:
+        """`now_ms` for who only reads: a clock that was ahead for a moment leaves nothing behind."""
+        return max(self._store_time_ms, self._clock.now_ms())
+
     # Appending -------------------------------------------------------------------------------
 
     @overload

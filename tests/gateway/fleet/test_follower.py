@@ -114,6 +114,20 @@ def test_a_follower_says_what_it_is_and_how_far_behind(pair: Pair) -> None:
     assert "\nlakemq_follow" not in primary.get("/metrics").text  # it says what they are, and no value
 
 
+def test_a_topic_is_configured_at_a_follower_as_at_its_primary(pair: Pair) -> None:
+    primary, follower = pair.primary, pair.follower
+    config = {"message_type": "fifo", "ttl_ms": 1, "message_bytes_max": 9}
+    assert primary.put("/v1/topics/configured", json={"queues": 1, **config}).status_code == 201
+    produce(primary, "configured", {"body": "x", "ordering_key": "k"})
+    wait_for(follower, primary)
+    shown = follower.get("/v1/topics/configured").json()
+    assert {name: shown[name] for name in config} == config
+    assert pull(follower, "configured", wait_ms=50)["messages"] == []
+    assert primary.put("/v1/topics/configured", json={"ttl_ms": 0}).status_code == 200
+    wait_for(follower, primary)
+    assert [message["body"] for message in pull(follower, "configured")["messages"]] == ["x"]
+
+
 def test_who_waits_at_a_follower_is_woken_by_what_the_primary_stores(pair: Pair) -> None:
     primary, follower = pair.primary, pair.follower
     put_topic(primary, "awaited")

@@ -190,6 +190,12 @@ def test_a_dead_letter_does_not_expire(timed: Timed, topic: str, group: str) -> 
     timed.pass_ms(2 * HOUR_MS)
     (dead,) = pull_all(http, f"%25DLQ%25{group}")
     assert (dead["body"], dead.get("ttl_ms")) == ("x", None)
+    http.put(f"/v1/topics/{topic}", json={"ttl_ms": HOUR_MS})
+    redrive = http.post(f"/v1/groups/{group}/dead-letters/redrive", json={})
+    assert redrive.status_code == 202, redrive.text
+    wait_until(lambda: len(pull_all(http, f"%25RETRY%25{group}")) == 1)
+    timed.pass_ms(2 * HOUR_MS)
+    assert bodies(receive(http, group, topic)) == ["x"]
 
 
 def test_what_expires_while_it_waits_for_its_order_holds_up_nothing(timed: Timed, topic: str, group: str) -> None:

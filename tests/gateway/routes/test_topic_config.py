@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from lakemq.testing import start_gateway
-from tests.gateway.http_client import ARROW, connect, is_problem, produce, pull, put_topic, write_arrow
+from tests.gateway.http_client import ARROW, connect, is_problem, produce, pull, pull_all, put_topic, write_arrow
 from tests.gateway.receive.asking import bodies, receive
+from tests.gateway.sinks.asking import commit, put_part
 
 DEFAULT = {"message_type": "any", "ttl_ms": 0, "message_bytes_max": 0}
 
@@ -89,9 +90,10 @@ def test_it_survives_a_kill_and_a_segment_s_end(tmp_path: Path) -> None:
 
 
 PLAIN: dict[str, Any] = {"body": "x"}
-KEYED, PINNED, DELAYED, URGENT = (
-    {**PLAIN, **said} for said in ({"ordering_key": "k"}, {"queue_id": 0}, {"delay_ms": 1}, {"priority": 0})
-)
+KEYED: dict[str, Any] = {**PLAIN, "ordering_key": "k"}
+PINNED: dict[str, Any] = {**PLAIN, "queue_id": 0}
+DELAYED: dict[str, Any] = {**PLAIN, "delay_ms": 1}
+URGENT: dict[str, Any] = {**PLAIN, "priority": 0}
 
 
 @pytest.mark.parametrize(
@@ -146,6 +148,23 @@ def test_a_body_is_no_larger_than_the_topic_allows(http: httpx.Client, topic: st
     assert is_problem(send_arrow(http, topic, {"body": [b"x", b"x" * 11]}), 413, "message_too_large")
     assert configure(http, topic, message_bytes_max=0).status_code == 200
     assert send(http, topic, {"body": "x" * 11}).status_code == 200
+
+
+def test_a_part_of_a_sink_is_held_against_its_topic_as_it_is_staged(http: httpx.Client, topic: str) -> None:
+    configure(http, topic, queues=3, message_type="normal", message_bytes_max=5)
+    for code, columns in {
+        "wrong_message_type": {"body": [b"x"], "priority": [1]},
+        "message_too_large": {"body": [b"x" * 6]},
+    }.items():
+        assert put_part(http, topic, 1, "a", columns, topic=topic).json()["code"] == code
+    assert put_part(http, topic, 1, "a", {"body": [b"x"]}, topic=topic).status_code == 200
+    configure(http, topic, message_type="priority")
+    columns = {"body": [b"2", b"0", b"1"], "priority": [2, None, 1], "ttl_ms": [60_000, None, 60_000]}
+    assert put_part(http, topic, 1, "b", columns, topic=topic).status_code == 200
+    assert put_part(http, topic, 1, "c", {"body": [b"x"], "priority": [3]}, topic=topic).status_code == 400
+    configure(http, topic, message_type="fifo")
+    assert commit(http, topic, 1, "a", "b").status_code == 200, "what was staged is stored"
+    assert sorted(bodies(pull_all(http, topic))) == ["0", "1", "2", "x"]
 
 
 # Priorities ----------------------------------------------------------------------------------
