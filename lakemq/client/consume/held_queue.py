@@ -44,12 +44,15 @@ class HeldQueue:
         doubt: Callable[[], None],
         gaps: Gaps,
         away: Away,
+        paused: bool,
     ) -> None:
         self.queue = queue
         self.in_order = in_order
         self.process: ProcessQueue[MessageView] | None = None
         self.committed: int | None = None
         self.dropped = False
+        self.paused = paused
+        """Nothing is pulled, and nobody is given what is here, which stays."""
         self._cluster = cluster
         self._limits = limits
         self._params = params
@@ -78,9 +81,12 @@ class HeldQueue:
         self._again.clear()
         self._suspended.clear()
 
-    def is_dropped(self) -> bool:
-        """Whether the queue was lost. May be called in any thread."""
-        return self.dropped
+    def pause(self, paused: bool) -> None:
+        """Leave the queue alone, or go on with it."""
+        self.paused = paused
+        if not paused and self.process is not None:
+            self.process.freed.set()
+            self._ready(self)
 
     async def stopped(self) -> None:
         """Wait until the pulling has ended, after `drop`."""
@@ -98,7 +104,7 @@ class HeldQueue:
     @property
     def has_work(self) -> bool:
         """Whether there is something that `take` would give."""
-        if self.process is None or self.dropped:
+        if self.process is None or self.dropped or self.paused:
             return False
         return bool(self._again) or (self.process.waiting > 0 and (not self.in_order or self.process.quiet.is_set()))
 
@@ -148,7 +154,7 @@ class HeldQueue:
             wait_s = min(wait_s * 2, AGAIN_S_MAX)
 
     async def _pull(self, process: ProcessQueue[MessageView]) -> None:
-        while not (room := process.room):
+        while self.paused or not (room := process.room):
             process.freed.clear()
             await process.freed.wait()
         pull = fetch_few if self._few else fetch_views
