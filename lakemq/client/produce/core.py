@@ -158,6 +158,18 @@ class Core:
             return LaneKind(topic, keyed=True)
         return self._queue_lanes.get(queue) or self._queue_lane(queue)
 
+    def lane_to(self, queue: MessageQueue, fields: MessageFields) -> LaneKind:
+        """The lane of a message whose sender chose its queue: it goes there, or nowhere."""
+        if is_delayed(fields):
+            return LaneKind(queue.topic, queue=queue, delayed=True)
+        return self._queue_lanes.get(queue) or self._queue_lane(queue)
+
+    def queues_known(self, topic: str, queue: MessageQueue | None = None) -> list[MessageQueue] | None:
+        """The topic's queues that are written, sorted, if they were asked for before, and this one is one of them; from
+        any thread."""
+        queues = self._queues.get(topic)
+        return queues if queues and (queue is None or queue in queues) else None
+
     def _queue_lane(self, queue: MessageQueue) -> LaneKind:
         if len(self._queue_lanes) > LANES_MAX:
             self._queue_lanes.clear()
@@ -211,22 +223,22 @@ class Core:
 
     # Sending: the event loop ---------------------------------------------------------------------
 
-    async def known_queues(self, topic: str) -> list[MessageQueue]:
+    async def known_queues(self, topic: str, make: bool = False) -> list[MessageQueue]:
         """The topic's queues that are written, none when it doesn't exist; from now on `lane_of` knows them.
-        Raises `Unreachable`."""
-        queues = await self.deliverer.queues_of(topic)
+        `make`: a lone broker makes it, too. Raises `Unreachable`."""
+        queues = await self.deliverer.queues_of(topic, make)
         self._queues.pop(topic, None)
         self._queues[topic] = queues
         if len(self._queues) > LANES_MAX:
             del self._queues[next(iter(self._queues))]
         return queues
 
-    async def learn(self, topic: str) -> list[MessageQueue]:
+    async def learn(self, topic: str, make: bool = False) -> list[MessageQueue]:
         """`known_queues`, asked for again and again until `timeout_s` is over."""
         deadline_s = self._loop.time() + self.options.patience.timeout_s
         while True:
             try:
-                return await self.known_queues(topic)
+                return await self.known_queues(topic, make)
             except Unreachable:
                 if self._loop.time() + WAIT_S > deadline_s:
                     raise
