@@ -33,7 +33,7 @@ from lakemq.client.results import (
 )
 from lakemq.client.user_api import UserApi
 from lakemq.client.view import MessageView, Rows
-from lakemq.contract import leader_routes, routes
+from lakemq.contract import client_routes, leader_routes, routes
 from lakemq.contract.forms import ARROW, JSON, NDJSON
 from lakemq.contract.route import Target
 from lakemq.model.errors import InvalidRequest, LakemqError, NotLeader
@@ -280,6 +280,10 @@ class HttpClient:
     def group(self, group: str) -> dict[str, Any]:
         """One consumer group: members, subscriptions, lag by queue. Raises `GroupNotFound`."""
         return _json(self._request(routes.GROUP.at(group)))
+
+    def enable_group(self, group: str, consume_enabled: bool) -> None:
+        """Have a consumer group consume, or nothing until it is told otherwise; it is made if it isn't there."""
+        self._send(client_routes.PUT_GROUP.at(group), _dumps({"consume_enabled": consume_enabled}))
 
     def delete_group(self, group: str) -> None:
         """Delete a consumer group with all that it has, its dead letters too. Raises `GroupNotFound`, and

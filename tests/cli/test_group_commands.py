@@ -213,3 +213,16 @@ def test_a_consumer_that_is_ended_leaves_its_group(shell: Shell, tmp_path: Path,
     assert (process.returncode, said.count("\n")) == (0, 1), said
     left = json.loads(shell("group", "show", group, "--json"))
     assert (left["members"], left["lag_total"]) == ([], 0)
+
+
+def test_a_group_is_paused_and_resumed(run: Run, shell: Shell, tmp_path: Path) -> None:
+    fill(shell, tmp_path, "cli_pause", 2)
+    assert run("group", "pause", "cli_paused", "--broker", shell.url).stderr == "lakemq: group cli_paused is paused\n"
+    assert json.loads(shell("group", "show", "cli_paused", "--json"))["consume_enabled"] is False
+    assert "paused" in next(line for line in shell("group", "list").splitlines() if "cli_paused" in line)
+    shown = run("group", "show", "cli_paused", "--broker", shell.url)
+    assert shown.stderr == "lakemq: cli_paused is paused: lakemq group resume cli_paused\n"
+    assert run("group", "resume", "cli_paused", "--broker", shell.url).stderr == "lakemq: group cli_paused consumes\n"
+    assert run("group", "show", "cli_paused", "--broker", shell.url).stderr == ""
+    (message, _) = lines(shell("consume", "cli_pause", "--group", "cli_paused", "--max", "2", "--json"))
+    assert message["body"] == "0"

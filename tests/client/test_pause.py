@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from typing import Any
 
 import pytest
 
-from lakemq.client import Closed, ConsumeResult, Limits, MessageQueue, MessageView, PushConsumer, aio
+from lakemq.client import Closed, ConsumeResult, Limits, MessageQueue, MessageView, PullConsumer, PushConsumer, aio
 from lakemq.client.consume.pauses import Pauses
-from lakemq.model.errors import InvalidRequest, InvalidTopic
+from lakemq.client.http import HttpClient
+from lakemq.model.errors import ConsumeDisabled, InvalidRequest, InvalidTopic
 from lakemq.testing import GatewayProcess
 from tests.client.consuming import WAIT_S_MAX, Seen, make_topic, numbered, offsets, put, view, wait_until
 
@@ -193,3 +195,38 @@ def test_what_the_operator_and_the_program_paused_ends_by_each_alone() -> None:
     assert pauses.holds(here)
     pauses.resume((here,))
     assert not pauses
+
+
+def test_a_group_that_an_operator_pauses_is_given_nothing_and_goes_on_when_it_is_resumed(
+    gateway: GatewayProcess, topic: str, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = Seen()
+    with (
+        HttpClient(gateway.url) as http,
+        caplog.at_level(logging.WARNING, "lakemq.client"),
+        PushConsumer(group, seen.add, brokers=gateway.url, consume_from="first") as consumer,
+    ):
+        consumer.subscribe(topic)
+        put(gateway.url, topic, numbered(8))
+        seen.wait(numbered(8))
+        http.enable_group(group, False)
+        wait_until(lambda: "consumes nothing now" in caplog.text)
+        put(gateway.url, topic, numbered(8, "later"))
+        consumer.resume()  # that is the operator's to say
+        queues = consumer.queues
+        with (
+            PushConsumer(group, seen.add, brokers=gateway.url) as second,
+            PullConsumer(group, brokers=gateway.url) as pulling,
+        ):
+            second.subscribe(topic)
+            wait_until(lambda: len(consumer.queues) < len(queues))
+            pulling.assign(pulling.queues_of(topic))
+            with pytest.raises(ConsumeDisabled):
+                pulling.poll(wait_s=WAIT_S_MAX)
+        assert len(seen.texts) == 8
+        wait_until(lambda: consumer.queues == queues)
+        http.enable_group(group, True)
+        seen.wait(numbered(8, "later"))
+        wait_until(lambda: "consumes again" in caplog.text)
+    assert len(seen.texts) == 16
+    assert "can't be pulled" not in caplog.text

@@ -15,7 +15,7 @@ from lakemq.client.errors import Unreachable
 from lakemq.client.failures import say_failed, wait_of
 from lakemq.client.routes import Cluster
 from lakemq.client.view import MessageView
-from lakemq.model.errors import LakemqError, OverQuota
+from lakemq.model.errors import ConsumeDisabled, LakemqError, OverQuota
 from lakemq.model.message_queue import MessageQueue
 
 logger = logging.getLogger("lakemq.client")
@@ -145,6 +145,8 @@ class HeldQueue:
             except Unreachable as error:
                 self._away.note(self.queue.broker, error)
                 failed = error
+            except ConsumeDisabled as error:
+                failed = error  # the membership hears of it, and of its end
             except Exception as error:  # noqa: BLE001  whatever it is, a queue isn't given up
                 say_failed(logger, error, f"{self.queue} can't be pulled from now")
                 if isinstance(error, LakemqError) and not isinstance(error, OverQuota):

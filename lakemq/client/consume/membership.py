@@ -43,6 +43,8 @@ class Membership:
         self._meeting: asyncio.Task[None] | None = None
         self._differ_since_s: float | None = None
         self._warned = False
+        self.on_enabled: Callable[[str, bool], None] = lambda broker, enabled: None
+        """A broker says whether the group may consume there; on the event loop."""
 
     @property
     def members(self) -> list[str]:
@@ -186,6 +188,8 @@ class Membership:
         if back or before is None or view.generation != before.generation or view.members != before.members:
             self._changed()
         self._note_differences(view.subscriptions_differ)
+        if view.consume_enabled is not None:
+            self.on_enabled(broker, view.consume_enabled)
 
     def _note_differences(self, differ: bool | None) -> None:
         """Warn once of differences that stay: members that start don't subscribe all at the same time."""

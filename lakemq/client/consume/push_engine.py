@@ -66,6 +66,7 @@ class PushEngine:
         self._how = processing
         self._member = Member(group, member, Holder(self._gain, self._lose), retries=True)
         self._api = self._member.api
+        self._member.membership.on_enabled = self._follow_operator
         self._locks: Locks | None = None
         if processing.orderly and not self._member.broadcasting:
             self._locks = Locks(self._api, self._lock_lost)
@@ -117,6 +118,12 @@ class PushEngine:
         self._check_open()
         self._pauses.resume(what)
         self._follow_pauses()
+
+    def _follow_operator(self, broker: str, enabled: bool) -> None:
+        if self._pauses.follow(broker, enabled):
+            what = "again" if enabled else "nothing now: an operator has paused it"
+            logger.warning("at broker %s group %s consumes %s", broker, self._member.group, what)
+            self._follow_pauses()
 
     def _follow_pauses(self) -> None:
         for queue, held in self._held.items():

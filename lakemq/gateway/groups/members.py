@@ -15,7 +15,8 @@ from lakemq.gateway.groups.renewals import Renewals
 from lakemq.gateway.work.waiters import Wait
 from lakemq.model.errors import FlowControl, GroupModelDiffers, GroupNotFound
 from lakemq.settings import Groups as Limits
-from lakemq.storage.state.group_state import Group, GroupState, Member, member_fields, size_of
+from lakemq.storage.state.group_state import Group, GroupState
+from lakemq.storage.state.member import Member, member_fields, size_of
 
 ANSWERS_BYTES_MAX = 16 * 1024 * 1024
 """Of all answers that are kept."""
@@ -177,6 +178,7 @@ class Members:
             "generation": group.generation,
             "members": sorted(group.members),
             "resets": group.resets,
+            "consume_enabled": group.consume_enabled,
             "expiry_ms": self._limits.member_expiry_ms,
             "subscriptions_differ": bool(found),
             "differences": found,

@@ -20,7 +20,8 @@ from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_top
 from lakemq.settings import Groups as Limits
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.reader import Reader
-from lakemq.storage.state.group_state import Group, member_fields
+from lakemq.storage.state.group_state import Group
+from lakemq.storage.state.member import member_fields
 from lakemq.storage.state.receipts import Receipts
 
 
@@ -75,7 +76,8 @@ class Groups:
         """All of a group: who is in it, what they subscribe to, and how far it is behind; what may be long is an
         iterator. Raises `GroupNotFound`."""
         group = self.find(name)
-        head = {"group": name, "model": group.model, "generation": group.generation, "resets": group.resets}
+        head = {"group": name, "model": group.model, "consume_enabled": group.consume_enabled}
+        head |= {"generation": group.generation, "resets": group.resets}
         different, subscriptions = differences(group), subscriptions_of(group)
         members, locks = list(group.members.items()), list(group.locks.items())
         members, locks = await in_order(members, key=_first), await in_order(locks, key=_first)
@@ -128,6 +130,14 @@ class Groups:
         await self._records.delete(name, topics)
         self._gaps.forget(name)
 
+    async def enable(self, name: str, consume_enabled: bool) -> Group:
+        """Have the group, which is made if it isn't there, consume or not: what is handed out already may be finished.
+        Raises `FlowControl` when it is one group too many, `StoreUnwritable`."""
+        known = self._records.state.find(name)
+        if known is None or known.consume_enabled != consume_enabled:
+            await self._records.append([(name, "settings", {"consume_enabled": consume_enabled})])
+        return self.find(name)
+
     async def forget_place(self, name: str, topic: str) -> None:
         """Forget how far the group has received in the topic, unless something is out. Raises `StoreUnwritable`."""
         await self._records.forget_place(name, topic)
@@ -150,6 +160,7 @@ class Groups:
             "topics": await in_order(list(topics)),
             "subscriptions_differ": bool(differences(group)),
             "model": group.model,
+            "consume_enabled": group.consume_enabled,
             "lag_total": total(group, lags),
         }
 

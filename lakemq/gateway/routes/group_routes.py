@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from lakemq.contract import routes
+from lakemq.contract import client_routes, routes
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.groups import Groups
@@ -20,7 +20,7 @@ from lakemq.gateway.work.work import Work
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.log.commit_log import CommitLog
-from lakemq.storage.state.group_state import Member, Subscription
+from lakemq.storage.state.member import Member, Subscription
 from lakemq.web.asgi import client_of
 from lakemq.web.gate import Gate
 from lakemq.web.gone import client_gone
@@ -67,6 +67,13 @@ class HeartbeatBody(BaseModel):
     consume_from: Literal["last", "first", "timestamp"] = "last"
     consume_timestamp_ms: int | None = Field(None, ge=0, le=NUMBER_MAX)
     subscriptions: list[SubscriptionBody] = Field(default_factory=list[SubscriptionBody], max_length=SUBSCRIPTIONS_MAX)
+
+
+class GroupBody(BaseModel):
+    """How a group is to be."""
+
+    model_config = Strict
+    consume_enabled: bool
 
 
 class OffsetBody(BaseModel):
@@ -148,6 +155,11 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
     async def get_group(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]
         async with work.listing.place(client_of(request.scope)):
             return await respond(await groups.describe(check_group(group)))
+
+    @serves(router, client_routes.PUT_GROUP)
+    async def put_group(group: str, body: GroupBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        made = await groups.enable(check_group(group), body.consume_enabled)
+        return {"group": group, "consume_enabled": made.consume_enabled, "generation": made.generation}
 
     @serves(router, routes.DELETE_GROUP)
     async def delete_group(group: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from lakemq.contract import leader_routes, routes, user_routes
+from lakemq.contract import client_routes, leader_routes, routes, user_routes
 from lakemq.contract.route import Route
 from lakemq.contract.routes import ALL
 from lakemq.testing import start_gateway
@@ -122,6 +122,7 @@ def of_groups(http: httpx.Client) -> dict[Route, Asked]:
         routes.REDRIVEN: Asked((redriven,)),
         routes.GROUPS: Asked(),
         routes.GROUP: Asked(("g",)),
+        client_routes.PUT_GROUP: Asked(("p",), body={"consume_enabled": False}),
         routes.DELETE_GROUP: Asked(("deleted",)),
         routes.HEARTBEAT: Asked(("g", "m"), body={}),
         routes.LEAVE: Asked(("left", "m")),
