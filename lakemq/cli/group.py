@@ -1,4 +1,4 @@
-"""`lakemq group list | show | lag | reset | pause | resume | delete | redrive`."""
+"""`lakemq group list | show | lag | reset | clients | pause | resume | delete | redrive`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from lakemq.cli import shown
 from lakemq.cli.brokers import ask_each, connect_all, said_of
+from lakemq.cli.clients import show_clients
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, progress, stdout, write_line
@@ -143,6 +144,21 @@ def reset(
         for queue_id, offset in offsets.items():
             made.add_row(*said_of(name).values(), str(queue_id), f"{offset:,}")
     stdout().print(made)
+
+
+@app.command("clients")
+def list_clients(
+    context: typer.Context, group: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
+) -> None:
+    """Show a group's members as they say they are: what they hold, and whether they are paused.
+
+    \b
+    lakemq group clients billing
+    lakemq group clients billing --json | jq 'select(.stuck > 0)'
+    lakemq group clients billing --nameservers http://127.0.0.1:9876
+    """
+    with connect_all(context, broker, nameservers) as brokers:
+        show_clients(ask_each(brokers, lambda client: client.clients(group), _NOT_THERE), as_json)
 
 
 @app.command()

@@ -285,6 +285,15 @@ class HttpClient:
         """Have a consumer group consume, or nothing until it is told otherwise; it is made if it isn't there."""
         self._send(client_routes.PUT_GROUP.at(group), _dumps({"consume_enabled": consume_enabled}))
 
+    def clients(self, group: str | None = None, producer_group: str | None = None) -> list[dict[str, Any]]:
+        """Who is connected: all, or those of one group. Raises `GroupNotFound` for a group of consumers."""
+        target = client_routes.CLIENTS.at()
+        if group is not None:
+            target = client_routes.GROUP_CLIENTS.at(group)
+        elif producer_group is not None:
+            target = client_routes.PRODUCER_CLIENTS.at(producer_group)
+        return _json(self._request(target))["clients"]
+
     def delete_group(self, group: str) -> None:
         """Delete a consumer group with all that it has, its dead letters too. Raises `GroupNotFound`, and
         `GroupInUse` while it has members."""

@@ -226,3 +226,26 @@ def test_a_group_is_paused_and_resumed(run: Run, shell: Shell, tmp_path: Path) -
     assert run("group", "show", "cli_paused", "--broker", shell.url).stderr == ""
     (message, _) = lines(shell("consume", "cli_pause", "--group", "cli_paused", "--max", "2", "--json"))
     assert message["body"] == "0"
+
+
+def test_who_is_connected_is_shown(run: Run, shell: Shell) -> None:
+    with HttpClient(shell.url) as http:
+        http.create_topic("cli_clients", 1)
+    base = {"base_url": shell.url, "trust_env": False}
+    with httpx.Client(**base) as http:  # pyright: ignore[reportArgumentType]
+        status = {"language": "go", "version": "1.2", "queue_count": 1, "paused": True, "stuck": 2, "buffered": 1_234}
+        http.post("/v1/groups/cli_there/members/cli-m/heartbeat", json={"client": status}).raise_for_status()
+        producer = {"producer_group": "cli_p", "topics": [f"cli_t{number}" for number in range(7)]}
+        http.put("/v1/clients/cli-p%1B%5B2J", json=producer).raise_for_status()
+    (member,) = lines(shell("group", "clients", "cli_there", "--json"))
+    assert (member["client_id"], member["stuck"], member["address"]) == ("cli-m", 2, "127.0.0.1")
+    shown = shell("group", "clients", "cli_there")
+    for each in ("cli-m", "1 queue", "1,234", "paused"):
+        assert each in shown, each
+    (sender,) = lines(shell("clients", "--producer-group", "cli_p", "--json"))
+    assert sender["kind"] == "producer"
+    everybody = shell("clients")
+    assert "cli-m" in everybody
+    assert "\x1b[2J" not in everybody, "what clients say doesn't steer the terminal"
+    assert {each["client_id"] for each in lines(shell("clients", "--json"))} >= {"cli-m", "cli-p\x1b[2J"}
+    assert run("group", "clients", "cli_nobody", "--broker", shell.url).code == 1

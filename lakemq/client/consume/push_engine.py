@@ -7,7 +7,9 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from lakemq.client.client_id import describe_queues
 from lakemq.client.consume.away import Away
 from lakemq.client.consume.group_api import NackedMessage
 from lakemq.client.consume.held_queue import HeldQueue
@@ -67,6 +69,7 @@ class PushEngine:
         self._member = Member(group, member, Holder(self._gain, self._lose), retries=True)
         self._api = self._member.api
         self._member.membership.on_enabled = self._follow_operator
+        self._member.status = self._status
         self._locks: Locks | None = None
         if processing.orderly and not self._member.broadcasting:
             self._locks = Locks(self._api, self._lock_lost)
@@ -130,6 +133,14 @@ class PushEngine:
             paused = self._pauses.holds(queue)
             if paused != held.paused:
                 held.pause(paused)
+        self._member.membership.tell()
+
+    def _status(self, broker: str) -> dict[str, Any]:
+        held = [each for each in self._held.values() if each.queue.broker == broker]
+        buffered = sum(each.process.waiting for each in held if each.process is not None)
+        paused = bool(self._pauses) if not held else all(each.paused for each in held)
+        said = {"paused": paused, "buffered": buffered, "stuck": self._overdue.stuck}
+        return said | describe_queues(each.queue for each in held)
 
     async def reply(self, message: MessageView, body: bytes | str, fields: ReplyFields) -> None:
         """As `reply.reply`."""

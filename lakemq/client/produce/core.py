@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from lakemq.client.errors import Closed, Unreachable
 from lakemq.client.loop import FORKED
 from lakemq.client.outgoing import Message, MessageFields, SendReceipt, check_topic, is_delayed
-from lakemq.client.produce.batch import MESSAGE_OVERHEAD_BYTES, Batch, Failed, Halves, Outcome
+from lakemq.client.produce.batch import MESSAGE_OVERHEAD_BYTES, Batch, Failed, Halves, Outcome, until_ended
 from lakemq.client.produce.choice import CHOOSING, chooses, extra_bytes, queue_of
 from lakemq.client.produce.deliver import WAIT_S, Delivered, Deliverer, Request
 from lakemq.client.produce.encode import COMPRESSED_FROM_BYTES, encode, read_messages, read_ranges
+from lakemq.client.produce.heartbeats import Heartbeats
 from lakemq.client.produce.lane import Lane, LaneKind
 from lakemq.client.produce.options import Options
 from lakemq.client.produce.send_ids import SendIds
@@ -62,6 +63,7 @@ class Core:
         self.cluster = cluster
         self.options = options
         self.deliverer = Deliverer(cluster, options.patience)
+        self.heartbeats = Heartbeats(cluster, self._count)
         self.lock = threading.Lock()
         self.room = threading.Condition(self.lock)
         self.buffered = 0
@@ -175,6 +177,10 @@ class Core:
             self._queue_lanes.clear()
         kind = self._queue_lanes[queue] = LaneKind(queue.topic, queue=queue)
         return kind
+
+    def _count(self) -> int:
+        with self.lock:
+            return sum(len(batch.bodies) for lane in self._lanes.values() for batch in lane.batches())
 
     def has_room(self) -> bool:
         """Whether there is room for a message."""
@@ -337,6 +343,7 @@ class Core:
             late=None if kind.ordered else late,
         )
         delivered = await self.deliverer.deliver(request)
+        self.heartbeats.stored(delivered.broker, topic)
         if kind.ordered:
             await self._renew(topic)
         if kind.oneway:
@@ -407,6 +414,7 @@ class Core:
         except TimeoutError:
             await self._abandon()
         await self.deliverer.close()
+        await self.heartbeats.close()
         await self.cluster.close()
         failures = self._unreported.take()
         for batch, held, is_told in zip(batches, kept, told, strict=True):
@@ -453,21 +461,6 @@ def read_answer(as_json: bool, topic: str, count: int, delivered: Delivered) -> 
     """Where the messages of a request are."""
     read: Any = read_messages if as_json else read_ranges
     return read(delivered.broker, topic, count, delivered.json())
-
-
-async def until_ended(batch: Batch) -> Outcome:
-    """Wait for a batch's end, on the event loop."""
-    if batch.outcome is None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        batch.when_ended(_wake_waiter, waiter)
-        await waiter
-    assert batch.outcome is not None
-    return batch.outcome
-
-
-def _wake_waiter(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def receipt_of(result: SendReceipt | LakemqError) -> SendReceipt:

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from lakemq.gateway.groups.clients import Clients
 from lakemq.gateway.groups.differences import differences
 from lakemq.gateway.groups.notices import Notices
 from lakemq.gateway.groups.records import Records
@@ -30,6 +31,7 @@ class Members:
         self._limits = limits
         self._wait = wait
         self._notices = Notices()
+        self.clients = Clients()
         self.renewals = Renewals[tuple[str, str]](limits.member_expiry_ms, self._expire)
         self._joining: Counter[str] = Counter()
         self._answers: dict[str, tuple[int, bytes]] = {}
@@ -62,6 +64,7 @@ class Members:
             self.renewals.renew((group, client_id))
         else:
             self.renewals.discard((group, client_id))
+            self.clients.member_left(group, client_id)
 
     def _moved(self, group: Group) -> None:
         self._notices.moved(group.name)

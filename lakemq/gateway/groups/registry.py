@@ -104,6 +104,14 @@ class Groups:
             ),
         }
 
+    def with_members(self) -> list[str]:
+        """The names of the groups that have members."""
+        return [group.name for group in self._records.state if group.members]
+
+    def is_there(self, name: str) -> bool:
+        """Whether the log knows the group now."""
+        return self._records.state.find(name) is not None
+
     async def list(self) -> list[dict[str, Any]]:
         """All groups in short, sorted by name."""
         found: list[dict[str, Any]] = []

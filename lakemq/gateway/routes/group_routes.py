@@ -16,6 +16,8 @@ from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.offsets import Offsets, QueueOffset
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
+from lakemq.gateway.http.text import check_text
+from lakemq.gateway.routes.client_routes import StatusBody, asker_of
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
@@ -33,15 +35,6 @@ EXPRESSIONS_CHARACTERS_MAX = 64 * 1024
 CLIENT_ID_CHARACTERS_MAX = 256
 QUEUE_ID_MAX = 2**31
 Strict = ConfigDict(extra="forbid", strict=True)
-
-
-def check_text(text: str) -> str:
-    """The text, if it can be written as UTF-8: JSON may hold halves of characters."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("the text has half a surrogate pair") from None
-    return text
 
 
 Text = Annotated[str, AfterValidator(check_text)]
@@ -66,6 +59,8 @@ class HeartbeatBody(BaseModel):
     model: Literal["clustering", "broadcasting"] = "clustering"
     consume_from: Literal["last", "first", "timestamp"] = "last"
     consume_timestamp_ms: int | None = Field(None, ge=0, le=NUMBER_MAX)
+    client: StatusBody | None = None
+    """How it is, for people who look: no part of its membership."""
     subscriptions: list[SubscriptionBody] = Field(default_factory=list[SubscriptionBody], max_length=SUBSCRIPTIONS_MAX)
 
 
@@ -142,7 +137,7 @@ async def to_member(body: HeartbeatBody) -> Member:
 def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
     """The routes of a log's groups."""
     router = APIRouter()
-    _add_members(router, groups, work.limits.wait_ms_max)
+    _add_members(router, groups, log, work.limits.wait_ms_max)
     _add_offsets(router, groups.offsets, work.listing)
     _add_locks(router, groups.locks, log)
 
@@ -169,15 +164,17 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
     return router
 
 
-def _add_members(router: APIRouter, groups: Groups, wait_ms_max: int) -> None:
+def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max: int) -> None:
     members = groups.members
 
     def answer(group: str) -> Response:
         return Response(members.answer(groups.find(group)), media_type="application/json")
 
     @serves(router, routes.HEARTBEAT)
-    async def heartbeat(group: str, client_id: PathClientId, body: HeartbeatBody) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def heartbeat(request: Request, group: str, client_id: PathClientId, body: HeartbeatBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         await members.heartbeat(check_group(group), client_id, await to_member(body))
+        status = (body.client or StatusBody()).status()
+        members.clients.member_said(group, client_id, asker_of(request), status, log.now_ms())
         return answer(group)
 
     @serves(router, routes.LEAVE)
