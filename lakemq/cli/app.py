@@ -12,6 +12,7 @@ from lakemq.cli import (
     acl,
     backup,
     broker,
+    clients,
     consume,
     demo,
     doctor,
@@ -111,6 +112,7 @@ app.command()(pull.pull)
 app.command()(consume.consume)
 app.add_typer(message.app, name="message")
 app.add_typer(group.app, name="group")
+app.command()(clients.clients)
 app.add_typer(user.app, name="user")
 app.add_typer(acl.app, name="acl")
 app.command()(sql.sql)

@@ -1,4 +1,4 @@
-"""`lakemq group list | show | lag | reset | delete | redrive`."""
+"""`lakemq group list | show | lag | reset | clients | pause | resume | delete | redrive`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from lakemq.cli import shown
 from lakemq.cli.brokers import ask_each, connect_all, said_of
+from lakemq.cli.clients import show_clients
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, progress, stdout, write_line
@@ -51,7 +52,8 @@ def list_groups(
         return
     made = shown.table("group", *said_of(*found), "members", "topics", "behind", "")
     for group in sorted(groups, key=lambda each: each["group"]):
-        warning = Text("subscriptions differ" if group["subscriptions_differ"] else "", shown.NOWHERE)
+        said = {"paused": not group["consume_enabled"], "subscriptions differ": group["subscriptions_differ"]}
+        warning = Text(", ".join(what for what, is_so in said.items() if is_so), shown.NOWHERE)
         topics = Text(" ".join(group["topics"]))
         where = said_of(group.get("broker", "")).values()
         behind = shown.lag(group["lag_total"])
@@ -78,6 +80,9 @@ def show(
     for name, content in found.items():
         _show_members(content, name)
     _show_lag(group, found)
+    for name, content in found.items():
+        if not content["consume_enabled"]:
+            note(f"lakemq: {group} is paused{name and f' at {name}'}: lakemq group resume {group}")
     for topic in sorted({each["topic"] for content in found.values() for each in content["differences"]}):
         note(f"lakemq: members subscribe to {topic} in different ways: messages are lost to the group")
 
@@ -139,6 +144,52 @@ def reset(
         for queue_id, offset in offsets.items():
             made.add_row(*said_of(name).values(), str(queue_id), f"{offset:,}")
     stdout().print(made)
+
+
+@app.command("clients")
+def list_clients(
+    context: typer.Context, group: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
+) -> None:
+    """Show a group's members as they say they are: what they hold, and whether they are paused.
+
+    \b
+    lakemq group clients billing
+    lakemq group clients billing --json | jq 'select(.stuck > 0)'
+    lakemq group clients billing --nameservers http://127.0.0.1:9876
+    """
+    with connect_all(context, broker, nameservers) as brokers:
+        show_clients(ask_each(brokers, lambda client: client.clients(group), _NOT_THERE), as_json)
+
+
+@app.command()
+def pause(context: typer.Context, group: Name, broker: Broker = None, nameservers: Nameservers = None) -> None:
+    """Have a group consume nothing until `resume`: whatever its members ask for. It survives restarts.
+
+    What they have already may be finished, acknowledged and committed. A group that isn't there is made.
+
+    \b
+    lakemq group pause billing
+    lakemq group pause billing --nameservers http://127.0.0.1:9876
+    """
+    _enable(context, group, False, broker, nameservers)
+
+
+@app.command()
+def resume(context: typer.Context, group: Name, broker: Broker = None, nameservers: Nameservers = None) -> None:
+    """Have a group that was paused consume again.
+
+    \b
+    lakemq group resume billing
+    lakemq group resume billing --nameservers http://127.0.0.1:9876
+    """
+    _enable(context, group, True, broker, nameservers)
+
+
+def _enable(context: typer.Context, group: str, enabled: bool, broker: str | None, nameservers: str | None) -> None:
+    with connect_all(context, broker, nameservers) as brokers:
+        done = ask_each(brokers, lambda client: client.enable_group(group, enabled))
+    for name in done:
+        note(f"lakemq: group {group} {'consumes' if enabled else 'is paused'}{name and f' at {name}'}")
 
 
 @app.command()

@@ -35,7 +35,7 @@ from lakemq.client.results import (
 )
 from lakemq.client.user_api import UserApi
 from lakemq.client.view import MessageView, Rows
-from lakemq.contract import leader_routes, log_level_routes, routes
+from lakemq.contract import client_routes, leader_routes, log_level_routes, routes
 from lakemq.contract.forms import ARROW, JSON, NDJSON
 from lakemq.contract.route import Target
 from lakemq.contract.sql_routes import STATEMENT
@@ -291,6 +291,19 @@ class HttpClient:
     def group(self, group: str) -> dict[str, Any]:
         """One consumer group: members, subscriptions, lag by queue. Raises `GroupNotFound`."""
         return _json(self._request(routes.GROUP.at(group)))
+
+    def enable_group(self, group: str, consume_enabled: bool) -> None:
+        """Have a consumer group consume, or nothing until it is told otherwise; it is made if it isn't there."""
+        self._send(client_routes.PUT_GROUP.at(group), _dumps({"consume_enabled": consume_enabled}))
+
+    def clients(self, group: str | None = None, producer_group: str | None = None) -> list[dict[str, Any]]:
+        """Who is connected: all, or those of one group. Raises `GroupNotFound` for a group of consumers."""
+        target = client_routes.CLIENTS.at()
+        if group is not None:
+            target = client_routes.GROUP_CLIENTS.at(group)
+        elif producer_group is not None:
+            target = client_routes.PRODUCER_CLIENTS.at(producer_group)
+        return _json(self._request(target))["clients"]
 
     def delete_group(self, group: str) -> None:
         """Delete a consumer group with all that it has, its dead letters too. Raises `GroupNotFound`, and

@@ -16,10 +16,12 @@ from lakemq.client.produce.batch_send import send_whole
 from lakemq.client.produce.call import call
 from lakemq.client.produce.core import Core, receipt_of
 from lakemq.client.produce.options import ProducerOptions, core_options
+from lakemq.client.produce.selecting import QueueSelector, choice_of, chosen, queues_to_choose
 from lakemq.client.routes import Cluster
 from lakemq.client.trace_option import tracing_of
 from lakemq.client.view import MessageView
 from lakemq.model.errors import LakemqError
+from lakemq.model.message_queue import MessageQueue
 
 logger = logging.getLogger(__name__)
 
@@ -81,11 +83,31 @@ class Producer:
         given = options.get("tracing", False)
         self._tracing = tracing_of(given)
 
-    def send(self, topic: str, body: bytes | str | Message, **fields: Unpack[MessageFields]) -> SendReceipt:
-        """Send a message and wait until it is stored. Raises what keeps it from being stored."""
-        return self.send_async(topic, body, **fields).result()
+    def send(
+        self,
+        topic: str,
+        body: bytes | str | Message,
+        *,
+        queue: MessageQueue | None = None,
+        queue_selector: QueueSelector | None = None,
+        **fields: Unpack[MessageFields],
+    ) -> SendReceipt:
+        """Send a message and wait until it is stored. Raises what keeps it from being stored.
 
-    def send_async(self, topic: str, body: bytes | str | Message, **fields: Unpack[MessageFields]) -> SendFuture:
+        It goes to the queue that its `ordering_key` or `queue_id` choose, else to any. `queue` names one of a certain
+        broker, and `queue_selector` chooses it: it is called here with the topic's queues and the message, and what it
+        raises is raised. A chosen queue is never changed: while its broker is away, the message isn't stored."""
+        return self.send_async(topic, body, queue=queue, queue_selector=queue_selector, **fields).result()
+
+    def send_async(
+        self,
+        topic: str,
+        body: bytes | str | Message,
+        *,
+        queue: MessageQueue | None = None,
+        queue_selector: QueueSelector | None = None,
+        **fields: Unpack[MessageFields],
+    ) -> SendFuture:
         """Send a message; returns as soon as there is room for it.
 
         Raises `FlowControl` when there is no room within `timeout_s` and one attempt more.
@@ -93,23 +115,34 @@ class Producer:
         core = self._core
         if core.buffered >= self._buffer_bytes:
             self._wait_for_room()
-        if isinstance(body, bytes) and not fields and self._tracing is None:
+        if isinstance(body, bytes) and not fields and queue is queue_selector is self._tracing is None:
             return SendFuture(*core.append_plain(topic, body))
-        return SendFuture(*self._append(topic, body, fields, oneway=False))
+        return SendFuture(*self._append(topic, body, fields, False, queue, queue_selector))
 
-    def send_oneway(self, topic: str, body: bytes | str | Message, **fields: Unpack[MessageFields]) -> None:
+    def send_oneway(
+        self,
+        topic: str,
+        body: bytes | str | Message,
+        *,
+        queue: MessageQueue | None = None,
+        queue_selector: QueueSelector | None = None,
+        **fields: Unpack[MessageFields],
+    ) -> None:
         """Send a message and never learn what became of it: quick, and it may be lost."""
         if self._core.buffered >= self._buffer_bytes:
             self._wait_for_room()
-        self._append(topic, body, fields, oneway=True)
+        self._append(topic, body, fields, True, queue, queue_selector)
 
-    def send_batch(self, topic: str, messages: Sequence[Message | bytes | str]) -> list[SendReceipt]:
-        """Send messages in one request, which is stored as a whole or not at all; their receipts.
+    def send_batch(
+        self, topic: str, messages: Sequence[Message | bytes | str], queue: MessageQueue | None = None
+    ) -> list[SendReceipt]:
+        """Send messages in one request, which is stored as a whole or not at all, in that queue if one is named; their
+        receipts.
 
         Raises `InvalidRequest` for delayed messages, and for ordering keys whose queues lie on several
         brokers.
         """
-        return self._loop.run(send_whole(self._core, topic, messages, self._tracing))
+        return self._loop.run(send_whole(self._core, topic, messages, self._tracing, queue))
 
     def request(
         self, topic: str, body: bytes | str | Message, timeout_s: float = 3.0, **fields: Unpack[MessageFields]
@@ -148,10 +181,20 @@ class Producer:
             logger.warning("while another error ends the producer: %s", failed)
 
     def _append(
-        self, topic: str, given: bytes | str | Message, given_fields: MessageFields, oneway: bool
+        self,
+        topic: str,
+        given: bytes | str | Message,
+        given_fields: MessageFields,
+        oneway: bool,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
     ) -> tuple[Batch, int]:
         body, fields = parts_of(given, given_fields)
         core = self._core
+        if queue is not None or selector is not None:
+            choice = choice_of(topic, queue, selector, fields)
+            queues = core.queues_known(topic, queue) or self._loop.run(queues_to_choose(core, topic))
+            return core.append(core.lane_to(chosen(queues, choice, body, fields), fields), body, fields, self._tracing)
         kind = core.lane_of(topic, fields, oneway)
         if kind is None:
             self._loop.run(core.learn(topic))

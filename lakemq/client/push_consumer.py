@@ -53,7 +53,7 @@ class PushConsumer:
         self._batch_listener = batch_listener
         self._loop = background()
         invoke = self._invoke if listener is not None else self._invoke_batch
-        self._engine = make_engine(group, invoke, listener is None, options)
+        self._engine = make_engine(group, invoke, listener is None, False, options)
         self._here = threading.local()
         self._threads = ThreadPoolExecutor(
             options.get("concurrency", CONCURRENCY), f"lakemq-{group}", initializer=self._mark_thread
@@ -87,6 +87,21 @@ class PushConsumer:
     def unsubscribe(self, topic: str) -> None:
         """Consume a topic no more."""
         self._loop.run(self._engine.unsubscribe(topic))
+
+    def pause(self, *what: str | MessageQueue) -> None:
+        """Call the listener no more, until `resume`: with messages of these topics and queues, also of those that come
+        later; with none at all when none is named. Calls that are under way end. The queues stay this member's, and
+        what is held of them stays here, within `limits`. Retries are in a topic of their own, `%RETRY%{group}`."""
+        self._loop.run(self._engine.pause(what))
+
+    def resume(self, *what: str | MessageQueue) -> None:
+        """Go on with what was paused by these names; with all when none is named."""
+        self._loop.run(self._engine.resume(what))
+
+    @property
+    def paused(self) -> bool:
+        """Whether all is paused, by `pause` without a name."""
+        return self._engine.paused
 
     def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
         """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lakemq.client.errors import Closed, SendFailed, Unreachable
     from lakemq.client.outgoing import Message, MessageFields, SendReceipt
     from lakemq.client.produce.options import ProducerOptions
+    from lakemq.client.produce.selecting import QueueSelector
     from lakemq.client.produce.transactions import Resolution, TransactionReceipt
     from lakemq.client.route_source import BrokerAddress, RouteSource
     from lakemq.client.view import MessageView
@@ -37,6 +38,7 @@ __all__ = [
     "MessageView",
     "ProducerOptions",
     "PushOptions",
+    "QueueSelector",
     "ReplyFields",
     "Resolution",
     "RouteSource",
@@ -64,6 +66,7 @@ MODULES = {
     "MessageView": "lakemq.client.view",
     "ProducerOptions": "lakemq.client.produce.options",
     "PushOptions": "lakemq.client.consume.push_options",
+    "QueueSelector": "lakemq.client.produce.selecting",
     "ReplyFields": "lakemq.client.consume.reply",
     "Resolution": "lakemq.client.produce.transactions",
     "RouteSource": "lakemq.client.route_source",

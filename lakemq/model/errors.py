@@ -173,6 +173,13 @@ class GroupModelDiffers(LakemqError):
     code = "group_model_differs"
 
 
+class ConsumeDisabled(LakemqError):
+    """An operator has the group consume nothing for now: what it asks for stays where it is."""
+
+    code = "consume_disabled"
+    retry_after_s = 5
+
+
 class OffsetBeyondEnd(LakemqError):
     """The offset is above the one that the queue's next message gets: it can't be committed."""
 

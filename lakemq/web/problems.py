@@ -45,6 +45,7 @@ STATUS: dict[str, int] = {
     "method_not_allowed": 405,
     "group_in_use": 409,
     "group_model_differs": 409,
+    "consume_disabled": 409,
     "transaction_resolved": 409,
     "already_delivered": 409,
     "receipt_expired": 409,

@@ -216,3 +216,39 @@ def test_a_consumer_that_is_ended_leaves_its_group(shell: Shell, tmp_path: Path,
     assert (process.returncode, said.count("\n")) == (0, 1), said
     left = json.loads(shell("group", "show", group, "--json"))
     assert (left["members"], left["lag_total"]) == ([], 0)
+
+
+def test_a_group_is_paused_and_resumed(run: Run, shell: Shell, tmp_path: Path) -> None:
+    fill(shell, tmp_path, "cli_pause", 2)
+    assert run("group", "pause", "cli_paused", "--broker", shell.url).stderr == "lakemq: group cli_paused is paused\n"
+    assert json.loads(shell("group", "show", "cli_paused", "--json"))["consume_enabled"] is False
+    assert "paused" in next(line for line in shell("group", "list").splitlines() if "cli_paused" in line)
+    shown = run("group", "show", "cli_paused", "--broker", shell.url)
+    assert shown.stderr == "lakemq: cli_paused is paused: lakemq group resume cli_paused\n"
+    assert run("group", "resume", "cli_paused", "--broker", shell.url).stderr == "lakemq: group cli_paused consumes\n"
+    assert run("group", "show", "cli_paused", "--broker", shell.url).stderr == ""
+    (message, _) = lines(shell("consume", "cli_pause", "--group", "cli_paused", "--max", "2", "--json"))
+    assert message["body"] == "0"
+
+
+def test_who_is_connected_is_shown(run: Run, shell: Shell) -> None:
+    with HttpClient(shell.url) as http:
+        http.create_topic("cli_clients", 1)
+    base = {"base_url": shell.url, "trust_env": False}
+    with httpx.Client(**base) as http:  # pyright: ignore[reportArgumentType]
+        status = {"language": "go", "version": "1.2", "queue_count": 1, "paused": True, "stuck": 2, "buffered": 1_234}
+        http.post("/v1/groups/cli_there/members/cli-m/heartbeat", json={"client": status}).raise_for_status()
+        producer = {"producer_group": "cli_p", "topics": [f"cli_t{number}" for number in range(7)]}
+        http.put("/v1/clients/cli-p%1B%5B2J", json=producer).raise_for_status()
+    (member,) = lines(shell("group", "clients", "cli_there", "--json"))
+    assert (member["client_id"], member["stuck"], member["address"]) == ("cli-m", 2, "127.0.0.1")
+    shown = shell("group", "clients", "cli_there")
+    for each in ("cli-m", "1 queue", "1,234", "paused"):
+        assert each in shown, each
+    (sender,) = lines(shell("clients", "--producer-group", "cli_p", "--json"))
+    assert sender["kind"] == "producer"
+    everybody = shell("clients")
+    assert "cli-m" in everybody
+    assert "\x1b[2J" not in everybody, "what clients say doesn't steer the terminal"
+    assert {each["client_id"] for each in lines(shell("clients", "--json"))} >= {"cli-m", "cli-p\x1b[2J"}
+    assert run("group", "clients", "cli_nobody", "--broker", shell.url).code == 1

@@ -24,7 +24,7 @@ def test_heartbeats_go_on_whatever_becomes_of_one(
     async def test() -> None:
         on = asyncio.Event()
 
-        def describe() -> Mapping[str, Any]:
+        def describe(_: str) -> Mapping[str, Any]:
             nonlocal beats
             beats += 1
             if beats == 2:

@@ -97,7 +97,7 @@ def test_who_is_in_the_group_is_still_heard_of(
                 both.set()
 
         async with asked(broker := Broker()) as api:
-            member = Membership(api, dict, changed)
+            member = Membership(api, lambda _: {}, changed)
             await member.start()
             await both.wait()
             assert broker.said_odd == {"members"}

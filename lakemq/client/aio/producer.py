@@ -14,11 +14,14 @@ from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import send_whole
 from lakemq.client.produce.call import call
 from lakemq.client.produce.core import Core, receipt_of, until_ended
+from lakemq.client.produce.lane import LaneKind
 from lakemq.client.produce.options import ProducerOptions, core_options
+from lakemq.client.produce.selecting import QueueSelector, choice_of, chosen, queues_to_choose
 from lakemq.client.routes import Cluster
 from lakemq.client.trace_option import tracing_of
 from lakemq.client.view import MessageView
 from lakemq.model.errors import FlowControl
+from lakemq.model.message_queue import MessageQueue
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +74,31 @@ class Producer:
             )
         return core
 
-    async def send(self, topic: str, body: bytes | str | Message, **fields: Unpack[MessageFields]) -> SendReceipt:
-        """Send a message and wait until it is stored. Raises what keeps it from being stored."""
-        return await (await self.send_async(topic, body, **fields))
+    async def send(
+        self,
+        topic: str,
+        body: bytes | str | Message,
+        *,
+        queue: MessageQueue | None = None,
+        queue_selector: QueueSelector | None = None,
+        **fields: Unpack[MessageFields],
+    ) -> SendReceipt:
+        """Send a message and wait until it is stored. Raises what keeps it from being stored.
 
-    async def send_async(self, topic: str, body: bytes | str | Message, **fields: Unpack[MessageFields]) -> SendFuture:
+        It goes to the queue that its `ordering_key` or `queue_id` choose, else to any. `queue` names one of a certain
+        broker, and `queue_selector` chooses it: it is called here with the topic's queues and the message, and what it
+        raises is raised. A chosen queue is never changed: while its broker is away, the message isn't stored."""
+        return await (await self.send_async(topic, body, queue=queue, queue_selector=queue_selector, **fields))
+
+    async def send_async(
+        self,
+        topic: str,
+        body: bytes | str | Message,
+        *,
+        queue: MessageQueue | None = None,
+        queue_selector: QueueSelector | None = None,
+        **fields: Unpack[MessageFields],
+    ) -> SendFuture:
         """Send a message; returns as soon as there is room for it, with what to await for its receipt.
 
         Raises `FlowControl` when there is no room within `timeout_s` and one attempt more.
@@ -83,28 +106,39 @@ class Producer:
         core = self._core
         if not core.has_room():
             await self._wait_for_room(core)
-        if isinstance(body, bytes) and not fields and self._tracing is None:
+        if isinstance(body, bytes) and not fields and queue is queue_selector is self._tracing is None:
             future = SendFuture(*core.append_plain(topic, body))
             if core.filled != self._filled:
                 self._filled = core.filled
                 await asyncio.sleep(0)  # who sends in a loop never lets the batches go otherwise
             return future
-        return SendFuture(*await self._append(core, topic, body, fields, oneway=False))
+        return SendFuture(*await self._append(core, topic, body, fields, False, queue, queue_selector))
 
-    async def send_oneway(self, topic: str, body: bytes | str | Message, **fields: Unpack[MessageFields]) -> None:
+    async def send_oneway(
+        self,
+        topic: str,
+        body: bytes | str | Message,
+        *,
+        queue: MessageQueue | None = None,
+        queue_selector: QueueSelector | None = None,
+        **fields: Unpack[MessageFields],
+    ) -> None:
         """Send a message and never learn what became of it: quick, and it may be lost."""
         core = self._core
         if not core.has_room():
             await self._wait_for_room(core)
-        await self._append(core, topic, body, fields, oneway=True)
+        await self._append(core, topic, body, fields, True, queue, queue_selector)
 
-    async def send_batch(self, topic: str, messages: Sequence[Message | bytes | str]) -> list[SendReceipt]:
-        """Send messages in one request, which is stored as a whole or not at all; their receipts.
+    async def send_batch(
+        self, topic: str, messages: Sequence[Message | bytes | str], queue: MessageQueue | None = None
+    ) -> list[SendReceipt]:
+        """Send messages in one request, which is stored as a whole or not at all, in that queue if one is named; their
+        receipts.
 
         Raises `InvalidRequest` for delayed messages, and for ordering keys whose queues lie on several
         brokers.
         """
-        return await send_whole(self._core, topic, messages, self._tracing)
+        return await send_whole(self._core, topic, messages, self._tracing, queue)
 
     async def request(
         self, topic: str, body: bytes | str | Message, timeout_s: float = 3.0, **fields: Unpack[MessageFields]
@@ -141,10 +175,22 @@ class Producer:
             logger.warning("while another error ends the producer: %s", failed)
 
     async def _append(
-        self, core: Core, topic: str, given: bytes | str | Message, given_fields: MessageFields, oneway: bool
+        self,
+        core: Core,
+        topic: str,
+        given: bytes | str | Message,
+        given_fields: MessageFields,
+        oneway: bool,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
     ) -> tuple[Batch, int]:
         body, fields = parts_of(given, given_fields)
-        kind = core.lane_of(topic, fields, oneway)
+        if queue is not None or selector is not None:
+            choice = choice_of(topic, queue, selector, fields)
+            queues = core.queues_known(topic, queue) or await queues_to_choose(core, topic)
+            kind: LaneKind | None = core.lane_to(chosen(queues, choice, body, fields), fields)
+        else:
+            kind = core.lane_of(topic, fields, oneway)
         if kind is None:
             await core.learn(topic)
             kind = core.lane_of(topic, fields, oneway)

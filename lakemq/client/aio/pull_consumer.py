@@ -11,8 +11,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
+from lakemq.client.client_id import describe_queues
 from lakemq.client.consume.fetch import Bounds, bounds_of, offset_at
 from lakemq.client.consume.gaps import OnGap
 from lakemq.client.consume.member import COMMIT_S, Member, MemberOptions
@@ -77,6 +78,7 @@ class PullConsumer:
         holder = Holder(self._gain, self._lose)
         self._member = Member(group, MemberOptions(**own), holder, retries=False)  # pyright: ignore[reportArgumentType]
         self._streams: dict[MessageQueue, PullStream] = {}
+        self._member.status = self._status
         self._assigned: dict[MessageQueue, Subscription] | None = None
         self._arrived = asyncio.Event()
         self._starting = asyncio.Lock()
@@ -101,6 +103,12 @@ class PullConsumer:
     def queues(self) -> list[MessageQueue]:
         """The queues that it reads, sorted."""
         return sorted(self._streams)
+
+    def _status(self, broker: str) -> dict[str, Any]:
+        streams = {queue: each for queue, each in self._streams.items() if queue.broker == broker}
+        paused = bool(streams) and all(each.paused for each in streams.values())
+        buffered = sum(each.waiting for each in streams.values())
+        return {"paused": paused, "buffered": buffered, **describe_queues(streams)}
 
     async def queues_of(self, topic: str) -> list[MessageQueue]:
         """All queues of a topic, to `assign` some of them. Raises `TopicNotFound`."""

@@ -42,7 +42,7 @@ class PushConsumer:
         batch_listener: AsyncBatchListener | None = None,
         **options: Unpack[PushOptions],
     ) -> None:
-        self._engine = make_engine(group, _invoke(listener, batch_listener), batch_listener is not None, options)
+        self._engine = make_engine(group, _invoke(listener, batch_listener), batch_listener is not None, True, options)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -72,6 +72,21 @@ class PushConsumer:
     async def unsubscribe(self, topic: str) -> None:
         """Consume a topic no more."""
         await self._engine.unsubscribe(topic)
+
+    async def pause(self, *what: str | MessageQueue) -> None:
+        """Call the listener no more, until `resume`: with messages of these topics and queues, also of those that come
+        later; with none at all when none is named. Calls that are under way end. The queues stay this member's, and
+        what is held of them stays here, within `limits`. Retries are in a topic of their own, `%RETRY%{group}`."""
+        await self._engine.pause(what)
+
+    async def resume(self, *what: str | MessageQueue) -> None:
+        """Go on with what was paused by these names; with all when none is named."""
+        await self._engine.resume(what)
+
+    @property
+    def paused(self) -> bool:
+        """Whether all is paused, by `pause` without a name."""
+        return self._engine.paused
 
     async def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
         """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`

@@ -29,6 +29,7 @@ class View(NamedTuple):
     expiry_s: float
     subscriptions_differ: bool | None
     resets: int | None
+    consume_enabled: bool | None = None
 
 
 class Granted(NamedTuple):
@@ -132,6 +133,7 @@ def _view(answer: Any) -> View:
         answer.get("expiry_ms", EXPIRY_S * 1000) / 1000,
         answer.get("subscriptions_differ"),
         answer.get("resets"),
+        answer.get("consume_enabled"),
     )
 
 

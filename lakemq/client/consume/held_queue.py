@@ -15,7 +15,7 @@ from lakemq.client.errors import Unreachable
 from lakemq.client.failures import say_failed, wait_of
 from lakemq.client.routes import Cluster
 from lakemq.client.view import MessageView
-from lakemq.model.errors import LakemqError, OverQuota
+from lakemq.model.errors import ConsumeDisabled, LakemqError, OverQuota
 from lakemq.model.message_queue import MessageQueue
 
 logger = logging.getLogger("lakemq.client")
@@ -44,6 +44,7 @@ class HeldQueue:
         doubt: Callable[[], None],
         gaps: Gaps,
         away: Away,
+        paused: bool,
     ) -> None:
         self.queue = queue
         self.in_order = in_order
@@ -52,6 +53,8 @@ class HeldQueue:
         self.dropped = False
         self.priority = 0
         """Of its messages, in a topic of priorities: there each queue has one."""
+        self.paused = paused
+        """Nothing is pulled, and nobody is given what is here, which stays."""
         self._cluster = cluster
         self._limits = limits
         self._params = params
@@ -80,9 +83,12 @@ class HeldQueue:
         self._again.clear()
         self._suspended.clear()
 
-    def is_dropped(self) -> bool:
-        """Whether the queue was lost. May be called in any thread."""
-        return self.dropped
+    def pause(self, paused: bool) -> None:
+        """Leave the queue alone, or go on with it."""
+        self.paused = paused
+        if not paused and self.process is not None:
+            self.process.freed.set()
+            self._ready(self)
 
     async def stopped(self) -> None:
         """Wait until the pulling has ended, after `drop`."""
@@ -100,7 +106,7 @@ class HeldQueue:
     @property
     def has_work(self) -> bool:
         """Whether there is something that `take` would give."""
-        if self.process is None or self.dropped:
+        if self.process is None or self.dropped or self.paused:
             return False
         return bool(self._again) or (self.process.waiting > 0 and (not self.in_order or self.process.quiet.is_set()))
 
@@ -141,6 +147,8 @@ class HeldQueue:
             except Unreachable as error:
                 self._away.note(self.queue.broker, error)
                 failed = error
+            except ConsumeDisabled as error:
+                failed = error  # the membership hears of it, and of its end
             except Exception as error:  # noqa: BLE001  whatever it is, a queue isn't given up
                 say_failed(logger, error, f"{self.queue} can't be pulled from now")
                 if isinstance(error, LakemqError) and not isinstance(error, OverQuota):
@@ -150,7 +158,7 @@ class HeldQueue:
             wait_s = min(wait_s * 2, AGAIN_S_MAX)
 
     async def _pull(self, process: ProcessQueue[MessageView]) -> None:
-        while not (room := process.room):
+        while self.paused or not (room := process.room):
             process.freed.clear()
             await process.freed.wait()
         pull = fetch_few if self._few else fetch_views

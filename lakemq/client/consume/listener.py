@@ -121,6 +121,18 @@ class Outcome(NamedTuple):
     seconds: float
 
 
+class Call:
+    """How far a worker has come, for who watches it: `number` is that of the message which the listener has, and what
+    has `failed` before it. `given_up`: it took too long, and nothing that it says counts any more."""
+
+    __slots__ = ("failed", "given_up", "number")
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.failed: list[Failed] = []
+        self.given_up = False
+
+
 class Terms(NamedTuple):
     """How messages are processed. `stop` is asked before each message. `in_order`: none after one
     that failed."""
@@ -128,6 +140,7 @@ class Terms(NamedTuple):
     stop: Callable[[], bool]
     in_order: bool
     span: Span | None
+    call: Call
     reasons: Reasons = "full"
 
 
@@ -153,11 +166,13 @@ def _is_cancelled() -> bool:
 
 def run_listener(listener: Listener, work: Work[MessageView], terms: Terms) -> Outcome:
     """Process messages one by one, in the thread that calls."""
-    failed: list[Failed] = []
+    call = terms.call
+    failed = call.failed
     messages, stop, span, number = work.messages, terms.stop, terms.span, work.done
     success, begin_s = ConsumeResult.SUCCESS, time.perf_counter()
     while number < len(messages) and not stop():
         message = messages[number]
+        call.number = number
         try:
             if span is None:
                 result = listener(message)
@@ -178,10 +193,12 @@ def run_listener(listener: Listener, work: Work[MessageView], terms: Terms) -> O
 
 async def run_async_listener(listener: AsyncListener, work: Work[MessageView], terms: Terms) -> Outcome:
     """Process messages one by one."""
-    failed: list[Failed] = []
+    call = terms.call
+    failed = call.failed
     messages, number, begin_s = work.messages, work.done, time.perf_counter()
     while number < len(messages) and not terms.stop():
         message = messages[number]
+        call.number = number
         try:
             if terms.span is None:
                 result = await listener(message)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
-import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from lakemq.client.client_id import default_client_id, describe_self
 from lakemq.client.consume.gaps import Gaps, OnGap
 from lakemq.client.consume.group_api import GroupApi
 from lakemq.client.consume.membership import Membership
@@ -81,6 +80,8 @@ class Member:
         )
         self._beginnings = Beginnings(self.cluster, self._consume_from)
         self.offsets = self._make_offsets(options)
+        self.status: Callable[[str], dict[str, Any]] = lambda broker: {}
+        """How this client is, at that broker."""
         self.started = False
         self.cluster.follow(self._routes_changed)
 
@@ -91,9 +92,10 @@ class Member:
         paths = offset_files(self.group, options.client_id) if given is None else [Path(given)]
         return LocalOffsets(paths, self._beginnings)
 
-    def _describe(self) -> dict[str, Any]:
+    def _describe(self, broker: str) -> dict[str, Any]:
         subscriptions = [each.describe() for each in self.subscriptions.values()]
-        return {"model": self._model, "subscriptions": subscriptions, **describe_consume_from(self._consume_from)}
+        said = {"model": self._model, "subscriptions": subscriptions, **describe_consume_from(self._consume_from)}
+        return {**said, "client": describe_self(**self.status(broker))}
 
     def _changed(self) -> None:
         self.rebalancer.trigger()
@@ -183,11 +185,6 @@ class Member:
     def subscription_of(self, queue: MessageQueue) -> Subscription:
         """What is wanted of the queue."""
         return self.subscriptions.get(queue.topic) or Subscription(queue.topic)
-
-
-def default_client_id() -> str:
-    """A name that no other client has: the machine's, the process's, and chance."""
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
 async def every(seconds: float, what: Any) -> None:

@@ -22,15 +22,19 @@ WATCH_S = 30.0
 AGAIN_S = 1.0
 REFUSED_S = 10.0
 """How long to wait where a token is refused: somebody has to change something. Heartbeats say it meanwhile."""
+TELL_S = 0.2
+"""How long is waited for more that has changed."""
 LEAVE_S = 5.0
 DIFFERENT_S = 3.0
 
 
 class Membership:
-    """`describe` says what a heartbeat carries. `changed` is called, on the event loop, whenever the
+    """`describe` says what a heartbeat to that broker carries. `changed` is called, on the event loop, whenever the
     group may have: members, subscriptions, queues, or offsets that were reset."""
 
-    def __init__(self, api: GroupApi, describe: Callable[[], Mapping[str, Any]], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, api: GroupApi, describe: Callable[[str], Mapping[str, Any]], changed: Callable[[], None]
+    ) -> None:
         self._api = api
         self._describe = describe
         self._changed = changed
@@ -41,8 +45,11 @@ class Membership:
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._beats: asyncio.Task[None] | None = None
         self._meeting: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
         self._differ_since_s: float | None = None
         self._warned = False
+        self.on_enabled: Callable[[str, bool], None] = lambda broker, enabled: None
+        """A broker says whether the group may consume there; on the event loop."""
 
     @property
     def members(self) -> list[str]:
@@ -84,6 +91,18 @@ class Membership:
         if refused or len(errors) == len(names):
             raise (refused or errors)[0]
 
+    def tell(self) -> None:
+        """How this client is has changed: brokers hear of it without waiting for the next heartbeat."""
+        if self._beats is not None and (self._telling is None or self._telling.done()):
+            self._telling = asyncio.create_task(self._tell())
+
+    async def _tell(self) -> None:
+        await asyncio.sleep(TELL_S)
+        try:
+            await self.beat()
+        except Exception as error:  # noqa: BLE001  it is logged
+            self._beat_failed(error)
+
     def meet(self) -> None:
         """There may be brokers that have not heard of this client: it doesn't wait for the next heartbeat."""
         if self._beats is not None and (self._meeting is None or self._meeting.done()):
@@ -107,7 +126,9 @@ class Membership:
 
     async def stop(self) -> None:
         """Be heard of no more: the membership expires."""
-        tasks = [task for task in (self._beats, self._meeting, *self._watches.values()) if task is not None]
+        tasks = [
+            task for task in (self._beats, self._meeting, self._telling, *self._watches.values()) if task is not None
+        ]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -125,7 +146,7 @@ class Membership:
         if broker in self._views and not self.is_sure(broker) and not await self._is_member(broker):
             self._expired.add(broker)
         begin_s = _now_s()
-        self._note(broker, await self._api.heartbeat(broker, self._describe()), begin_s)
+        self._note(broker, await self._api.heartbeat(broker, self._describe(broker)), begin_s)
         if broker not in self._watches:
             self._watches[broker] = asyncio.create_task(self._watch(broker))
 
@@ -186,6 +207,8 @@ class Membership:
         if back or before is None or view.generation != before.generation or view.members != before.members:
             self._changed()
         self._note_differences(view.subscriptions_differ)
+        if view.consume_enabled is not None:
+            self.on_enabled(broker, view.consume_enabled)
 
     def _note_differences(self, differ: bool | None) -> None:
         """Warn once of differences that stay: members that start don't subscribe all at the same time."""

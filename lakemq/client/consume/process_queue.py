@@ -149,6 +149,14 @@ class ProcessQueue(Generic[M]):
         self.quiet.clear()
         return work
 
+    def replace(self, work: Work[M], numbers: Sequence[int]) -> Work[M]:
+        """Have other work in its place, of these messages; all others are processed. Who still works on the old one
+        changes nothing by it."""
+        fresh = Work([work.messages[each] for each in numbers], [work.offsets[each] for each in numbers], work.bytes)
+        fresh.count = work.count
+        self._out[self._out.index(work)] = fresh
+        return fresh
+
     def finish(self, work: Work[M]) -> None:
         """All of it is processed."""
         work.done = len(work.offsets)

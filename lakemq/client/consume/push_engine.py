@@ -7,13 +7,17 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from lakemq.client.client_id import describe_queues
 from lakemq.client.consume.away import Away
 from lakemq.client.consume.group_api import NackedMessage
 from lakemq.client.consume.held_queue import HeldQueue
-from lakemq.client.consume.listener import Failed, Outcome, Span, Terms
+from lakemq.client.consume.listener import Call, Failed, Outcome, Span, Terms
 from lakemq.client.consume.locks import Locks
 from lakemq.client.consume.member import COMMIT_S, Member, MemberOptions, every
+from lakemq.client.consume.overdue import Overdue, Running
+from lakemq.client.consume.pauses import Pauses
 from lakemq.client.consume.process_queue import Limits, Work
 from lakemq.client.consume.reason import Reasons
 from lakemq.client.consume.rebalancer import Holder
@@ -43,14 +47,17 @@ Invoke = Callable[[Work[MessageView], Terms], Awaitable[Outcome]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processing:
-    """How messages are processed; what each means is said where a consumer is made."""
+    """How messages are processed; what each means is said where a consumer is made. `cancels`: a listener that takes
+    too long can be cancelled, which a thread can't."""
 
     invoke: Invoke
+    cancels: bool
     concurrency: int
     take_max: int | None
     orderly: bool
     max_reconsume_times: int | None
     suspend_s: float
+    consume_timeout_s: float | None
     limits: Limits
     span: Span | None
     reasons: Reasons
@@ -63,12 +70,17 @@ class PushEngine:
         self._how = processing
         self._member = Member(group, member, Holder(self._gain, self._lose), retries=True)
         self._api = self._member.api
+        self._member.membership.on_enabled = self._follow_operator
+        self._member.status = self._status
         self._locks: Locks | None = None
         if processing.orderly and not self._member.broadcasting:
             self._locks = Locks(self._api, self._lock_lost)
         self._workers = Workers(processing.concurrency, self._process, processing.take_max)
         self._held: dict[MessageQueue, HeldQueue] = {}
         self._away = Away()
+        self._pauses = Pauses()
+        self._overdue = Overdue(processing.consume_timeout_s, processing.concurrency, self._give_up)
+        self._given_up: set[asyncio.Task[None]] = set()
         self._leaving: dict[MessageQueue, asyncio.Task[None]] = {}
         self._committing: dict[str, asyncio.Lock] = {}
         self._commits: asyncio.Task[None] | None = None
@@ -95,6 +107,43 @@ class PushEngine:
         self._check_open()
         await self._member.unsubscribe(topic)
 
+    @property
+    def paused(self) -> bool:
+        """Whether the program paused all."""
+        return self._pauses.everything
+
+    async def pause(self, what: tuple[str | MessageQueue, ...]) -> None:
+        """As `Pauses.pause`: what is being processed is finished, and nothing more begins."""
+        self._check_open()
+        self._pauses.pause(what)
+        self._follow_pauses()
+
+    async def resume(self, what: tuple[str | MessageQueue, ...]) -> None:
+        """As `Pauses.resume`."""
+        self._check_open()
+        self._pauses.resume(what)
+        self._follow_pauses()
+
+    def _follow_operator(self, broker: str, enabled: bool) -> None:
+        if self._pauses.follow(broker, enabled):
+            what = "again" if enabled else "nothing now: an operator has paused it"
+            logger.warning("at broker %s group %s consumes %s", broker, self._member.group, what)
+            self._follow_pauses()
+
+    def _follow_pauses(self) -> None:
+        for queue, held in self._held.items():
+            paused = self._pauses.holds(queue)
+            if paused != held.paused:
+                held.pause(paused)
+        self._member.membership.tell()
+
+    def _status(self, broker: str) -> dict[str, Any]:
+        held = [each for each in self._held.values() if each.queue.broker == broker]
+        buffered = sum(each.process.waiting for each in held if each.process is not None)
+        paused = bool(self._pauses) if not held else all(each.paused for each in held)
+        said = {"paused": paused, "buffered": buffered, "stuck": self._overdue.stuck}
+        return said | describe_queues(each.queue for each in held)
+
     async def reply(self, message: MessageView, body: bytes | str, fields: ReplyFields) -> None:
         """As `reply.reply`."""
         await reply(self._member.cluster, message, body, fields)
@@ -106,6 +155,7 @@ class PushEngine:
             return
         try:
             self._commits = asyncio.create_task(every(COMMIT_S, self._commit))
+            self._overdue.start()
             await self._member.start()
         except BaseException:
             await self.close()
@@ -130,6 +180,7 @@ class PushEngine:
             self._commits.cancel()
         held = list(self._held.values())
         busy = await self._finish(held)
+        self._overdue.close()
         await _in_time("committed", self._commit())
         if self._locks is not None:
             await _in_time("unlocked", self._locks.release(each.queue for each in held if each not in busy))
@@ -182,6 +233,7 @@ class PushEngine:
             self._member.rebalancer.trigger,
             self._member.gaps,
             self._away,
+            self._pauses.holds(queue),
         )
         held.start(lambda: self._begin(queue, shared))
 
@@ -256,21 +308,84 @@ class PushEngine:
 
     # Messages ----------------------------------------------------------------------------------
 
-    async def _process(self, held: HeldQueue, work: Work[MessageView]) -> float:
-        locks, queue = self._locks, held.queue
-        stop = held.is_dropped if locks is None else lambda: held.dropped or not locks.valid(queue)
-        outcome = await self._how.invoke(work, Terms(stop, held.in_order, self._how.span, self._how.reasons))
+    async def _process(self, held: HeldQueue, work: Work[MessageView]) -> float | None:
+        """Have the listener process it; how long a message took it."""
+        begin = work.done
+        outcome = await self._call(held, work)
+        if outcome is None:
+            return None
+        seconds = outcome.seconds / (outcome.reached - begin) if outcome.reached > begin else None
         if held.in_order and outcome.failed:
             await self._again_in_place(held, work, outcome.failed)
-            return outcome.seconds
-        if outcome.failed and not await self._send_back(held, work, outcome.failed):
+        elif outcome.failed and not await self._send_back(held, work, outcome.failed):
             rest = range(outcome.reached, len(work.messages))
             work.keep([*(each.number for each in outcome.failed), *rest])
             held.suspend(work, LOCAL_RETRY_S)
         else:
             work.done = outcome.reached
             self._end(held, work)
-        return outcome.seconds
+        return seconds
+
+    async def _call(self, held: HeldQueue, work: Work[MessageView]) -> Outcome | None:
+        """Call the listener; None: it took too long, and its messages are others' by now."""
+        call, locks, queue = Call(), self._locks, held.queue
+
+        def stop() -> bool:
+            return held.dropped or held.paused or call.given_up or (locks is not None and not locks.valid(queue))
+
+        running = self._overdue.begin(held, work, call)
+        try:
+            outcome = await self._how.invoke(work, Terms(stop, held.in_order, self._how.span, call, self._how.reasons))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not call.given_up or task is None or task.uncancel():
+                raise  # it is the consumer that ends
+        else:
+            if not call.given_up:
+                return outcome
+            logger.warning("a listener has returned too late: its answer about a message of %s is ignored", queue)
+        finally:
+            self._overdue.end(running)
+        return None
+
+    def _give_up(self, running: Running) -> None:
+        """A listener takes too long: what it has comes again later, and others go on with the rest."""
+        held, work, process = running.held, running.work, running.held.process
+        assert process is not None
+        number, count = running.call.number, len(work.messages)
+        failed = {each.number: each for each in running.call.failed}
+        now = range(number, number + 1) if self._how.take_max is None else range(work.done, count)
+        failed = {each: failed.get(each) or Failed(each, 0) for each in sorted({*failed, *now})}
+        rest = range(now.stop, count)
+        logger.error(
+            "the listener has had message %s of %s for more than %g s: it is sent back",
+            work.messages[number].message_id,
+            held.queue,
+            self._how.consume_timeout_s,
+        )
+        fresh = process.replace(work, [*failed, *rest])
+        if self._how.cancels and running.task is not None:
+            running.task.cancel()
+        again = [Failed(place, each.delay_level) for place, each in enumerate(failed.values())]
+        task = asyncio.create_task(self._give_back(held, fresh, again))
+        self._given_up.add(task)
+        task.add_done_callback(self._given_up.discard)
+
+    async def _give_back(self, held: HeldQueue, work: Work[MessageView], failed: Sequence[Failed]) -> None:
+        assert held.process is not None
+        if held.dropped:  # whoever has the queue now has had them again
+            held.process.leave(work)
+            return
+        sent = False
+        try:
+            sent = await self._send_back(held, work, failed)
+        except Exception:
+            logger.exception("messages of %s can't be sent back: they are tried again", held.queue)
+        if sent:
+            work.done = len(failed)
+            self._end(held, work, 0.0)
+        else:
+            held.suspend(work, LOCAL_RETRY_S)
 
     def _end(self, held: HeldQueue, work: Work[MessageView], wait_s: float = UNLOCKED_S) -> None:
         """Some worker has ended with it: all is done, or the queue was lost, or its lock for a while."""
@@ -278,7 +393,7 @@ class PushEngine:
         if work.lowest_unfinished is None:
             held.process.finish(work)
         else:
-            held.suspend(work, wait_s)
+            held.suspend(work, 0.0 if held.paused else wait_s)
 
     async def _again_in_place(self, held: HeldQueue, work: Work[MessageView], failed: Sequence[Failed]) -> None:
         """What is ordered waits for the message that failed, but for one that has failed too often."""

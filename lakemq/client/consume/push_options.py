@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CONCURRENCY = 20
 BATCH_SIZE = 32
+CONSUME_TIMEOUT_S = 900.0
+"""As in RocketMQ."""
 
 
 class PushOptions(TypedDict, total=False):
@@ -57,6 +59,11 @@ class PushOptions(TypedDict, total=False):
     class and its text, which may hold what nobody else should see; `class`; or `none`."""
     suspend_s: float
     """How long an orderly consumer waits before it tries a message again; default 1."""
+    consume_timeout_s: float | None
+    """A call of the listener that takes longer has its message, or its batch, sent back to come again later, and others
+    go on; what it answers after all is ignored. With asyncio it is cancelled. A thread can't be: it goes on, and takes
+    the place of one of `concurrency` until it returns. Default 900; None: never. An orderly consumer has none, as
+    nothing may pass the message."""
     limits: Limits
     """How much of each queue is held here; default 1,000 messages, 100 MiB, a span of 2,000."""
     strategy: str | Strategy
@@ -76,13 +83,19 @@ class PushOptions(TypedDict, total=False):
     """A span for each call of the listener, by the process's OpenTelemetry provider, or another."""
 
 
-def make_engine(group: str, invoke: Invoke, batch: bool, options: PushOptions) -> PushEngine:
-    """Raises `InvalidRequest` and `ValueError` for options that don't fit, and `TypeError` for others."""
+def make_engine(group: str, invoke: Invoke, batch: bool, cancels: bool, options: PushOptions) -> PushEngine:
+    """`cancels`: whether a call of the listener can be cancelled. Raises `InvalidRequest` and `ValueError` for options
+    that don't fit, and `TypeError` for others."""
     own: dict[str, Any] = dict(options)
     tracing = own.pop("tracing", False)
     batch_size = own.pop("batch_size", BATCH_SIZE)
+    timeout_s = own.pop("consume_timeout_s", None if own.get("orderly") else CONSUME_TIMEOUT_S)
+    if timeout_s is not None and (own.get("orderly") or not timeout_s > 0):
+        raise InvalidRequest("consume_timeout_s is more than 0, and an orderly consumer has none")
     processing = Processing(
         invoke=invoke,
+        cancels=cancels,
+        consume_timeout_s=timeout_s,
         concurrency=own.pop("concurrency", CONCURRENCY),
         take_max=batch_size if batch else None,
         orderly=own.pop("orderly", False),

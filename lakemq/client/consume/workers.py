@@ -23,6 +23,7 @@ WINDOW_S = 0.05
 BUSY_SHARE = 0.8
 USEFUL_MIN = 2
 PATIENCE_S = 0.02
+CLOSE_S = 5.0
 
 
 class Useful:
@@ -53,12 +54,16 @@ class Useful:
 class Workers:
     """Hands out work of the queues that are ready, in turn or by priority, to `run`, so many at a time.
 
-    `run` returns how many seconds it took. A slow listener's messages are taken one by one, so that all
-    workers have some; a fast one's by the hundred. `take_max` fixes the number for batch listeners.
+    `run` returns how many seconds a message took, None where it can't say. A slow listener's messages are
+    taken one by one, so that all workers have some; a fast one's by the hundred. `take_max` fixes the number
+    for batch listeners.
     """
 
     def __init__(
-        self, count: int, run: Callable[[HeldQueue, Work[MessageView]], Awaitable[float]], take_max: int | None = None
+        self,
+        count: int,
+        run: Callable[[HeldQueue, Work[MessageView]], Awaitable[float | None]],
+        take_max: int | None = None,
     ) -> None:
         self._count = count
         self._run = run
@@ -86,13 +91,14 @@ class Workers:
         return asyncio.current_task() in self._running
 
     async def close(self) -> None:
-        """Cancel what runs."""
+        """Cancel what runs, and wait for it, 5 s at most: a listener may ignore it."""
         if self._later is not None:
             self._later.cancel()
         running = list(self._running)
         for task in running:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        if running:
+            await asyncio.wait(running, timeout=CLOSE_S)
 
     def _hand_out(self) -> None:
         while self._ready and self._is_free():
@@ -142,10 +148,10 @@ class Workers:
         return min(max(int(TAKE_S / self._message_s), 1), TAKE_MAX)
 
     async def _work(self, held: HeldQueue, work: Work[MessageView]) -> None:
-        begin = work.done
         try:
             seconds = await self._run(held, work)
-            self._learn(seconds / max(work.count - begin, 1))
+            if seconds is not None:
+                self._learn(seconds)
         except Exception:
             logger.exception("messages of %s can't be finished: they are tried again", held.queue)
             held.suspend(work, 1.0)

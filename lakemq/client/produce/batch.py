@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
@@ -195,3 +196,18 @@ def delay_fields(fields: MessageFields) -> dict[str, int]:
         seconds = delay if isinstance(delay, int | float) else delay.total_seconds()
         return {"delay_ms": round(seconds * 1000)}
     return {}
+
+
+async def until_ended(batch: Batch) -> Outcome:
+    """Wait for a batch's end, on the event loop."""
+    if batch.outcome is None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        batch.when_ended(_wake_waiter, waiter)
+        await waiter
+    assert batch.outcome is not None
+    return batch.outcome
+
+
+def _wake_waiter(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

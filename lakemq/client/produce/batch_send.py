@@ -12,6 +12,7 @@ from lakemq.client.produce.core import Core, read_answer, receipt_of
 from lakemq.client.produce.deliver import Request
 from lakemq.client.produce.encode import encode
 from lakemq.client.produce.lane import LaneKind
+from lakemq.client.produce.selecting import Choice, check_queue, chosen, queues_to_choose
 from lakemq.client.produce.traced import spans_of
 from lakemq.contract import routes
 from lakemq.model.errors import InvalidRequest
@@ -22,13 +23,19 @@ if TYPE_CHECKING:
 
 
 async def send_whole(
-    core: Core, topic: str, messages: Sequence[Message | bytes | str], tracing: Tracing | None
+    core: Core,
+    topic: str,
+    messages: Sequence[Message | bytes | str],
+    tracing: Tracing | None,
+    queue: MessageQueue | None = None,
 ) -> list[SendReceipt]:
-    """Store the messages, all or none; receipts in their order.
+    """Store the messages, all or none, in that queue if one is named; receipts in their order.
 
     What was sent before to the queues that ordering keys choose is stored first. Raises
     `InvalidRequest` for what no batch may hold: delays, and queues of several brokers.
     """
+    if queue is not None:
+        check_queue(topic, queue)
     batch = Batch(check_topic(topic), 0.0)
     for message in messages:
         batch.add(*parts_of(message, {}))
@@ -36,13 +43,20 @@ async def send_whole(
         raise InvalidRequest("a batch is delivered at once: send delayed messages one by one")
     if not messages:
         return []
+    if queue is not None and "queue_id" in batch.columns:
+        raise InvalidRequest("a batch has a queue, or its messages have a queue_id, not both")
     with spans_of(tracing, batch) as spans:
-        spans.stored = receipts = await _store(core, batch)
+        spans.stored = receipts = await _store(core, batch, queue)
     return receipts
 
 
-async def _store(core: Core, batch: Batch) -> list[SendReceipt]:
+async def _store(core: Core, batch: Batch, queue: MessageQueue | None) -> list[SendReceipt]:
     topic, count = batch.topic, len(batch.bodies)
+    if queue is not None:
+        known = core.queues_known(topic, queue) or await queues_to_choose(core, topic)
+        queue = chosen(known, Choice(queue, None), b"", {})
+        await core.flush({LaneKind(topic, queue=queue)})
+        return await _deliver(core, batch, queue, {queue.broker})
     if any(chooses(batch.fields(number)) for number in range(count)):
         await core.flush({LaneKind(topic, keyed=True)})  # what was sent while the topic was being made
     queues = await choose_queues(core, batch)
@@ -53,9 +67,14 @@ async def _store(core: Core, batch: Batch) -> list[SendReceipt]:
     whole = next(iter(queues)) if len(queues) == 1 and all_choose else None
     if queues:
         await core.flush({LaneKind(topic, queue=queue) for queue in queues})
+    return await _deliver(core, batch, whole, brokers)
+
+
+async def _deliver(core: Core, batch: Batch, whole: MessageQueue | None, brokers: set[str]) -> list[SendReceipt]:
+    topic, count = batch.topic, len(batch.bodies)
     # Where it goes to several queues, only an answer in JSON says where each message went.
     as_json = whole is None and not batch.columns.keys().isdisjoint({"ordering_key", "queue_id", "priority"})
-    send_ids = await core.send_ids(batch)
+    send_ids = await core.send_ids(batch) if not brokers else None
     encoded = encode(batch, whole.queue_id if whole else None, as_json, core.options.compression, send_ids)
     request = Request(
         topic=topic,

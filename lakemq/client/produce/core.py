@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from lakemq.client.errors import Closed, Unreachable
 from lakemq.client.loop import FORKED
 from lakemq.client.outgoing import Message, MessageFields, SendReceipt, check_topic, is_delayed
-from lakemq.client.produce.batch import MESSAGE_OVERHEAD_BYTES, Batch, Failed, Halves, Outcome
+from lakemq.client.produce.batch import MESSAGE_OVERHEAD_BYTES, Batch, Failed, Halves, Outcome, until_ended
 from lakemq.client.produce.choice import CHOOSING, chooses, extra_bytes, queue_of
 from lakemq.client.produce.deliver import WAIT_S, Delivered, Deliverer, Request
 from lakemq.client.produce.encode import COMPRESSED_FROM_BYTES, encode, read_messages, read_ranges
+from lakemq.client.produce.heartbeats import Heartbeats
 from lakemq.client.produce.lane import Lane, LaneKind
 from lakemq.client.produce.options import Options
 from lakemq.client.produce.send_ids import SendIds
@@ -63,6 +64,7 @@ class Core:
         self.cluster = cluster
         self.options = options
         self.deliverer = Deliverer(cluster, options.patience)
+        self.heartbeats = Heartbeats(cluster, self._count)
         self.lock = threading.Lock()
         self.room = threading.Condition(self.lock)
         self.buffered = 0
@@ -159,11 +161,27 @@ class Core:
             return LaneKind(topic, keyed=True)
         return self._queue_lanes.get(queue) or self._queue_lane(queue)
 
+    def lane_to(self, queue: MessageQueue, fields: MessageFields) -> LaneKind:
+        """The lane of a message whose sender chose its queue: it goes there, or nowhere."""
+        if is_delayed(fields):
+            return LaneKind(queue.topic, queue=queue, delayed=True)
+        return self._queue_lanes.get(queue) or self._queue_lane(queue)
+
+    def queues_known(self, topic: str, queue: MessageQueue | None = None) -> list[MessageQueue] | None:
+        """The topic's queues that are written, sorted, if they were asked for before, and this one is one of them; from
+        any thread."""
+        queues = self._queues.get(topic)
+        return queues if queues and (queue is None or queue in queues) else None
+
     def _queue_lane(self, queue: MessageQueue) -> LaneKind:
         if len(self._queue_lanes) > LANES_MAX:
             self._queue_lanes.clear()
         kind = self._queue_lanes[queue] = LaneKind(queue.topic, queue=queue)
         return kind
+
+    def _count(self) -> int:
+        with self.lock:
+            return sum(len(batch.bodies) for lane in self._lanes.values() for batch in lane.batches())
 
     def has_room(self) -> bool:
         """Whether there is room for a message."""
@@ -212,22 +230,22 @@ class Core:
 
     # Sending: the event loop ---------------------------------------------------------------------
 
-    async def known_queues(self, topic: str) -> list[MessageQueue]:
+    async def known_queues(self, topic: str, make: bool = False) -> list[MessageQueue]:
         """The topic's queues that are written, none when it doesn't exist; from now on `lane_of` knows them.
-        Raises `Unreachable`."""
-        queues = await self.deliverer.queues_of(topic)
+        `make`: a lone broker makes it, too. Raises `Unreachable`."""
+        queues = await self.deliverer.queues_of(topic, make)
         self._queues.pop(topic, None)
         self._queues[topic] = queues
         if len(self._queues) > LANES_MAX:
             del self._queues[next(iter(self._queues))]
         return queues
 
-    async def learn(self, topic: str) -> list[MessageQueue]:
+    async def learn(self, topic: str, make: bool = False) -> list[MessageQueue]:
         """`known_queues`, asked for again and again until `timeout_s` is over."""
         deadline_s = self._loop.time() + self.options.patience.timeout_s
         while True:
             try:
-                return await self.known_queues(topic)
+                return await self.known_queues(topic, make)
             except Unreachable:
                 if self._loop.time() + WAIT_S > deadline_s:
                     raise
@@ -326,6 +344,7 @@ class Core:
             late=None if kind.ordered else late,
         )
         delivered = await self.deliverer.deliver(request)
+        self.heartbeats.stored(delivered.broker, topic)
         if kind.ordered:
             await self._renew(topic)
         if kind.oneway:
@@ -396,6 +415,7 @@ class Core:
         except TimeoutError:
             await self._abandon()
         await self.deliverer.close()
+        await self.heartbeats.close()
         await self.cluster.close()
         failures = self._unreported.take()
         for batch, held, is_told in zip(batches, kept, told, strict=True):
@@ -442,21 +462,6 @@ def read_answer(as_json: bool, topic: str, count: int, delivered: Delivered) -> 
     """Where the messages of a request are."""
     read: Any = read_messages if as_json else read_ranges
     return read(delivered.broker, topic, count, delivered.json())
-
-
-async def until_ended(batch: Batch) -> Outcome:
-    """Wait for a batch's end, on the event loop."""
-    if batch.outcome is None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        batch.when_ended(_wake_waiter, waiter)
-        await waiter
-    assert batch.outcome is not None
-    return batch.outcome
-
-
-def _wake_waiter(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def receipt_of(result: SendReceipt | LakemqError) -> SendReceipt:

@@ -215,13 +215,13 @@ class Deliverer:
             made = await self._maker.make(topic)
             return made.writers if made is not None else [broker.name for broker in await self._cluster.brokers()]
 
-    async def queues_of(self, topic: str) -> list[MessageQueue]:
-        """The topic's queues that are written, made where no broker of several has it; none when it doesn't
-        exist. Raises `Unreachable`."""
+    async def queues_of(self, topic: str, make: bool = False) -> list[MessageQueue]:
+        """The topic's queues that are written, made where no broker of several has it, and with `make` where a lone one
+        hasn't; none when it doesn't exist. Raises `Unreachable`."""
         try:
             return (await self._cluster.route(topic)).writable
         except TopicNotFound:
-            made = await self._maker.make(topic)
+            made = await self._maker.make(topic, alone=make)
             return made.writable if made is not None else []
 
     async def has_choice(self, topic: str) -> bool:

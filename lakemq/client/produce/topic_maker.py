@@ -17,28 +17,28 @@ class TopicMaker:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._making: dict[str, asyncio.Task[TopicRoute | None]] = {}
+        self._making: dict[tuple[str, bool], asyncio.Task[TopicRoute | None]] = {}
 
-    async def make(self, topic: str) -> TopicRoute | None:
+    async def make(self, topic: str, alone: bool = False) -> TopicRoute | None:
         """Have each broker that may be written make the topic, those that are down left out; its route then.
 
-        None where there is one broker, which makes it with its first message anyway, and where none makes it:
-        then the message itself is told why. Raises `Unreachable` when no broker is known.
+        None where there is one broker, which makes it with its first message anyway, unless it is to make it `alone`;
+        and where none makes it: then the message itself is told why. Raises `Unreachable` when no broker is known.
         """
-        making = self._making.get(topic)
+        making = self._making.get((topic, alone))
         if making is None:
-            making = self._making[topic] = asyncio.ensure_future(self._make(topic))
-            making.add_done_callback(lambda made: self._forget(topic, made))
+            making = self._making[topic, alone] = asyncio.ensure_future(self._make(topic, alone))
+            making.add_done_callback(lambda made: self._forget((topic, alone), made))
         return await asyncio.shield(making)
 
-    def _forget(self, topic: str, made: asyncio.Task[TopicRoute | None]) -> None:
-        self._making.pop(topic, None)
+    def _forget(self, key: tuple[str, bool], made: asyncio.Task[TopicRoute | None]) -> None:
+        self._making.pop(key, None)
         if not made.cancelled():
             made.exception()  # who waits is told; there may be nobody any more
 
-    async def _make(self, topic: str) -> TopicRoute | None:
+    async def _make(self, topic: str, alone: bool) -> TopicRoute | None:
         brokers = [each.name for each in await self._cluster.brokers() if "w" in each.permission]
-        if len(brokers) < 2:
+        if len(brokers) < 2 and not alone:
             return None
         answers = await asyncio.gather(*(self._make_at(broker, topic) for broker in brokers))
         made = {broker: has for broker, has in zip(brokers, answers, strict=True) if has is not None}

@@ -78,7 +78,7 @@ class Transactions:
     def __init__(self, core: Core, group: str, check: Check, tracing: Tracing | None) -> None:
         self._core = core
         self._tracing = tracing
-        self._group = check_group(group)
+        self._group = core.heartbeats.group = check_group(group)
         self._check = check
         self._client_id = uuid4().hex
         self._asking: dict[str, asyncio.Task[None]] = {}

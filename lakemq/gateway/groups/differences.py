@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lakemq.model.names import retry_topic
-from lakemq.storage.state.group_state import Group, Subscription
+from lakemq.storage.state.group_state import Group
+from lakemq.storage.state.member import Subscription
 
 SHOWN_MAX = 10
 Sees = Callable[[str], bool]

@@ -10,7 +10,8 @@ from lakemq.gateway.http.in_slices import in_order
 from lakemq.model.names import RETRY_PREFIX, is_system, retry_topic
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.reader import Reader
-from lakemq.storage.state.group_state import Group, Member
+from lakemq.storage.state.group_state import Group
+from lakemq.storage.state.member import Member
 from lakemq.storage.state.topics import Queue
 
 BROADCASTING = "broadcasting"

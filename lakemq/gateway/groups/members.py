@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from lakemq.gateway.groups.clients import Clients
 from lakemq.gateway.groups.differences import Sees, differences
 from lakemq.gateway.groups.notices import Notices
 from lakemq.gateway.groups.records import Records
@@ -15,7 +16,8 @@ from lakemq.gateway.groups.renewals import Renewals
 from lakemq.gateway.work.waiters import Wait
 from lakemq.model.errors import FlowControl, GroupModelDiffers, GroupNotFound
 from lakemq.settings import Groups as Limits
-from lakemq.storage.state.group_state import Group, GroupState, Member, member_fields, size_of
+from lakemq.storage.state.group_state import Group, GroupState
+from lakemq.storage.state.member import Member, member_fields, size_of
 
 ANSWERS_BYTES_MAX = 16 * 1024 * 1024
 """Of all answers that are kept."""
@@ -37,6 +39,7 @@ class Members:
         self._limits = limits
         self._wait = wait
         self._notices = Notices()
+        self.clients = Clients()
         self.renewals = Renewals[tuple[str, str]](limits.member_expiry_ms, self._expire)
         self._joining: Counter[str] = Counter()
         self._answers: dict[str, _Answer] = {}
@@ -69,6 +72,7 @@ class Members:
             self.renewals.renew((group, client_id))
         else:
             self.renewals.discard((group, client_id))
+            self.clients.member_left(group, client_id)
 
     def _moved(self, group: Group) -> None:
         self._notices.moved(group.name)
@@ -189,6 +193,7 @@ class Members:
             "generation": group.generation,
             "members": sorted(group.members),
             "resets": group.resets,
+            "consume_enabled": group.consume_enabled,
             "expiry_ms": self._limits.member_expiry_ms,
             "subscriptions_differ": differ,
             "differences": found,

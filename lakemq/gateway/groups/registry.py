@@ -22,7 +22,8 @@ from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_top
 from lakemq.settings import Groups as Limits
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.reader import Reader
-from lakemq.storage.state.group_state import Group, Member, member_fields
+from lakemq.storage.state.group_state import Group
+from lakemq.storage.state.member import Member, member_fields
 from lakemq.storage.state.receipts import Receipts
 
 
@@ -78,7 +79,8 @@ class Groups:
         """All of a group: who is in it, what they subscribe to, and how far it is behind, in topics that who asks
         `sees`; what may be long is an iterator. Raises `GroupNotFound`."""
         group = self.find(name)
-        head = {"group": name, "model": group.model, "generation": group.generation, "resets": group.resets}
+        head = {"group": name, "model": group.model, "consume_enabled": group.consume_enabled}
+        head |= {"generation": group.generation, "resets": group.resets}
         different, subscriptions = differences(group), subscriptions_of(group)
         topics = await self._lags.topics_of(group)
         seen = await all_of(topic for topic in topics if sees(topic))
@@ -110,6 +112,14 @@ class Groups:
             ),
         }
 
+    def with_members(self) -> list[str]:
+        """The names of the groups that have members."""
+        return [group.name for group in self._records.state if group.members]
+
+    def is_there(self, name: str) -> bool:
+        """Whether the log knows the group now."""
+        return self._records.state.find(name) is not None
+
     async def list(self, sees: Sees) -> list[dict[str, Any]]:
         """All groups in short, sorted by name, of topics that who asks `sees`."""
         found: list[dict[str, Any]] = []
@@ -140,6 +150,14 @@ class Groups:
         await self._records.delete(name, topics)
         self._gaps.forget(name)
 
+    async def enable(self, name: str, consume_enabled: bool) -> Group:
+        """Have the group, which is made if it isn't there, consume or not: what is handed out already may be finished.
+        Raises `FlowControl` when it is one group too many, `StoreUnwritable`."""
+        known = self._records.state.find(name)
+        if known is None or known.consume_enabled != consume_enabled:
+            await self._records.append([(name, "settings", {"consume_enabled": consume_enabled})])
+        return self.find(name)
+
     async def forget_place(self, name: str, topic: str) -> None:
         """Forget how far the group has received in the topic, unless something is out. Raises `StoreUnwritable`."""
         await self._records.forget_place(name, topic)
@@ -164,6 +182,7 @@ class Groups:
             "topics": await in_order([topic for topic in topics if sees(topic)]),
             "subscriptions_differ": bool(differences(group)),
             "model": group.model,
+            "consume_enabled": group.consume_enabled,
             "lag_total": total(group, lags),
             **_partial(seen, there),
         }

@@ -32,6 +32,7 @@ from lakemq.gateway.requests.requests import Requests
 from lakemq.gateway.routes import (
     access_routes,
     broker_routes,
+    client_routes,
     docs_routes,
     erasure_routes,
     group_routes,
@@ -174,6 +175,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         redrive_routes.make_router(broker.redriver),
         sink_routes.make_router(broker.sinks, broker.replication),
         group_routes.make_router(broker.groups, log, work),
+        client_routes.make_router(broker.groups, log, work),
         topic_routes.make_router(log, broker.topics, cold, work.listing, limits.message_bytes_max),
         log_routes.make_router(store, ends, work.answering),
         erasure_routes.make_router(broker.erasures, log, broker.topics, router.transactions, broker.replication, cold),

@@ -106,6 +106,7 @@ class Puller:
                 accept = value
                 break
         pull = await self._parse(request.query, choose_media(accept), client_of(request.scope))
+        self._log.state.groups.check_enabled(pull.group)
         queue = self._queue(topic, queue_text)
         pulled = await self._pull(queue, pull, request.scope)
         answer, count = pulled.answer or self._answer(
@@ -179,7 +180,7 @@ class Puller:
                 status = "no_matched_message" if scanned else "no_new_message"
                 return Pulled(status, offset, [], gone=holes, expired=expired)
             await self._wait(queue, arrival, left, client_gone(scope))
-            if queue in self._log.topics.deleted:
+            if queue in self._log.topics.deleted or pull.group in self._log.state.groups.disabled:
                 return Pulled("no_new_message", offset, [], gone=holes, expired=expired)
 
     def _tell(self, queue: Queue, pull: Pull, begin: int) -> None:

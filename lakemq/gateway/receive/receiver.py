@@ -79,7 +79,7 @@ class Receiver:
     ) -> Given | None:
         """Hand messages out, waiting so long for the first; None when there were none.
 
-        Raises `TopicNotFound`, `Forbidden`, `FlowControl`, `Busy`, `StoreUnwritable`, `LogDamaged`,
+        Raises `TopicNotFound`, `Forbidden`, `ConsumeDisabled`, `FlowControl`, `Busy`, `StoreUnwritable`, `LogDamaged`,
         `LakeUnreadable`. `gone` is done when nobody waits for the answer any more. `admit` is told what would be
         handed out: nothing is, where it raises.
         """
@@ -151,6 +151,7 @@ class Receiver:
 
     async def _attempt(self, wanted: ReceiveRequest, admit: Callable[[Parts], object]) -> tuple[Given | None, bool]:
         """What there is now; and whether all was looked at."""
+        self._log.state.groups.check_enabled(wanted.group)
         self._places.use(wanted.group, wanted.topic)
         if not self._may_have_some(wanted):
             return None, True

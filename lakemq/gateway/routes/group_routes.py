@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from lakemq.contract import routes
+from lakemq.contract import client_routes, routes
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.filter.selector import Selector
@@ -17,13 +17,15 @@ from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.offsets import Offsets, QueueOffset
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
+from lakemq.gateway.http.text import check_text
+from lakemq.gateway.routes.client_routes import StatusBody, asker_of
 from lakemq.gateway.routes.topics_of_group import READS, check_topics, sight_of_topics
 from lakemq.gateway.work.work import Work
 from lakemq.model.access import Action
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.log.commit_log import CommitLog
-from lakemq.storage.state.group_state import Member, Subscription
+from lakemq.storage.state.member import Member, Subscription
 from lakemq.web.asgi import client_of
 from lakemq.web.gate import Gate
 from lakemq.web.gone import client_gone
@@ -36,15 +38,6 @@ EXPRESSIONS_CHARACTERS_MAX = 64 * 1024
 CLIENT_ID_CHARACTERS_MAX = 256
 QUEUE_ID_MAX = 2**31
 Strict = ConfigDict(extra="forbid", strict=True)
-
-
-def check_text(text: str) -> str:
-    """The text, if it can be written as UTF-8: JSON may hold halves of characters."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("the text has half a surrogate pair") from None
-    return text
 
 
 Text = Annotated[str, AfterValidator(check_text)]
@@ -69,7 +62,16 @@ class HeartbeatBody(BaseModel):
     model: Literal["clustering", "broadcasting"] = "clustering"
     consume_from: Literal["last", "first", "timestamp"] = "last"
     consume_timestamp_ms: int | None = Field(None, ge=0, le=NUMBER_MAX)
+    client: StatusBody | None = None
+    """How it is, for people who look: no part of its membership."""
     subscriptions: list[SubscriptionBody] = Field(default_factory=list[SubscriptionBody], max_length=SUBSCRIPTIONS_MAX)
+
+
+class GroupBody(BaseModel):
+    """How a group is to be."""
+
+    model_config = Strict
+    consume_enabled: bool
 
 
 class OffsetBody(BaseModel):
@@ -142,7 +144,7 @@ async def to_member(body: HeartbeatBody) -> Member:
 def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
     """The routes of a log's groups."""
     router = APIRouter()
-    _add_members(router, groups, work.limits.wait_ms_max)
+    _add_members(router, groups, log, work.limits.wait_ms_max)
     _add_offsets(router, groups.offsets, work.listing)
     _add_locks(router, groups.locks, log)
 
@@ -157,6 +159,11 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
             sees = sight_of_topics(caller_of(request.scope))
             return await respond(await groups.describe(check_group(group), sees))
 
+    @serves(router, client_routes.PUT_GROUP)
+    async def put_group(group: str, body: GroupBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        made = await groups.enable(check_group(group), body.consume_enabled)
+        return {"group": group, "consume_enabled": made.consume_enabled, "generation": made.generation}
+
     @serves(router, routes.DELETE_GROUP)
     async def delete_group(group: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         await groups.delete(check_group(group))
@@ -165,7 +172,7 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
     return router
 
 
-def _add_members(router: APIRouter, groups: Groups, wait_ms_max: int) -> None:
+def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max: int) -> None:
     members = groups.members
 
     def answer(group: str, request: Request) -> Response:
@@ -180,6 +187,8 @@ def _add_members(router: APIRouter, groups: Groups, wait_ms_max: int) -> None:
         topics = [each.topic for each in member.subscriptions]
         await check_topics(caller_of(request.scope), check_group(group), (Action.SUB,), topics)
         await members.heartbeat(group, client_id, member)
+        status = (body.client or StatusBody()).status()
+        members.clients.member_said(group, client_id, asker_of(request), status, log.now_ms())
         return answer(group, request)
 
     @serves(router, routes.LEAVE)

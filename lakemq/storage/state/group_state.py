@@ -13,32 +13,17 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
+from lakemq.model.errors import ConsumeDisabled
 from lakemq.model.names import GROUP_TOPIC, RETRY_PREFIX, retry_topic
 from lakemq.storage.segment.content import Content
 from lakemq.storage.segment.frame import Meta
 from lakemq.storage.state.bitmaps import pack_numbers, unpack_numbers
+from lakemq.storage.state.member import Member, Subscription, member_fields, member_of, size_of, topics_of
 from lakemq.storage.state.steps import Steps, copy_each
 
 T = TypeVar("T", bound=Hashable)
 QueueKey = tuple[str, int]
 """A queue: topic and queue id."""
-
-
-class Subscription(NamedTuple):
-    """What of a topic a member wants. `type`: `tag` or `sql92`."""
-
-    topic: str
-    type: str
-    expression: str
-
-
-class Member(NamedTuple):
-    """A member of a group, as it says that it is."""
-
-    model: str
-    consume_from: str
-    consume_timestamp_ms: int | None
-    subscriptions: tuple[Subscription, ...]
 
 
 class Lock(NamedTuple):
@@ -56,6 +41,7 @@ class Group:
 
     __slots__ = (
         "_subscribed",
+        "consume_enabled",
         "generation",
         "kinds",
         "locked",
@@ -70,6 +56,8 @@ class Group:
     def __init__(self, name: str, generation: int, resets: int = 0) -> None:
         self.name = name
         self.model: str | None = None
+        self.consume_enabled = True
+        """Whether anything is handed out to it."""
         self.generation = generation
         self.resets = resets
         self.members: dict[str, Member] = {}
@@ -112,7 +100,7 @@ class Group:
     @property
     def is_empty(self) -> bool:
         """Whether nothing but its name would be lost with it."""
-        return not self.members and not self.offsets and not self.locks
+        return not self.members and not self.offsets and not self.locks and self.consume_enabled
 
     def copy(self) -> Group:
         """The group as it is now, to be dumped."""
@@ -123,6 +111,7 @@ class Group:
             self.resets,
             self.model,
         )
+        copied.consume_enabled = self.consume_enabled
         copied.members, copied.locks = self.members.copy(), self.locks.copy()
         copied.offsets = {topic: offsets.copy() for topic, offsets in self.offsets.items()}
         return copied
@@ -162,8 +151,6 @@ def _count_down(counts: Counter[T], keys: Iterable[T]) -> None:
 
 STEP = 100
 """So many groups are copied in one step."""
-MEMBER_CHARACTERS = 100
-"""What a member, and each of its subscriptions, takes beside its texts."""
 _COLUMNS = ("group", "tag", "body")
 
 
@@ -183,6 +170,8 @@ class GroupState:
         self.member_characters = 0
         """About so long are the members' names and subscriptions together."""
         self.offset_count = 0
+        self.disabled: set[str] = set()
+        """The names of the groups that consume nothing now."""
         self.on_move: Callable[[Group], None] = lambda group: None
         """The group's generation has moved."""
         self.on_member: Callable[[str, str, bool], None] = lambda group, client_id, there: None
@@ -203,6 +192,11 @@ class GroupState:
     def find(self, name: str) -> Group | None:
         """The group, or None."""
         return self._groups.get(name)
+
+    def check_enabled(self, name: str | None) -> None:
+        """Raise `ConsumeDisabled` if the group, maybe none, consumes nothing now."""
+        if name in self.disabled:
+            raise ConsumeDisabled(f"group {name!r} consumes nothing now: an operator has paused it")
 
     def users(self, topic: str) -> set[str]:
         """The names of the groups that use the topic."""
@@ -239,14 +233,8 @@ class GroupState:
                     self._change(name, kind, json.loads(body), position)
 
     def _change(self, name: str, kind: str, content: dict[str, Any], position: int) -> None:
-        if kind == "forget":
-            self._forget(name)
-            return
-        if kind == "delete":
-            self._delete(name)
-            return
-        if kind == "idle":
-            self.on_idle(name, content["topic"])
+        if kind in ("forget", "delete", "idle"):
+            self._lessen(name, kind, content)
             return
         group = self._groups.get(name)
         if group is None:
@@ -260,11 +248,21 @@ class GroupState:
             self._commit(group, content)
         elif kind == "reset":
             self._reset(group, content["offsets"])
+        elif kind == "settings":
+            self._set(group, content["consume_enabled"])
         elif kind == "lock":
             self._lock(group, content, position)
         else:
             assert kind == "unlock", kind
             self._unlock(group, content)
+
+    def _lessen(self, name: str, kind: str, content: dict[str, Any]) -> None:
+        if kind == "forget":
+            self._forget(name)
+        elif kind == "delete":
+            self._delete(name)
+        else:
+            self.on_idle(name, content["topic"])
 
     def _forget(self, name: str) -> None:
         group = self._groups.get(name)
@@ -286,6 +284,7 @@ class GroupState:
     def _drop(self, group: Group) -> None:
         del self._groups[group.name]
         self._empty.pop(group.name, None)
+        self.disabled.discard(group.name)
         self._track(Group(group.name, 0), group.used)
         self._generation = max(self._generation, group.generation + 1)
         self._resets = max(self._resets, group.resets)
@@ -294,8 +293,16 @@ class GroupState:
         group.generation += 1
         self.on_move(group)
 
+    def _set(self, group: Group, consume_enabled: bool) -> None:
+        if consume_enabled == group.consume_enabled:
+            return
+        group.consume_enabled = consume_enabled
+        (self.disabled.discard if consume_enabled else self.disabled.add)(group.name)
+        self._track(group, ())
+        self._move(group)  # its members hear of it
+
     def _join(self, group: Group, content: dict[str, Any]) -> None:
-        client_id, member = content["client_id"], _member_of(content)
+        client_id, member = content["client_id"], member_of(content)
         if not group.accepts(client_id, member):
             return
         known = group.members.get(client_id)
@@ -399,33 +406,10 @@ class GroupState:
         self.member_count = sum(len(group.members) for group in self)
         self.member_characters = sum(size_of(*each) for group in self for each in group.members.items())
         self.offset_count = sum(len(offsets) for group in self for offsets in group.offsets.values())
+        self.disabled = {group.name for group in self if not group.consume_enabled}
         self._using, self._empty = {}, {}
         for group in self:
             self._track(group, group.used)
-
-
-def member_fields(member: Member) -> dict[str, Any]:
-    """The member as JSON values."""
-    return {**member._asdict(), "subscriptions": [each._asdict() for each in member.subscriptions]}
-
-
-def size_of(client_id: str, member: Member) -> int:
-    """About how many characters of memory a member takes."""
-    return (
-        MEMBER_CHARACTERS
-        + len(client_id)
-        + sum(MEMBER_CHARACTERS + len(each.topic) + len(each.expression) for each in member.subscriptions)
-    )
-
-
-def topics_of(member: Member | None) -> set[str]:
-    """The topics that the member, if there is one, subscribes to."""
-    return set() if member is None else {each.topic for each in member.subscriptions}
-
-
-def _member_of(content: dict[str, Any]) -> Member:
-    subscriptions = tuple(Subscription(**each) for each in content["subscriptions"])
-    return Member(content["model"], content["consume_from"], content["consume_timestamp_ms"], subscriptions)
 
 
 def _dump_group(group: Group) -> dict[str, Any]:
@@ -433,6 +417,7 @@ def _dump_group(group: Group) -> dict[str, Any]:
         "generation": group.generation,
         "resets": group.resets,
         "model": group.model,
+        "consume_enabled": group.consume_enabled,
         "members": {client_id: member_fields(member) for client_id, member in group.members.items()},
         "offsets": {
             topic: [pack_numbers(offsets), pack_numbers(offsets.values())] for topic, offsets in group.offsets.items()
@@ -444,8 +429,9 @@ def _dump_group(group: Group) -> dict[str, Any]:
 def _restore_group(name: str, dumped: dict[str, Any]) -> Group:
     group = Group(name, dumped["generation"], dumped["resets"])
     for client_id, fields in dumped["members"].items():
-        group.put(client_id, _member_of(fields))
+        group.put(client_id, member_of(fields))
     group.model = dumped["model"]
+    group.consume_enabled = dumped.get("consume_enabled", True)  # a log from before this could be said
     for topic, (queue_ids, offsets) in dumped["offsets"].items():
         group.offsets[topic] = dict(zip(unpack_numbers(queue_ids), unpack_numbers(offsets), strict=True))
     for topic, queue_id, client_id, grant in dumped["locks"]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from lakemq.contract import leader_routes, routes, user_routes
+from lakemq.contract import client_routes, leader_routes, routes, user_routes
 from lakemq.contract.route import Route
 from lakemq.contract.routes import ALL
 from lakemq.testing import start_gateway
@@ -29,6 +29,7 @@ AT_ONCE = {
     routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.LOG_END, routes.LOG_MESSAGES, routes.LOG_FRAMES,
     # They say how the broker is, or are told how somebody else is.
     routes.HEAR_JOBS, routes.COMPACTED, routes.BROKER,
+    client_routes.PRODUCER_CLIENTS, client_routes.PUT_CLIENT, client_routes.DELETE_CLIENT,
     routes.HEALTH, routes.READY, routes.METRICS,
     routes.DOCS, routes.DOCS_HEAD, routes.OPENAPI, routes.OPENAPI_HEAD,
 }  # fmt: skip
@@ -122,6 +123,12 @@ def of_groups(http: httpx.Client) -> dict[Route, Asked]:
         routes.REDRIVEN: Asked((redriven,)),
         routes.GROUPS: Asked(),
         routes.GROUP: Asked(("g",)),
+        client_routes.PUT_GROUP: Asked(("p",), body={"consume_enabled": False}),
+        client_routes.CLIENTS: Asked(),
+        client_routes.GROUP_CLIENTS: Asked(("g",)),
+        client_routes.PRODUCER_CLIENTS: Asked(("pg",)),
+        client_routes.PUT_CLIENT: Asked(("c",), body={}),
+        client_routes.DELETE_CLIENT: Asked(("c",)),
         routes.DELETE_GROUP: Asked(("deleted",)),
         routes.HEARTBEAT: Asked(("g", "m"), body={}),
         routes.LEAVE: Asked(("left", "m")),

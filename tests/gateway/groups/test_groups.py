@@ -304,7 +304,7 @@ def test_a_group_shows_members_subscriptions_and_lag_by_queue(http: httpx.Client
     (client,) = shown["clients"]
     assert (client["client_id"], client["model"], client["consume_from"]) == ("c1", "clustering", "timestamp")
     short = {"group": group, "generation": shown["generation"], "member_count": 1, "topics": [topic], "lag_total": 7}
-    short["model"] = "clustering"
+    short |= {"model": "clustering", "consume_enabled": True}
     (listed,) = [each for each in http.get("/v1/groups").json()["groups"] if each["group"] == group]
     assert listed == {**short, "subscriptions_differ": False}
 

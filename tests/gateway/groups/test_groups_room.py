@@ -9,7 +9,8 @@ from lakemq.gateway.groups.offsets import QueueOffset
 from lakemq.gateway.process.broker import Broker
 from lakemq.model.errors import FlowControl
 from lakemq.settings import Groups, Settings, Storage
-from lakemq.storage.state.group_state import Group, Member
+from lakemq.storage.state.group_state import Group
+from lakemq.storage.state.member import Member
 
 MEMBER = Member("clustering", "last", None, ())
 

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakemq.model.errors import ConsumeDisabled
 from lakemq.model.names import GROUP_TOPIC
 from lakemq.storage.segment.content import Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
 from lakemq.storage.segment.rows import make_row
-from lakemq.storage.state.group_state import Group, GroupState, size_of
+from lakemq.storage.state.group_state import Group, GroupState
+from lakemq.storage.state.member import size_of
 
 MEMBER = {"model": "clustering", "consume_from": "last", "consume_timestamp_ms": None, "subscriptions": []}
 
@@ -146,6 +148,36 @@ def test_a_reset_is_told_to_who_keeps_places_in_queues() -> None:
     assert told == [("g", "t", {0: 3, 1: 4})]
 
 
+def test_a_group_that_consumes_nothing_says_so_until_it_is_deleted() -> None:
+    state, disabled = GroupState(), ("settings", {"consume_enabled": False})
+    moved: list[int] = []
+    state.on_move = lambda group: moved.append(group.generation)
+    assert not apply(state, disabled, disabled).consume_enabled
+    assert moved == [1], "its members hear of it, once"
+    state.check_enabled(None)
+    state.check_enabled("another")
+    with pytest.raises(ConsumeDisabled):
+        state.check_enabled("g")
+    apply(state, ("forget", {}))  # it holds nothing, but that is not to be forgotten
+    assert len(state) == 1
+    apply(state, ("delete", {}))
+    state.check_enabled("g")
+    apply(state, disabled, ("settings", {"consume_enabled": True}))
+    state.check_enabled("g")
+    assert list(state.empty()) == ["g"]
+
+
+def test_a_group_of_a_log_from_before_that_could_be_said_consumes() -> None:
+    state = GroupState()
+    apply(state, join())
+    dumped = state.dump()
+    del dumped["groups"]["g"]["consume_enabled"]
+    restored = GroupState()
+    restored.restore(dumped)
+    assert restored.dump() == state.dump()
+    restored.check_enabled("g")
+
+
 CLIENTS, TOPICS = st.sampled_from(["a", "b", "c"]), st.sampled_from(["t", "u", "%RETRY%g"])
 PAIRS = st.dictionaries(TOPICS, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)).map(list), max_size=3))
 SUBSCRIPTIONS = st.lists(TOPICS, unique=True).map(
@@ -159,6 +191,7 @@ RECORDS = st.one_of(
     st.builds(lambda o: ("reset", {"offsets": o}), PAIRS),
     st.builds(lambda c, t: ("lock", {"client_id": c, "queues": [[t, 0], [t, 1]]}), CLIENTS, TOPICS),
     st.builds(lambda t, g: ("unlock", {"queues": [[t, 0, g]]}), TOPICS, st.integers(0, 20)),
+    st.builds(lambda e: ("settings", {"consume_enabled": e}), st.booleans()),
     st.sampled_from([("forget", dict[str, Any]()), ("delete", dict[str, Any]())]),
 )
 STEP = st.tuples(st.sampled_from(["g", "h"]), st.lists(RECORDS, min_size=1, max_size=4), st.booleans())
@@ -185,6 +218,7 @@ def test_a_state_that_is_kept_and_restored_on_the_way_is_the_same(steps: list[An
         for name, counted in counts(state).items():
             assert (getattr(state, name), getattr(restored, name)) == (counted, counted)
         for each in (state, restored):
+            assert each.disabled == {group.name for group in each if not group.consume_enabled}
             assert set(each.empty()) == {group.name for group in each if group.is_empty}
             for topic in ("t", "u", "%RETRY%g"):
                 assert each.users(topic) == {group.name for group in each if group.uses(topic)}

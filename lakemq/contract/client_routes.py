@@ -1,0 +1,58 @@
+"""Routes about a group's settings, and about who is connected."""
+
+from __future__ import annotations
+
+from lakemq.contract.right import cluster, group, known
+from lakemq.contract.route import Answered, Reads, Route
+from lakemq.model.access import Action
+
+PUT_GROUP = Route(
+    "PUT",
+    "/v1/groups/{group}",
+    "groups",
+    "Have a group consume, or not",
+    reads=Reads.JSON,
+    rights=group(Action.UPDATE),
+    audited=True,
+)
+CLIENTS = Route(
+    "GET",
+    "/v1/clients",
+    "clients",
+    "All clients that say they are there: members of groups, and producers",
+    rights=cluster(Action.LIST, Action.GET),
+)
+GROUP_CLIENTS = Route(
+    "GET",
+    "/v1/groups/{group}/clients",
+    "clients",
+    "The members of a consumer group, and how they are",
+    rights=group(Action.GET, Action.SUB),
+)
+PRODUCER_CLIENTS = Route(
+    "GET",
+    "/v1/producer-groups/{group}/clients",
+    "clients",
+    "The producers of a producer group",
+    differs=Answered.AT_ONCE,
+    rights=group(Action.GET, Action.PUB),
+)
+PUT_CLIENT = Route(
+    "PUT",
+    "/v1/clients/{client_id}",
+    "clients",
+    "A producer's heartbeat: it is there",
+    reads=Reads.JSON,
+    differs=Answered.AT_ONCE,
+    rights=known("`Pub` on the producer group, if it names one"),
+)
+DELETE_CLIENT = Route(
+    "DELETE",
+    "/v1/clients/{client_id}",
+    "clients",
+    "A producer ends",
+    differs=Answered.AT_ONCE,
+    rights=known("one's own clients only"),
+)
+
+ALL: tuple[Route, ...] = (PUT_GROUP, CLIENTS, GROUP_CLIENTS, PRODUCER_CLIENTS, PUT_CLIENT, DELETE_CLIENT)

@@ -1,0 +1,145 @@
+"""Routes of who is connected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from lakemq.contract import client_routes
+from lakemq.contract.limits import NUMBER_MAX
+from lakemq.gateway.access.caller import caller_of
+from lakemq.gateway.groups import Groups
+from lakemq.gateway.groups.clients import Asker, Clients, Status, age_of, describe
+from lakemq.gateway.http.by_fastapi import serves
+from lakemq.gateway.http.in_slices import respond
+from lakemq.gateway.http.text import check_text
+from lakemq.gateway.work.work import Work
+from lakemq.model.access import Action, Kind, Need, Resource, need_of_group
+from lakemq.model.names import check_group
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.web.asgi import client_of
+
+CLIENT_ID_CHARACTERS_MAX = 256
+TOPICS_MAX = 20
+QUEUES_MAX = 100
+"""Of one client: so many are named, and how many there are is a number beside them."""
+Strict = ConfigDict(extra="forbid", strict=True)
+Short = Annotated[str, AfterValidator(check_text), Field(max_length=64)]
+Name = Annotated[str, AfterValidator(check_text), Field(max_length=255)]
+Count = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
+PathClientId = Annotated[str, Path(min_length=1, max_length=CLIENT_ID_CHARACTERS_MAX)]
+_SEES_ALL = Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True)
+
+
+class HeldQueueBody(BaseModel):
+    """A queue that a client has."""
+
+    model_config = Strict
+    topic: Name
+    queue_id: int = Field(ge=0, le=2**31)
+
+
+class StatusBody(BaseModel):
+    """What a client says of itself."""
+
+    model_config = Strict
+    language: Short | None = None
+    version: Short | None = None
+    topics: list[Name] = Field(default_factory=list[str], max_length=TOPICS_MAX)
+    queues: list[HeldQueueBody] = Field(default_factory=list[HeldQueueBody], max_length=QUEUES_MAX)
+    queue_count: Count = 0
+    paused: bool = False
+    buffered: Count = 0
+    stuck: Count = 0
+
+    def status(self) -> Status:
+        """As it is kept."""
+        queues = tuple((each.topic, each.queue_id) for each in self.queues)
+        count = max(self.queue_count, len(queues))
+        topics = tuple(self.topics)
+        return Status(self.language, self.version, topics, queues, count, self.paused, self.buffered, self.stuck)
+
+
+class ProducerBody(StatusBody):
+    """What a producer says of itself."""
+
+    producer_group: Name | None = None
+
+
+def asker_of(request: Request) -> Asker:
+    """Who asks, from where."""
+    caller = caller_of(request.scope)
+    return Asker(caller.name, caller.source)
+
+
+class Lists:
+    """Lists who is connected, for one who asks."""
+
+    def __init__(self, groups: Groups, whole: bool) -> None:
+        self._groups = groups
+        self._members = groups.members
+        self._whole = whole
+
+    def members(self, group: str) -> Iterator[Any]:
+        """The members of a group, which is there."""
+        for client_id in list(self._groups.find(group).members):
+            heard = self._members.clients.member(group, client_id)
+            age_ms = self._members.renewals.age_ms((group, client_id))
+            yield describe("consumer", client_id, group, heard, age_ms, self._whole)
+
+    def producers(self, group: str | None = None) -> Iterator[Any]:
+        """All producers, or those of a group."""
+        for client_id, heard in self._members.clients.producers(group):
+            yield describe("producer", client_id, heard.group, heard, age_of(heard), self._whole)
+
+    def everybody(self) -> Iterator[Any]:
+        """All of both."""
+        for group in self._groups.with_members():
+            if self._groups.is_there(group):
+                yield from self.members(group)
+        yield from self.producers()
+
+
+def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
+    """The routes of who is connected."""
+    router = APIRouter()
+    _add_producers(router, groups.members.clients, log)
+
+    def lists(request: Request) -> Lists:
+        return Lists(groups, caller_of(request.scope).may(_SEES_ALL))
+
+    async def answer(request: Request, found: Iterator[Any]) -> Response:
+        async with work.listing.place(client_of(request.scope)):
+            return await respond({"clients": found})
+
+    @serves(router, client_routes.CLIENTS)
+    async def list_clients(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        return await answer(request, lists(request).everybody())
+
+    @serves(router, client_routes.GROUP_CLIENTS)
+    async def list_members(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]
+        groups.find(check_group(group))
+        return await answer(request, lists(request).members(group))
+
+    @serves(router, client_routes.PRODUCER_CLIENTS)
+    async def list_producers(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]
+        return await answer(request, lists(request).producers(check_group(group)))
+
+    return router
+
+
+def _add_producers(router: APIRouter, clients: Clients, log: CommitLog) -> None:
+    @serves(router, client_routes.PUT_CLIENT)
+    async def put_client(request: Request, client_id: PathClientId, body: ProducerBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        group = body.producer_group or ""
+        if group:
+            caller_of(request.scope).check(need_of_group((Action.PUB,), check_group(group)))
+        clients.producer_said(client_id, group, asker_of(request), body.status(), log.now_ms())
+        return {"client_id": client_id}
+
+    @serves(router, client_routes.DELETE_CLIENT)
+    async def delete_client(request: Request, client_id: PathClientId) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        return {"client_id": client_id, "deleted": clients.producer_left(client_id, asker_of(request))}
