@@ -10,6 +10,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from lakemq.gateway.groups.differences import Sees
+
 PRODUCERS_MAX = 10_000
 """Then those that weren't heard of for the longest time give way."""
 PRODUCER_EXPIRY_S = 120.0
@@ -105,8 +107,15 @@ class Clients:
             self._producers.popitem(last=False)
 
 
-def describe(kind: str, client_id: str, group: str, heard: Heard | None, age_ms: int | None, whole: bool) -> Any:
-    """A client as JSON values: null, what it hasn't said. `whole`: the one who asks sees users and addresses, too."""
+class Sight(NamedTuple):
+    """What one who asks is shown: users and addresses too if `whole`, and of topics those that he `sees`."""
+
+    whole: bool
+    sees: Sees
+
+
+def describe(kind: str, client_id: str, group: str, heard: Heard | None, age_ms: int | None, sight: Sight) -> Any:
+    """A client as JSON values: null, what it hasn't said."""
     status = None if heard is None else heard.status
     shown: dict[str, Any] = {
         "client_id": client_id,
@@ -116,8 +125,11 @@ def describe(kind: str, client_id: str, group: str, heard: Heard | None, age_ms:
         "since_ms": None if heard is None else heard.since_ms,
     }
     shown |= dict.fromkeys(Status._fields) if status is None else status._asdict()
-    shown["queues"] = [{"topic": topic, "queue_id": number} for topic, number in (status.queues if status else ())]
-    if whole:
+    if status is not None:
+        shown["topics"] = [topic for topic in status.topics if sight.sees(topic)]
+    queues = [each for each in (status.queues if status else ()) if sight.sees(each[0])]
+    shown["queues"] = [{"topic": topic, "queue_id": number} for topic, number in queues]
+    if sight.whole:
         shown |= {"user": heard and heard.asker.user, "address": heard and heard.asker.address}
     return shown
 

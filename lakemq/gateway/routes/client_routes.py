@@ -12,10 +12,11 @@ from lakemq.contract import client_routes
 from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.groups import Groups
-from lakemq.gateway.groups.clients import Asker, Clients, Status, age_of, describe
+from lakemq.gateway.groups.clients import Asker, Clients, Sight, Status, age_of, describe
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
 from lakemq.gateway.http.text import check_text
+from lakemq.gateway.routes.topics_of_group import sight_of_topics
 from lakemq.gateway.work.work import Work
 from lakemq.model.access import Action, Kind, Need, Resource, need_of_group
 from lakemq.model.names import check_group
@@ -78,22 +79,22 @@ def asker_of(request: Request) -> Asker:
 class Lists:
     """Lists who is connected, for one who asks."""
 
-    def __init__(self, groups: Groups, whole: bool) -> None:
+    def __init__(self, groups: Groups, sight: Sight) -> None:
         self._groups = groups
         self._members = groups.members
-        self._whole = whole
+        self._sight = sight
 
     def members(self, group: str) -> Iterator[Any]:
         """The members of a group, which is there."""
         for client_id in list(self._groups.find(group).members):
             heard = self._members.clients.member(group, client_id)
             age_ms = self._members.renewals.age_ms((group, client_id))
-            yield describe("consumer", client_id, group, heard, age_ms, self._whole)
+            yield describe("consumer", client_id, group, heard, age_ms, self._sight)
 
     def producers(self, group: str | None = None) -> Iterator[Any]:
         """All producers, or those of a group."""
         for client_id, heard in self._members.clients.producers(group):
-            yield describe("producer", client_id, heard.group, heard, age_of(heard), self._whole)
+            yield describe("producer", client_id, heard.group, heard, age_of(heard), self._sight)
 
     def everybody(self) -> Iterator[Any]:
         """All of both."""
@@ -109,7 +110,8 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
     _add_producers(router, groups.members.clients, log)
 
     def lists(request: Request) -> Lists:
-        return Lists(groups, caller_of(request.scope).may(_SEES_ALL))
+        caller = caller_of(request.scope)
+        return Lists(groups, Sight(caller.may(_SEES_ALL), sight_of_topics(caller)))
 
     async def answer(request: Request, found: Iterator[Any]) -> Response:
         async with work.listing.place(client_of(request.scope)):
