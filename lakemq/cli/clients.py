@@ -25,7 +25,7 @@ def clients(
     nameservers: Nameservers = None,
 ) -> None:
     """Show who is connected: members of consumer groups, and producers, which are shown some seconds after their first
-    message. Users and addresses are shown to who may `Get` the cluster.
+    message. Users and addresses are shown to those whose token may `Get` the cluster.
 
     \b
     lakemq clients
@@ -44,22 +44,22 @@ def show_clients(found: dict[str, list[dict[str, Any]]], as_json: bool) -> None:
         for each in listed:
             write_line(orjson.dumps(each).decode())
         return
-    columns = ("client", *said_of(*found), "kind", "group", "user", "from", "speaks", "heard of", "has", "buffered", "")
+    who = ("user", "address") if any("address" in each for each in listed) else ()
+    columns = ("client", *said_of(*found), "kind", "group", *who, "speaks", "heard of", "has", "buffered", "")
     made = shown.table(*columns)
     for each in sorted(listed, key=lambda each: (each["kind"], each["group"] or "", each["client_id"])):
         where = said_of(each.get("broker", "")).values()
-        made.add_row(shown.name(_text(each["client_id"])), *where, *_cells(each))
+        made.add_row(shown.name(_text(each["client_id"])), *where, *_cells(each, who))
     stdout().print(made)
 
 
-def _cells(client: dict[str, Any]) -> tuple[str, ...]:
+def _cells(client: dict[str, Any], who: tuple[str, ...]) -> tuple[str, ...]:
     age_ms, buffered = client["heartbeat_age_ms"], client["buffered"]
     wrong = {"paused": client["paused"], f"{client['stuck']} stuck": client["stuck"]}
     return (
         client["kind"],
         _text(client["group"]),
-        _text(client.get("user")),
-        _text(client.get("address")),
+        *(_text(client.get(name)) for name in who),
         _text(" ".join(each for each in (client["language"], client["version"]) if each)),
         "" if age_ms is None else f"{age_ms / 1000:.0f} s ago",
         _has(client),
