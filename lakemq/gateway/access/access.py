@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from lakemq.contract.grammar import Found
 from lakemq.contract.route import Route
 from lakemq.contract.sql_routes import OWN_ACCESS
-from lakemq.gateway.access.admin_token import NAME, open_admin_token
+from lakemq.gateway.access.admin_token import NAME, open_admin_token, read_admin_token
 from lakemq.gateway.access.audit import Audit, Entry
 from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
 from lakemq.gateway.access.quotas import QuotaKeeper, Usage
@@ -87,10 +87,11 @@ class Access:
         self._generation = -1
         self._key = secrets.token_bytes(32)
 
-    def open(self, files: Files, directory: Path) -> None:
-        """Have the administrator's token. Raises `BadAdminToken`, `OSError`."""
-        self._administrator = open_admin_token(files, directory)
-        self._token_file = str((directory / NAME).absolute())
+    def open(self, files: Files, directory: Path, given: Path | None = None) -> None:
+        """Have the administrator's token: of the file that is `given`, else of the folder's own. Raises
+        `BadAdminToken`, `OSError`."""
+        self._administrator = open_admin_token(files, directory) if given is None else read_admin_token(files, given)
+        self._token_file = str((given or directory / NAME).absolute())
 
     # Requests --------------------------------------------------------------------------------
 
