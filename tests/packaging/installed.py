@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,6 @@ from lakemq.testing.gateway_process import environment_of
 from lakemq.testing.server_process import ServerProcess, spawn
 
 ROOT = Path(__file__).parents[2]
-LOCK = ROOT / "requirements.lock"
 BIN = Path(sys.executable).parent
 
 
@@ -56,33 +56,16 @@ def build_wheel(folder: Path) -> Path:
 
 
 def install(wheel: Path, extras: str, folder: Path) -> Installed:
-    """An environment made in `folder`: the wheel with these extras, each package with the version and the hash of the
-    lock, and nothing beside."""
+    """An environment made in `folder` as images are: the wheel with these extras, each package with the version and the
+    hash of the lock, and nothing beside."""
     environment, empty = folder / "venv", folder / "empty"
     empty.mkdir(parents=True)
-    _run([sys.executable, "-m", "venv", "--without-pip", environment])
-    named = f"lakemq[{extras}]" if extras else "lakemq"
-    uv = [BIN / "uv", "pip", "install", "--quiet", "--python", environment / "bin/python"]
-    if "jobs" in extras or "all" in extras:  # pyspark comes as source: it is built by what is locked, too
-        builds = folder / "builds.lock"
-        builds.write_text(_entry("setuptools"), encoding="utf-8")
-        _run([*uv, "--require-hashes", "--requirements", builds])
-        uv.append("--no-build-isolation")
-    _run([*uv, "--constraints", LOCK, f"{named} @ {wheel.as_uri()}"])
+    _run([ROOT / "deploy/install-wheel.sh", "wheel", environment, wheel, extras], UV=str(BIN / "uv"))
     return Installed(environment, empty)
 
 
-def _entry(package: str) -> str:
-    """What the lock says of one package."""
-    lines: list[str] = []
-    for line in LOCK.read_text(encoding="utf-8").splitlines(keepends=True):
-        if line[0].isalpha() and lines:
-            break
-        if lines or line.startswith(f"{package}=="):
-            lines.append(line)
-    return "".join(lines)
-
-
-def _run(command: Sequence[str | Path]) -> None:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+def _run(command: Sequence[str | Path], **also: str) -> None:
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"  # python3 is this one
+    environment = {**os.environ, "PATH": path, **also}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

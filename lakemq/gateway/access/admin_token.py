@@ -35,7 +35,7 @@ def read_admin_token(files: Files, path: Path) -> Token:
     except OSError as error:
         raise BadAdminToken(f"auth.admin_token_file can't be read: {error}") from None
     except Unauthenticated:
-        raise BadAdminToken(f"auth.admin_token_file is {path}, which holds no token: one is lmq_<id>_<secret>") from None
+        raise BadAdminToken(f"auth.admin_token_file: {path} holds no token: one is lmq_<id>_<secret>") from None
 
 
 def open_admin_token(files: Files, directory: Path) -> Token:
