@@ -4,7 +4,7 @@
 #   install-wheel.sh tools FOLDER                 what builds and installs: uv, hatchling, setuptools
 #   install-wheel.sh wheel FOLDER WHEEL EXTRAS    lakemq from its wheel, with these extras ("" for the client alone)
 #
-# `wheel` needs uv, of `tools` in /opt/build, or where UV says.
+# `wheel` needs uv, of `tools` in /usr/local/build, or where UV says.
 set -eu
 
 lock=$(dirname "$0")/../requirements.lock
@@ -21,7 +21,7 @@ tools)
     "$2/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$2/tools.lock"
     ;;
 wheel)
-    uv=${UV:-/opt/build/bin/uv}
+    uv=${UV:-/usr/local/build/bin/uv}
     python3 -m venv --without-pip "$2"
     case $4 in
     *jobs* | *all*) # pyspark comes as source: what builds it is locked too

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from lakemq.contract.grammar import Found
 from lakemq.contract.route import Route
 from lakemq.contract.sql_routes import OWN_ACCESS
-from lakemq.gateway.access.admin_token import NAME, open_admin_token, read_admin_token
+from lakemq.gateway.access.admin_token import NAME, open_admin_token
 from lakemq.gateway.access.audit import Audit, Entry
 from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
 from lakemq.gateway.access.quotas import QuotaKeeper, Usage
@@ -26,6 +26,7 @@ from lakemq.storage.disk.files import Files
 from lakemq.web.asgi import Scope, client_of
 from lakemq.web.failures import Failures
 from lakemq.web.problems import Headers
+from lakemq.wire.registering import read_tokens
 
 CALLERS_MAX = 4_096
 """So many pairs of a token and an address are known without looking anything up, and so many addresses without one."""
@@ -88,9 +89,12 @@ class Access:
         self._key = secrets.token_bytes(32)
 
     def open(self, files: Files, directory: Path, given: Path | None = None) -> None:
-        """Have the administrator's token: of the file that is `given`, else of the folder's own. Raises
-        `BadAdminToken`, `OSError`."""
-        self._administrator = open_admin_token(files, directory) if given is None else read_admin_token(files, given)
+        """Have the administrator's token: the first of the file that is `given`, else of the folder's own. Raises
+        `BadAdminToken`, `SettingsError`, `OSError`."""
+        if given is None:
+            self._administrator = open_admin_token(files, directory)
+        else:
+            self._administrator = read_tokens(given, "auth.admin_token_file")[0]
         self._token_file = str((given or directory / NAME).absolute())
 
     # Requests --------------------------------------------------------------------------------

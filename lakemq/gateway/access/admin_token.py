@@ -27,17 +27,6 @@ class BadAdminToken(LakemqError):
     lasting = True
 
 
-def read_admin_token(files: Files, path: Path) -> Token:
-    """The token in a file that somebody else keeps, such as who starts containers, and who may read it. Raises
-    `BadAdminToken`."""
-    try:
-        return parse_token(files.read_whole(path, _BYTES_MAX).decode("latin-1").strip())
-    except OSError as error:
-        raise BadAdminToken(f"auth.admin_token_file can't be read: {error}") from None
-    except Unauthenticated:
-        raise BadAdminToken(f"auth.admin_token_file: {path} holds no token: one is lmq_<id>_<secret>") from None
-
-
 def open_admin_token(files: Files, directory: Path) -> Token:
     """The token in the folder's file, which is made where there is none: whole or not at all, 0600, on disk on return.
     Raises `BadAdminToken`, `OSError`."""
