@@ -61,7 +61,7 @@ def of_compose(file: Path) -> Iterator[Started]:
             service["command"],
             of_image() | service.get("environment", {}),
             _seconds(service["stop_grace_period"]),
-            mounted | set(service["tmpfs"]),
+            mounted | {each.partition(":")[0] for each in service["tmpfs"]},
             {f"/run/secrets/{each}" for each in service.get("secrets", ())},
             ports | {int(each) for each in re.findall(r"127\.0\.0\.1:(\d+)/", str(service.get("healthcheck", "")))},
         )
