@@ -7,7 +7,7 @@ MODULES := lakemq tests benchmarks
 # Two processes: one has all tests with Spark, the other the rest. Coverage is asked of the pure rules.
 ALL_TESTS := -n 2 --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=100
 
-.PHONY: help setup demo fleet run test lint rules types tests bench chaos crash fuzz mutate audit lock clean
+.PHONY: help setup demo fleet run test lint rules types tests bench chaos crash fuzz mutate audit lock wheel wheels clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 8
@@ -66,6 +66,12 @@ audit: setup ## known vulnerabilities of what is locked; asks a service on the n
 lock: setup ## resolve requirements.lock anew from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-header \
 	  --no-annotate --no-emit-index-url --python-version 3.11 -o requirements.lock
+
+wheel: setup ## dist/lakemq-….whl, to be installed without this folder
+	@$(BIN)/python -m hatchling build -t wheel -d dist
+
+wheels: setup ## the wheel in an empty environment, with none and with each of its extras; minutes
+	@$(BIN)/python -m tests.packaging.wheels $(ARGS)
 
 clean: ## everything made here, but never data/ and lake/
 	rm -rf .venv dist artifacts demo fleet .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis \

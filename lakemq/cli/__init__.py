@@ -9,10 +9,12 @@ from __future__ import annotations
 import sys
 
 INTERRUPTED = 130
+MISSING = 2
+"""The exit code where a package isn't installed, and an extra brings it: as for an option that isn't known."""
 
 
 def main() -> None:
-    """Run the command line and exit: 0, 1 for an error, 2 for wrong usage, 130 after Ctrl-C.
+    """Run the command line and exit: 0, 1 for an error, 2 for wrong usage or a missing extra, 130 after Ctrl-C.
 
     What went wrong stands in one line on stderr. An exception that nobody foresaw is a bug, and
     shows where it came from.
@@ -30,6 +32,7 @@ def _run() -> None:
     from typer import Abort, TyperException  # here: importing the package alone costs nothing
 
     from lakemq.cli.app import app
+    from lakemq.cli.extras import MissingExtra
     from lakemq.cli.output import fail, fail_usage
     from lakemq.model.errors import LakemqError
 
@@ -37,6 +40,8 @@ def _run() -> None:
         code = app(standalone_mode=False)
     except TyperException as error:
         sys.exit(fail_usage(error))
+    except MissingExtra as error:
+        sys.exit(fail(error.detail, MISSING))
     except Abort:
         sys.exit(fail("not done"))
     except LakemqError as error:

@@ -36,11 +36,13 @@ from lakemq.cli import (
     up,
     user,
 )
+from lakemq.cli.extras import Commands
 from lakemq.cli.options import Global, token_of
 from lakemq.cli.output import write_line
 
 app = typer.Typer(
     name="lakemq",
+    cls=Commands,
     rich_markup_mode="rich",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lakemq.cli.extras import need
 from lakemq.cli.gateway_options import Given, gateway_arguments, takes_gateway_options
 from lakemq.cli.lifeline import end_with_parent
 from lakemq.cli.options import global_options, settings_of, url_of
@@ -46,6 +47,7 @@ def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
     lakemq up --host 127.0.0.1 --broker-name broker-b --flush sync
     lakemq up --nameservers http://127.0.0.1:9876 --advertise http://127.0.0.1:8080
     """
+    need("fastapi", "pyspark")
     from lakemq.jobs.session.java import check_java
     from lakemq.web.tls import tls_of
 

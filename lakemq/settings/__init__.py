@@ -88,14 +88,17 @@ class Broker(Section):
 
 
 class Auth(Section):
-    """Who may use the gateway (docs/security.md). `required`: nobody without a token; else what can neither destroy nor
-    forge is for everybody who reaches it. `audit`: whether it is written down who did what; None: where `required`.
-    `insecure`: it may be reached from other machines without that, or without TLS. So many users there are, with so
-    many tokens each, and so many bytes of policies together. `user_requests_per_s_max`, `user_bytes_per_s_max` (of
-    bodies, both ways), `user_connections_max`: what a user may take that is no super user and has no quota of its own;
-    0: as much as there is."""
+    """Who may use the gateway (docs/security.md). `required`: nobody without a token; else what can neither destroy
+    nor forge is for everybody who reaches it. `admin_token_file`: the administrator's token, which is the same for
+    replicas that are given the same file; none: `admin.token` in the data folder, which the first start makes.
+    `audit`: whether it is written down who did what; None: where `required`. `insecure`: it may be reached from
+    other machines without that, or without TLS. So many users there are, with so many tokens each, and so many
+    bytes of policies together. `user_requests_per_s_max`, `user_bytes_per_s_max` (of bodies, both ways),
+    `user_connections_max`: what a user may take that is no super user and has no quota of its own; 0: as much as
+    there is."""
 
     required: bool = False
+    admin_token_file: Path | None = None
     audit: bool | None = None
     insecure: bool = False
     users_max: int = Field(default=10_000, ge=1, le=100_000)

@@ -40,6 +40,8 @@ OPERATING = "docs/operate_fleet.md"
 """Its commands are run by test_operating.py, which starts and loses what they are about."""
 SECURED = "docs/secured.md"
 """Its commands are run by test_secured.py, as they are about a broker of their own."""
+INSTALL = "docs/install.md"
+"""Its commands are run by tests/packaging/test_install_page.py, where there is what they need."""
 AS_PROGRAMS = {place for place, _, _ in PROGRAMS}
 """Places of programs that tests/client/test_docs.py runs."""
 NEEDS_A_WORKSPACE = ("databricks bundle validate ", "databricks bundle deploy ")
@@ -57,7 +59,7 @@ _KEPT = re.compile(r"([A-Z]+)=(\$\(.+\))")
 def is_run_here(block: Block) -> bool:
     return (
         block.language in TYPED - {"toml"}
-        and block.document not in (README, OPERATING, SECURED)
+        and block.document not in (README, OPERATING, SECURED, INSTALL)
         and block.place not in AS_PROGRAMS
     )
 

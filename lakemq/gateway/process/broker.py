@@ -158,7 +158,7 @@ class Broker:
         elected = self.tenure.elected
         if elected is None:  # else the folder is held for all that take turns
             self._lock = DirectoryLock(self.log.files, directory, f"the lakemq gateway {self.name!r}")
-        self.access.open(self.log.files, directory)
+        self.access.open(self.log.files, directory, self.settings.auth.admin_token_file)
         if self.follower is not None and elected is None:
             self.follower.begin()
         self.log.open(self.quarantine.mend, self.quarantine.put_off, loop=loop)

@@ -457,3 +457,30 @@ def test_what_was_allowed_is_bounded() -> None:
     assert len(seen) == 1
     seen.add((caller, routes.TOPIC, ("n" * (SEEN_CHARACTERS_MAX + 1),)))
     assert len(seen) == 1
+
+
+def test_an_administrators_token_that_is_given_is_the_only_one(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text(f"lmq_given_{'s' * 64}\n")
+    file.chmod(0o600)
+    data = tmp_path / "data"
+    with start_gateway(data, auth__required="true", auth__admin_token_file=file) as gateway:
+        assert not (data / "admin.token").exists()
+        with ask_as(gateway, file.read_text().strip()) as admin:
+            assert admin.get("/v1/users").status_code == 200
+        with ask_as(gateway, f"lmq_given_{'t' * 64}") as other:
+            assert other.get("/v1/users").status_code == 401
+        assert "ssss" not in "".join(gateway.log)
+
+
+@pytest.mark.parametrize(("content", "mode"), [(None, 0), ("hunter2\n", 0o600), (f"lmq_a_{'hunter2' * 9}", 0o644)])
+def test_a_start_whose_given_token_is_none_is_refused_and_says_nothing_of_it(
+    tmp_path: Path, content: str | None, mode: int
+) -> None:
+    file = tmp_path / "given"
+    if content is not None:
+        file.write_text(content)
+        file.chmod(mode)
+    with pytest.raises(RuntimeError, match=r"auth\.admin_token_file") as refused:
+        start_gateway(tmp_path / "data", auth__admin_token_file=file)
+    assert "hunter2" not in str(refused.value)

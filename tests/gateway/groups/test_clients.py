@@ -113,14 +113,17 @@ def test_users_and_addresses_are_shown_to_administrators_alone(secured: tuple[Ga
     gateway, admin = secured
     token = make_user(admin, "rosa", allow("Group:billing", "Sub"), allow("Group:invoices", "Pub"))
     with ask_as(gateway, token) as rosa:
-        heartbeat(rosa, "billing", "a", client=STATUS)
+        heartbeat(rosa, "billing", "a", client=STATUS | {"topics": ["secret"]})
         rosa.put("/v1/clients/p", json={"producer_group": "invoices"}).raise_for_status()
         for path in ("/v1/groups/billing/clients", "/v1/producer-groups/invoices/clients"):
             (mine,) = listed(rosa, path)
             assert not mine.keys() & {"user", "address"}
+            assert not mine["topics"] and not mine["queues"]  # she may read none of these
             (whole,) = listed(admin, path)
             assert (whole["user"], whole["address"]) == ("rosa", "127.0.0.1")
             assert "lmq_" not in str(whole)
+        (whole,) = listed(admin, "/v1/groups/billing/clients")
+        assert (whole["topics"], whole["queues"]) == (["secret"], STATUS["queues"])
         assert is_problem(rosa.get("/v1/clients"), 403, "forbidden")
         assert is_problem(rosa.get("/v1/groups/others/clients"), 403, "forbidden")
         assert is_problem(rosa.get("/v1/producer-groups/others/clients"), 403, "forbidden")

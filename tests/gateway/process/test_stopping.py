@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
 from lakemq.testing.server_process import spawn
-from tests.gateway.http_client import ARROW, Connection, connect, pull_all, put_topic, waiting, write_arrow
+from tests.gateway.http_client import ARROW, Connection, connect, is_problem, pull_all, put_topic, waiting, write_arrow
 
 QUEUES = 4
 
@@ -111,3 +112,23 @@ def test_a_request_that_never_ends_does_not_keep_the_gateway(tmp_path: Path) -> 
         assert gateway.stop() == 0
         answer = connection.answer()
         assert answer is None or answer.status == 503
+
+
+def test_from_a_stop_on_nobody_is_told_that_it_is_ready_and_another_signal_changes_nothing(tmp_path: Path) -> None:
+    gateway = start_gateway(tmp_path)
+    with connect(gateway) as http, Connection(gateway) as half, ThreadPoolExecutor(100) as pool:
+        put_topic(http, "t", QUEUES)
+        path = "/v1/topics/t/queues/{}/messages?offset=0&wait_ms=60000"
+        polls = [pool.submit(httpx.get, gateway.url + path.format(n % QUEUES), timeout=60) for n in range(100)]
+        while waiting(http) < 100:
+            pass
+        half.send(b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
+        http.get("/healthz")  # the half has come by then: it holds the end up for the whole grace
+        os.kill(gateway.pid, signal.SIGTERM)
+        assert {poll.result().json()["status"] for poll in polls} == {"no_new_message"}
+        assert gateway.poll() is None
+        os.kill(gateway.pid, signal.SIGTERM)
+        with suppress(httpx.TransportError):  # nobody listens any more
+            assert is_problem(httpx.get(f"{gateway.url}/readyz", timeout=60), 503, "store_unwritable")
+        assert gateway.stop() == 0
+    assert not [line for line in gateway.log if "Traceback" in line]

