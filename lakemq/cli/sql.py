@@ -1,4 +1,6 @@
 """`lakemq sql`."""
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (pyarrow carries no types)
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from lakemq.cli.lines import stdin_text
 from lakemq.cli.options import Broker, LakeDir, Nameservers, check_folder, settings_of
 from lakemq.cli.output import note
 from lakemq.cli.quiet import quiet_stderr
+from lakemq.model.errors import LakemqError, SettingsError
 
 if TYPE_CHECKING:
     from lakemq.jobs.sql.connect_client import Result
@@ -57,6 +60,12 @@ def sql(
         Path | None, typer.Option("--output", metavar="FILE", help="Write the rows to a file, whole or not at all.")
     ] = None,
     chart: Chart = None,
+    over_http: Annotated[
+        bool, typer.Option("--http", help="Ask as a user: rows of the topics that one may read, by POST /v1/sql.")
+    ] = False,
+    rows_max: Annotated[
+        int | None, typer.Option("--rows-max", min=1, metavar="N", help="By POST /v1/sql: so many rows at most.")
+    ] = None,
     lake: LakeDir = None,
     broker: Broker = None,
     nameservers: Nameservers = None,
@@ -70,7 +79,8 @@ def sql(
     Functions: body_text(body), body_json(body), has_tag(tag, 'A || B'), is_system(topic),
     position_of(message_id), broker_of(message_id), half_of(transaction_id).
 
-    The running jobs answer, within a second; else Spark is started, which takes some.
+    The running jobs answer, within a second; else Spark is started, which takes some. Who hasn't the token of their
+    server, or has no lake here, is answered as a user, by POST /v1/sql of the jobs that the broker names.
 
     \b
     lakemq sql "SELECT topic, count(*) FROM live.messages WHERE NOT is_system(topic) GROUP BY topic"
@@ -79,6 +89,7 @@ def sql(
     lakemq sql "SELECT date_trunc('minute', store_time) AS minute, count(*) FROM messages GROUP BY 1 ORDER BY 1"
         --chart minutes.png
     lakemq sql - --format csv < report.sql > report.csv
+    lakemq --token-file alice.token sql "SELECT count(*) FROM messages" --http
     lakemq sql "SELECT topic, count(*) FROM live.messages GROUP BY topic" --nameservers http://127.0.0.1:9876
     """
     check_folder(output, "--output")
@@ -86,34 +97,75 @@ def sql(
     settings = settings_of(context, lake__dir=lake)
     url = addresses_of(context, broker, nameservers)
     statement = stdin_text() if query == "-" else query
+    write = _writer(output_format, output, chart)
+    if over_http:
+        _answer_over_http(url, statement, rows_max, write)
+    else:
+        _answer(settings, url, statement, rows_max, write)
+
+
+def _writer(output_format: Format | None, output: Path | None, chart: Path | None) -> Callable[[Result], None]:
+    """What is made of the rows. Raises `InvalidOption` for a file of no known kind, before anything runs."""
     from lakemq.jobs.sql.chart import check_chart_file, draw_chart
     from lakemq.jobs.sql.statement import format_of, write_file, write_rows
 
     if chart is not None:
         check_chart_file(chart)
-        _answer(settings, url, statement, partial(draw_chart, file=chart))
-        return
+        return partial(draw_chart, file=chart)
     if output is None:
-        form = (output_format or Format.table).value
-        _answer(settings, url, statement, partial(write_rows, format=form, out=sys.stdout.buffer))
-    else:
-        form = output_format.value if output_format else format_of(output)
-        _answer(settings, url, statement, partial(write_file, format=form, file=output))
+        return partial(write_rows, format=(output_format or Format.table).value, out=sys.stdout.buffer)
+    form = output_format.value if output_format else format_of(output)
+    return partial(write_file, format=form, file=output)
 
 
-def _answer(settings: Settings, url: str, statement: str, write: Callable[[Result], None]) -> None:
-    """Has the running jobs answer, or else a Spark of this process."""
+def _answer_over_http(url: str, statement: str, rows_max: int | None, write: Callable[[Result], None]) -> None:
+    """Has the jobs answer that the first of the brokers names, as a user. Raises `Unreachable` where it names none."""
+    from lakemq.client.http import HttpClient
+    from lakemq.jobs.sql.connect_client import Result
+
+    with HttpClient(url.partition(",")[0]) as client:
+        found = client.sql(statement, rows_max)
+    write(Result(found.table.schema, iter(found.table.to_batches())))
+    if found.truncated:
+        note("lakemq: there are more rows: --rows-max asks for more of them, as far as the jobs' settings let it")
+
+
+def _is_answered_over_http(url: str) -> bool:
+    from lakemq.client.http import HttpClient
+
+    try:
+        with HttpClient(url.partition(",")[0]) as client:
+            return bool(client.broker().get("sql"))
+    except LakemqError:
+        return False
+
+
+def _answer(
+    settings: Settings, url: str, statement: str, rows_max: int | None, write: Callable[[Result], None]
+) -> None:
+    """Has the running jobs answer, or else a Spark of this process. Where this user can do neither, it is a user like
+    others, if there are jobs that answer such."""
+    from lakemq.jobs.errors import LakeNotFound
     from lakemq.jobs.session.discovery import find_server
     from lakemq.jobs.session.token_file import token_for
     from lakemq.jobs.sql.connect_client import ConnectClient
     from lakemq.jobs.sql.statement import check_lake, embedded_client
 
     server = find_server(settings.lake.dir)
-    if server is not None:
-        with ConnectClient(server, token_for(settings.sql, settings.lake.dir)) as client:
+    try:
+        token = None if server is None else token_for(settings.sql, settings.lake.dir)
+        if server is None:
+            check_lake(settings)
+    except (SettingsError, LakeNotFound) as error:
+        if not _is_answered_over_http(url):
+            raise
+        note(f"lakemq: this is answered as to a user, by POST /v1/sql: {error.detail}")
+        _answer_over_http(url, statement, rows_max, write)
+        return
+    if server is not None and token is not None:
+        with ConnectClient(server, token) as client:
             write(client.run(statement))
         return
-    check_lake(settings)
     note(f"lakemq: no jobs run for the lake in {settings.lake.dir}; starting Spark here takes some seconds")
     with quiet_stderr(), embedded_client(settings, url, statement) as client:
         write(client.run(statement))

@@ -12,6 +12,7 @@ been stored or not; the same `idempotency_key` again finds out without storing t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
@@ -26,6 +27,7 @@ from lakemq.client.results import (
     PulledTable,
     Receipt,
     RedriveStarted,
+    SqlRows,
     Status,
     TableReceipt,
     Transaction,
@@ -36,6 +38,7 @@ from lakemq.client.view import MessageView, Rows
 from lakemq.contract import leader_routes, routes
 from lakemq.contract.forms import ARROW, JSON, NDJSON
 from lakemq.contract.route import Target
+from lakemq.contract.sql_routes import STATEMENT
 from lakemq.model.errors import InvalidRequest, LakemqError, NotLeader
 from lakemq.model.message import Draft
 from lakemq.model.names import may_follow
@@ -50,6 +53,9 @@ Ack = Literal["async", "sync", "none"]
 Resolution = Literal["commit", "rollback", "unknown"]
 ResetTo = Literal["earliest", "latest", "timestamp"]
 
+SQL_TIMEOUT_MS = 300_000
+"""So long a statement may take at most, by the settings of jobs as they come."""
+TRUNCATED = "Lakemq-Truncated"
 HOPS_MAX = 3
 """So often one request goes where an answer sends it."""
 _CREATED = 201
@@ -310,6 +316,25 @@ class HttpClient:
         """Have the broker forget a replica that is gone for good. Raises what is in the way."""
         return self._send(leader_routes.REMOVE.at(), _dumps({"replica": replica}))
 
+    def sql(self, statement: str, rows_max: int | None = None, timeout_ms: int | None = None) -> SqlRows:
+        """The rows of one statement that reads, as far as this user may see them, from the jobs that say to this broker
+        where they answer. The bounds are what those jobs' settings say, where they aren't given. Raises also
+        `InvalidSql`, and `Unreachable` where no jobs answer."""
+        import pyarrow as pa
+
+        address = self.broker().get("sql")
+        if not address or not may_follow(self.url, address):
+            raise Unreachable(f"no jobs that answer SQL are known to {self.url}", sent=False)
+        said = {"statement": statement, "format": "arrow", "rows_max": rows_max, "timeout_ms": timeout_ms}
+        content = _dumps({name: value for name, value in said.items() if value is not None})
+        wait_s = (SQL_TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
+        with closing(Connections(address, self._connections.credentials)) as jobs:
+            answer = self._request(
+                STATEMENT.at(), content=content, headers={"Content-Type": JSON}, wait_s=wait_s, asked=jobs
+            )
+        with pa.ipc.open_stream(answer.body) as reader:
+            return SqlRows(reader.read_all(), answer.headers.get(TRUNCATED) == "true")
+
     @property
     def users(self) -> UserApi:
         """Users, their policies and tokens."""
@@ -376,8 +401,9 @@ class HttpClient:
         params: Mapping[str, str | int] | None = None,
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
+        asked: Connections | None = None,
     ) -> Answer:
-        asked = self._connections
+        asked = asked or self._connections
         for hop in count():
             try:
                 answer = asked.ask(target, params, content, headers, self._timeout_s + wait_s)

@@ -91,3 +91,11 @@ class PulledTable(Cursor):
     """Messages of one queue, by offset, as a table with columns of `lakemq.model.columns`."""
 
     table: pa.Table  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+
+
+@dataclass(frozen=True, slots=True)
+class SqlRows:
+    """A statement's rows. `truncated`: there are more."""
+
+    table: pa.Table  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    truncated: bool
