@@ -97,21 +97,25 @@ def sql(
     settings = settings_of(context, lake__dir=lake)
     url = addresses_of(context, broker, nameservers)
     statement = stdin_text() if query == "-" else query
+    write = _writer(output_format, output, chart)
+    if over_http:
+        _answer_over_http(url, statement, rows_max, write)
+    else:
+        _answer(settings, url, statement, rows_max, write)
+
+
+def _writer(output_format: Format | None, output: Path | None, chart: Path | None) -> Callable[[Result], None]:
+    """What is made of the rows. Raises `InvalidOption` for a file of no known kind, before anything runs."""
     from lakemq.jobs.sql.chart import check_chart_file, draw_chart
     from lakemq.jobs.sql.statement import format_of, write_file, write_rows
 
     if chart is not None:
         check_chart_file(chart)
-        write = partial(draw_chart, file=chart)
-    elif output is None:
-        write = partial(write_rows, format=(output_format or Format.table).value, out=sys.stdout.buffer)
-    else:
-        form = output_format.value if output_format else format_of(output)
-        write = partial(write_file, format=form, file=output)
-    if over_http:
-        _answer_over_http(url, statement, rows_max, write)
-    else:
-        _answer(settings, url, statement, rows_max, write)
+        return partial(draw_chart, file=chart)
+    if output is None:
+        return partial(write_rows, format=(output_format or Format.table).value, out=sys.stdout.buffer)
+    form = output_format.value if output_format else format_of(output)
+    return partial(write_file, format=form, file=output)
 
 
 def _answer_over_http(url: str, statement: str, rows_max: int | None, write: Callable[[Result], None]) -> None:

@@ -104,7 +104,7 @@ def test_who_shows_another_token_is_answered_nothing(server: Server, token: str)
         assert token not in str(refused.value)
 
 
-def test_lakemq_sql_finds_the_token_and_is_told_what_to_do_without(
+def test_lakemq_sql_finds_the_token_and_asks_as_a_user_without(
     site: Site, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in site.environment.items():
@@ -115,8 +115,9 @@ def test_lakemq_sql_finds_the_token_and_is_told_what_to_do_without(
     file = Path("lake", FILE)
     file.rename("away")
     try:
-        done = run("sql", "SELECT 7 AS n")
-        assert done.code != 0
+        done = run("sql", "SELECT 7 AS n", "--format", "json")
+        assert (done.code, json.loads(done.stdout)) == (0, {"n": 7}), done.stderr
+        assert "answered as to a user, by POST /v1/sql: the SQL server of these jobs wants a token" in done.stderr
         assert f"there is none in {file}" in done.stderr
     finally:
         Path("away").rename(file)

@@ -95,7 +95,7 @@ class Access:
         if given is None:
             self._administrator = open_admin_token(files, directory)
         else:
-            self._administrator = read_tokens(given, "auth.admin_token_file")[0]
+            self._administrator = read_tokens(given, "auth.admin_token_file")[0].token
         self._token_file = str((given or directory / NAME).absolute())
 
     # Requests --------------------------------------------------------------------------------
