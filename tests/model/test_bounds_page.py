@@ -58,5 +58,5 @@ def test_documents_name_settings_that_there_are() -> None:
     for document in documents:
         for section, key in SETTING.findall(document.read_text()):
             part, name = getattr(sections, section, None), f"{section}.{key}"
-            known = part is None or key in ("py", "md") or key in type(part).model_fields
+            known = part is None or key in ("py", "md", "crt") or key in type(part).model_fields
             assert known or name in NO_SETTINGS, f"{name} in {document.name}"
