@@ -81,7 +81,8 @@ def produce(
     lakemq produce orders '{"id": 43}' --queue 0 --ack sync --json
     lakemq produce reminders "time to go" --delay 10m
     lakemq produce reminders "ten seconds later" --delay-level 3
-    lakemq produce prices '{"id": 42, "price": 7}' --ttl-ms 60000
+    lakemq produce quotes '{"id": 42, "price": 7}' --ttl-ms 60000
+    lakemq produce alarms "disk full" --priority 2
     lakemq produce reminders "it begins" --deliver-at 2026-12-24T18:00
     lakemq produce orders --file orders.ndjson --nameservers http://127.0.0.1:9876
     """

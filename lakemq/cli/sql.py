@@ -89,7 +89,7 @@ def sql(
     lakemq sql "SELECT date_trunc('minute', store_time) AS minute, count(*) FROM messages GROUP BY 1 ORDER BY 1"
         --chart minutes.png
     lakemq sql - --format csv < report.sql > report.csv
-    lakemq --token-file alice.token sql "SELECT count(*) FROM messages" --http
+    lakemq sql "SELECT topic, count(*) FROM messages GROUP BY topic" --http --rows-max 100
     lakemq sql "SELECT topic, count(*) FROM live.messages GROUP BY topic" --nameservers http://127.0.0.1:9876
     """
     check_folder(output, "--output")

@@ -49,6 +49,7 @@ def create(
     lakemq topic create orders --queues 8
     lakemq topic create archive --permission r
     lakemq topic create alarms --queues 3 --message-type priority --ttl-ms 600000
+    lakemq topic create small --message-bytes-max 65536
     lakemq topic create parcels --nameservers http://127.0.0.1:9876
     """
     config = _given(message_type, ttl_ms, message_bytes_max)
@@ -75,6 +76,7 @@ def config(
     lakemq topic config orders
     lakemq topic config orders --ttl-ms 3600000
     lakemq topic config orders --ttl-ms 0 --message-bytes-max 65536
+    lakemq topic config greetings --message-type any
     lakemq topic config orders --nameservers http://127.0.0.1:9876
     """
     given = _given(message_type, ttl_ms, message_bytes_max)

@@ -46,8 +46,10 @@ class Access:
             if self._failures.note(client_of(scope), self._now_s()):
                 raise FlowControl("too many tries with tokens that are not valid: wait a second before the next")
             raise Unauthenticated("this token is not valid")
-        broker = dict(zip(found.route.within, found.values, strict=True))["broker"]
-        if not any(each.speaks_for(broker) for each in known):
+        broker = dict(zip(found.route.within, found.values, strict=True)).get("broker")
+        if broker is None and all(each.brokers for each in known):
+            raise Forbidden("this token is for brokers of some names alone")
+        if broker is not None and not any(each.speaks_for(broker) for each in known):
             raise Forbidden("this token is for brokers of other names")
 
     def _find(self, said: bytes) -> list[Registering]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,11 +40,24 @@ class Run:
         self._patch.setattr(sys, "argv", ["lakemq", *arguments])
         with self._stdin.open() as opened:
             self._patch.setattr(sys, "stdin", opened)
-            with pytest.raises(SystemExit) as ended:
+            with _logging_as_it_was(), pytest.raises(SystemExit) as ended:
                 main()
         captured = self._capture.readouterr()
         assert isinstance(ended.value.code, int)
         return Done(ended.value.code, captured.out, captured.err)
+
+
+@contextmanager
+def _logging_as_it_was() -> Generator[None]:
+    """A command sets up its process's log, which is this one's."""
+    loggers = [logging.getLogger(), logging.getLogger("lakemq")]
+    before = [([*each.handlers], each.level) for each in loggers]
+    try:
+        yield
+    finally:
+        for each, (handlers, level) in zip(loggers, before, strict=True):
+            each.handlers[:] = handlers
+            each.setLevel(level)
 
 
 class Shell:

@@ -79,6 +79,7 @@ class Site:
         scheduled = produce(self.http, "reminders", {"body": "later", "delay_ms": 3_600_000})[0]["message_id"]
         stored = produce(self.http, "orders", *ORDERS)[0]["message_id"]
         produce(self.http, "flights", *FLIGHTS)
+        self.http.put("/v1/topics/alarms", json={"queues": 3, "message_type": "priority"}).raise_for_status()
         for topic in ("greetings", "shop"):
             produce(self.http, topic, "hello")
         reset = {"topic": "orders", "to": "earliest"}

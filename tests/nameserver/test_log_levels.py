@@ -14,6 +14,7 @@ from tests.nameserver.asking import connect
 
 LEVELS = "/v1/log-levels"
 TOKEN = "lmq_0123456789abcdef_0123456789abcdef0123456789abcdef0123456789a"
+LIMITED = "lmq_fedcba9876543210_0123456789abcdef0123456789abcdef0123456789a"
 WRONG: list[Any] = [
     b"x",
     b"[]",
@@ -51,10 +52,12 @@ def test_requests_are_told_of_for_a_while_as_json() -> None:
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 def test_where_brokers_need_a_token_so_does_this(tmp_path: Path, method: str) -> None:
     file = tmp_path / "tokens"
-    file.write_text(TOKEN + "\n")
+    file.write_text(f"{TOKEN}\nbroker-a = {LIMITED}\n")
     file.chmod(0o600)
     with start_nameserver(nameserver__token_file=file) as server, connect(server) as http:
         wanted = {"levels": {"lakemq": "INFO"}} if method == "PUT" else None
         assert http.request(method, LEVELS, json=wanted).status_code == 401
         allowed = http.request(method, LEVELS, headers={"Authorization": f"Bearer {TOKEN}"}, json=wanted)
         assert allowed.status_code == 200
+        limited = http.request(method, LEVELS, headers={"Authorization": f"Bearer {LIMITED}"}, json=wanted)
+        assert limited.status_code == 403  # it lets a broker register, and says nothing of the name server
