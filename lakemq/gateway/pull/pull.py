@@ -221,7 +221,7 @@ class Puller:
         plan = self._reader.plan(queue, offset, min(step, queue.end_offset - offset), bytes_max)
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
-            if self._is_light(slices, pull):
+            if self._is_light(slices, pull, expiry):
                 found, reached, expired = _select(slices, pull, reached, expiry)
                 gone = offsets_without(slices, offset, reached)
                 return Pulled("found", reached, found, gone=gone, expired=expired)
@@ -255,9 +255,11 @@ class Puller:
             raise PositionGone(f"the log begins with offset {queue.min_offset} of the queue, and there is no lake")
         return found
 
-    def _is_light(self, slices: list[Slice], pull: Pull) -> bool:
+    def _is_light(self, slices: list[Slice], pull: Pull, expiry: Expiry) -> bool:
         """Whether nobody notices when the loop selects of the slices and writes the answer."""
         rows, size = rows_and_bytes(slices)
+        if rows > LIGHT_ROWS and expiry.looks_at(slices):
+            return False
         if pull.selector.everything and (pull.media == ARROW or rows <= 1):
             return True
         if pull.media != ARROW and (rows > LIGHT_ROWS or size > LIGHT_BYTES):
