@@ -33,7 +33,7 @@ class Access:
 
     def admit(self, found: Found, scope: Scope) -> None:
         """Raise unless who asks may: `Unauthenticated`, `FlowControl` after too many tries, `Forbidden` for another
-        broker's name, `InvalidRequest`."""
+        broker's name, or for what is of no broker where the token is for some alone, `InvalidRequest`."""
         if self._path is None or found.route.rights.public:
             return
         said = [value for name, value in scope["headers"] if name == b"authorization"]
@@ -46,7 +46,8 @@ class Access:
             if self._failures.note(client_of(scope), self._now_s()):
                 raise FlowControl("too many tries with tokens that are not valid: wait a second before the next")
             raise Unauthenticated("this token is not valid")
-        broker = dict(zip(found.route.within, found.values, strict=True))["broker"]
+        # What is of no broker takes a token that speaks for all: no name that one is limited to begins as nothing does.
+        broker = dict(zip(found.route.within, found.values, strict=True)).get("broker", "")
         if not any(each.speaks_for(broker) for each in known):
             raise Forbidden("this token is for brokers of other names")
 

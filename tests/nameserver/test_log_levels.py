@@ -58,3 +58,14 @@ def test_where_brokers_need_a_token_so_does_this(tmp_path: Path, method: str) ->
         assert http.request(method, LEVELS, json=wanted).status_code == 401
         allowed = http.request(method, LEVELS, headers={"Authorization": f"Bearer {TOKEN}"}, json=wanted)
         assert allowed.status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_a_token_for_some_brokers_alone_is_none_for_the_name_server_s_log(tmp_path: Path, method: str) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"broker-a, b* = {TOKEN}\n")
+    file.chmod(0o600)
+    with start_nameserver(nameserver__token_file=file) as server, connect(server) as http:
+        wanted = {"levels": {"lakemq": "INFO"}} if method == "PUT" else None
+        answer = http.request(method, LEVELS, headers={"Authorization": f"Bearer {TOKEN}"}, json=wanted)
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
