@@ -12,8 +12,16 @@ from lakemq.settings import GIB, KIB, MIB, Settings
 ROOT = Path(__file__).parents[2]
 PAGES = ("ARCHITECTURE", "groups", "routing", "fleet")
 SETTING = re.compile(r"`([a-z]+)\.([a-z_]+)`")
-NO_SETTINGS = {"spark.authenticate", "lake.certain_position", "lake.dropped", "lake.fault"}
-"""Fields of `GET /v1/broker`."""
+NO_SETTINGS = {
+    "spark.authenticate",
+    "lake.certain_position",
+    "lake.dropped",
+    "lake.fault",
+    "tls.crt",
+    "tls.key",
+    "nameserver.token",
+}
+"""Fields of `GET /v1/broker`, and files."""
 UNITS = {
     "_ms": ((86_400_000, "days"), (3_600_000, "hours"), (1_000, "s")),
     "bytes": ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")),

@@ -92,6 +92,11 @@ def test_every_extra_that_a_command_asks_for_is_one() -> None:
         assert any(each.startswith(module) for each in extras[extra]), module
 
 
+def test_databricks_is_given_what_the_wheel_alone_lacks() -> None:
+    bundle = (ROOT / "conf/databricks.yml").read_text(encoding="utf-8")
+    assert re.findall(r'package: "([^"]+)"', bundle) == PROJECT["optional-dependencies"]["log"]
+
+
 def test_the_wheel_has_every_file_of_its_packages(wheel: Path) -> None:
     there = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     wanted = {

@@ -30,7 +30,8 @@ def attributes(of: type, owner: str) -> set[str]:
 
 
 def test_the_version_is_one() -> None:
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = project["optional-dependencies"]["gateway"]
     assert f"uvicorn=={version('uvicorn')}" in wanted
 
 

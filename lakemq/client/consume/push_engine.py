@@ -19,7 +19,7 @@ from lakemq.client.consume.member import COMMIT_S, Member, MemberOptions, every
 from lakemq.client.consume.overdue import Overdue, Running
 from lakemq.client.consume.pauses import Pauses
 from lakemq.client.consume.process_queue import Limits, Work
-from lakemq.client.consume.reason import Reasons
+from lakemq.client.consume.reason import Reasons, timed_out
 from lakemq.client.consume.rebalancer import Holder
 from lakemq.client.consume.reply import ReplyFields, reply
 from lakemq.client.consume.workers import Workers
@@ -355,18 +355,20 @@ class PushEngine:
         number, count = running.call.number, len(work.messages)
         failed = {each.number: each for each in running.call.failed}
         now = range(number, number + 1) if self._how.take_max is None else range(work.done, count)
-        failed = {each: failed.get(each) or Failed(each, 0) for each in sorted({*failed, *now})}
+        limit_s = self._how.consume_timeout_s or 0.0
+        late = timed_out(limit_s, self._how.reasons)
+        failed = {each: failed.get(each) or Failed(each, 0, late) for each in sorted({*failed, *now})}
         rest = range(now.stop, count)
         logger.error(
             "the listener has had message %s of %s for more than %g s: it is sent back",
             work.messages[number].message_id,
             held.queue,
-            self._how.consume_timeout_s,
+            limit_s,
         )
         fresh = process.replace(work, [*failed, *rest])
         if self._how.cancels and running.task is not None:
             running.task.cancel()
-        again = [Failed(place, each.delay_level) for place, each in enumerate(failed.values())]
+        again = [each._replace(number=place) for place, each in enumerate(failed.values())]
         task = asyncio.create_task(self._give_back(held, fresh, again))
         self._given_up.add(task)
         task.add_done_callback(self._given_up.discard)

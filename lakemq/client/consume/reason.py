@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 from lakemq.model.errors import InvalidRequest
-from lakemq.model.failure import Failure, failure
+from lakemq.model.failure import TIME_OUT, Failure, failure
 
 Reasons = Literal["full", "class", "none"]
 """How much is told of a listener's error: its class and its text, its class alone, or nothing."""
@@ -27,6 +27,13 @@ def reason_of(
     if isinstance(said, str):
         return failure(name, said)
     return None if error is None else failure(name, _text_of(error))
+
+
+def timed_out(seconds: float, reasons: Reasons) -> Failure | None:
+    """What is told of a message that its listener has had for longer than that."""
+    if reasons == "none":
+        return None
+    return failure(TIME_OUT, f"the listener has had it for more than {seconds:g} s" if reasons == "full" else None)
 
 
 def to_entry(entry: dict[str, Any], why: Failure | None) -> dict[str, Any]:

@@ -52,9 +52,10 @@ class ByGroup:
         copied._of = yield from copy_each(self._of, BitMap64.copy, STEP)
         return copied
 
-    def dump(self) -> dict[str, str]:
-        """All of it as JSON values."""
-        return {group: pack(positions) for group, positions in self._of.items()}
+    def dump(self, pending: BitMap64) -> dict[str, str]:
+        """Those that are pending, as JSON values: the same whenever it was tidied."""
+        left = {group: positions & pending for group, positions in self._of.items()}
+        return {group: pack(positions) for group, positions in left.items() if positions}
 
     def restore(self, dumped: dict[str, str]) -> None:
         """Become what `dump` said."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from lakemq.contract import client_routes, leader_routes, routes, user_routes
+from lakemq.contract import client_routes, leader_routes, log_level_routes, routes, user_routes
 from lakemq.contract.route import Route
 from lakemq.contract.routes import ALL
 from lakemq.testing import start_gateway
@@ -32,6 +32,7 @@ AT_ONCE = {
     client_routes.PRODUCER_CLIENTS, client_routes.PUT_CLIENT, client_routes.DELETE_CLIENT,
     routes.HEALTH, routes.READY, routes.METRICS,
     routes.DOCS, routes.DOCS_HEAD, routes.OPENAPI, routes.OPENAPI_HEAD,
+    log_level_routes.LEVELS, log_level_routes.PUT_LEVELS,
 }  # fmt: skip
 
 
@@ -165,6 +166,7 @@ def of_jobs(http: httpx.Client) -> dict[Route, Asked]:
         routes.PENDING: Asked((), {"kind": "delay"}),
         routes.DECIDE: Asked(body={"cause": [end + 1_000], "action": ["deliver"], "due_ms": [None]} | log_of(http)),
         routes.HEAR_JOBS: Asked(body={"jobs": []}),
+        log_level_routes.PUT_LEVELS: Asked(body={"levels": {"lakemq": "INFO"}}),
         routes.COMPACTED: Asked(body={"compacted_position": 0}),
     }
 

@@ -72,8 +72,6 @@ def test_the_log_is_the_same_byte_for_byte_and_so_is_what_is_read_of_it(pair: Pa
     assert [each["body"] for each in pull_all(follower, "same-gone")] == ["of one that is made again"]
     (message,) = pull_all(follower, "same-gone")
     for path in (
-        "/v1/topics",
-        "/v1/topics/same-orders",
         f"/v1/messages/{message['message_id']}",
         "/v1/messages?topic=same-orders&key=same-3",
         "/v1/groups/same-group/offsets",
@@ -83,7 +81,15 @@ def test_the_log_is_the_same_byte_for_byte_and_so_is_what_is_read_of_it(pair: Pa
         "/v1/log/messages?from=0&to=50",
     ):
         _say_the_same(pair, path, lambda response: response.content)
+    for path in ("/v1/topics", "/v1/topics/same-orders"):
+        _say_the_same(pair, path, lambda response: _but_expired(response.json()))
     _say_the_same(pair, "/v1/routing", httpx.Response.json)
+
+
+def _but_expired(said: Any) -> Any:
+    """Without what each broker counts of its own reads."""
+    topics = said.get("topics", [said])
+    return [{name: value for name, value in topic.items() if name != "expired"} for topic in topics]
 
 
 def _say_the_same(pair: Pair, path: str, read: Callable[[httpx.Response], object]) -> None:
