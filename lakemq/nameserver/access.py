@@ -33,7 +33,7 @@ class Access:
 
     def admit(self, found: Found, scope: Scope) -> None:
         """Raise unless who asks may: `Unauthenticated`, `FlowControl` after too many tries, `Forbidden` for another
-        broker's name, `InvalidRequest`."""
+        broker's name, or for what is of no broker where the token is for some alone, `InvalidRequest`."""
         if self._path is None or found.route.rights.public:
             return
         said = [value for name, value in scope["headers"] if name == b"authorization"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from lakemq.gateway.work.counters import Counters
@@ -24,7 +25,7 @@ class Expiry(NamedTuple):
     def split(self, parts: list[Part]) -> tuple[list[Part], list[Part]]:
         """What of the slices is to be delivered, and what has expired. For any thread; where no message can expire
         that is one look at each slice's frame, and no message is looked at."""
-        if not self.topic_ttl_ms and not any(_says_ttl(part) for part in parts):
+        if not self.looks_at(parts):
             return parts, []
         alive: list[Part] = []
         expired: list[Part] = []
@@ -36,6 +37,11 @@ class Expiry(NamedTuple):
                 alive += stretches(part, [not each for each in over])
                 expired += stretches(part, over)
         return alive, expired
+
+    def looks_at(self, parts: Sequence[Slice | ColdSlice]) -> bool:
+        """Whether each message of the slices has to be looked at: every second one may have expired, and the others are
+        as many slices then."""
+        return self.topic_ttl_ms > 0 or any(_says_ttl(part) for part in parts)
 
     def _over(self, part: Slice | ColdSlice) -> list[bool]:
         """Of each row whether it has expired."""

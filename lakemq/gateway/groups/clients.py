@@ -16,8 +16,11 @@ PRODUCERS_MAX = 10_000
 """Then those that weren't heard of for the longest time give way."""
 PRODUCER_EXPIRY_S = 120.0
 """As RocketMQ's brokers, that drop a client which sends no heartbeat for so long."""
-QUEUES_KEPT_MAX = 200_000
-"""Queues that clients say they have, of all together: of who says more only their number is kept."""
+NAMED_MAX = 32 * 1024 * 1024
+"""About so many characters of memory take the topics and queues that clients name, of all together: of who names more
+only the number of queues is kept. A list of all clients has as many."""
+NAME_CHARACTERS = 100
+"""What a name takes beside its text."""
 
 
 class Status(NamedTuple):
@@ -33,6 +36,12 @@ class Status(NamedTuple):
     paused: bool
     buffered: int
     stuck: int
+
+    @property
+    def named(self) -> int:
+        """About so many characters take the topics and queues that it names."""
+        names = (*self.topics, *(topic for topic, _ in self.queues))
+        return sum([NAME_CHARACTERS + len(name) for name in names])
 
 
 class Asker(NamedTuple):
@@ -59,22 +68,28 @@ class Clients:
     def __init__(self) -> None:
         self._members: dict[tuple[str, str], Heard] = {}
         self._producers: OrderedDict[tuple[str, str], Heard] = OrderedDict()
-        self._queues_kept = 0
+        self._named = 0
 
     def member_said(self, group: str, client_id: str, asker: Asker, status: Status, now_ms: int) -> None:
         """A member of the group says how it is."""
         before = self._members.get((group, client_id))
-        self._queues_kept -= len(before.status.queues) if before is not None else 0
-        if self._queues_kept + len(status.queues) > QUEUES_KEPT_MAX:
-            status = status._replace(queues=())
-        self._queues_kept += len(status.queues)
-        since_ms = now_ms if before is None else before.since_ms
+        status, since_ms = self._kept(before, status, now_ms)
         self._members[group, client_id] = Heard(asker, group, status, since_ms, _now_s())
 
     def member_left(self, group: str, client_id: str) -> None:
         """It is a member no more."""
-        heard = self._members.pop((group, client_id), None)
-        self._queues_kept -= len(heard.status.queues) if heard is not None else 0
+        self._forget(self._members.pop((group, client_id), None))
+
+    def _kept(self, before: Heard | None, status: Status, now_ms: int) -> tuple[Status, int]:
+        """What is kept of what a client says, and since when it is there."""
+        self._forget(before)
+        if self._named + status.named > NAMED_MAX:
+            status = status._replace(topics=(), queues=())
+        self._named += status.named
+        return status, now_ms if before is None else before.since_ms
+
+    def _forget(self, heard: Heard | None) -> None:
+        self._named -= 0 if heard is None else heard.status.named
 
     def member(self, group: str, client_id: str) -> Heard | None:
         """What a member has said since the broker started."""
@@ -83,16 +98,17 @@ class Clients:
     def producer_said(self, client_id: str, group: str, asker: Asker, status: Status, now_ms: int) -> None:
         """A producer, maybe of a group, says how it is."""
         key = asker.user, client_id
-        before = self._producers.pop(key, None)
-        since_ms = now_ms if before is None else before.since_ms
-        self._producers[key] = Heard(asker, group, status._replace(queues=()), since_ms, _now_s())
+        status, since_ms = self._kept(self._producers.pop(key, None), status._replace(queues=()), now_ms)
+        self._producers[key] = Heard(asker, group, status, since_ms, _now_s())
         self._expire()
         while len(self._producers) > PRODUCERS_MAX:
-            self._producers.popitem(last=False)
+            self._forget(self._producers.popitem(last=False)[1])
 
     def producer_left(self, client_id: str, asker: Asker) -> bool:
         """It ends; returns whether it was there."""
-        return self._producers.pop((asker.user, client_id), None) is not None
+        heard = self._producers.pop((asker.user, client_id), None)
+        self._forget(heard)
+        return heard is not None
 
     def producers(self, group: str | None = None) -> Iterator[tuple[str, Heard]]:
         """All, or those of a group, by client id."""
@@ -104,7 +120,7 @@ class Clients:
     def _expire(self) -> None:
         long_ago_s = _now_s() - PRODUCER_EXPIRY_S
         while self._producers and next(iter(self._producers.values())).heard_s < long_ago_s:
-            self._producers.popitem(last=False)
+            self._forget(self._producers.popitem(last=False)[1])
 
 
 class Sight(NamedTuple):

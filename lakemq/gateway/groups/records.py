@@ -38,6 +38,10 @@ class Records:
         """All groups, as the log says."""
         return self._log.state.groups
 
+    def is_changing(self, group: str) -> bool:
+        """Whether changes of the group are on their way: the state doesn't have them yet."""
+        return group in self._changing
+
     async def append(self, changes: Iterable[Change]) -> None:
         """Store the changes, all in one frame, in their order; the state has them on return.
 

@@ -154,7 +154,8 @@ class Groups:
         """Have the group, which is made if it isn't there, consume or not: what is handed out already may be finished.
         Raises `FlowControl` when it is one group too many, `StoreUnwritable`."""
         known = self._records.state.find(name)
-        if known is None or known.consume_enabled != consume_enabled:
+        # What another one has asked for meanwhile comes before this, which is the last word.
+        if known is None or known.consume_enabled != consume_enabled or self._records.is_changing(name):
             await self._records.append([(name, "settings", {"consume_enabled": consume_enabled})])
         return self.find(name)
 

@@ -173,6 +173,7 @@ class Puller:
                     return found._replace(gone=holes, expired=expired)
                 spent_s += loop.time() - begun
                 if scanned < SCANNED_MAX and spent_s < SCAN_S_MAX:
+                    await asyncio.sleep(0)  # others go on: so much may be passed over
                     continue
                 scanned = SCANNED_MAX
             left = deadline - loop.time()
@@ -212,14 +213,15 @@ class Puller:
         `PositionGone`, `LogDamaged`, `LakeUnreadable`."""
         bytes_max = self._work.limits.pull_bytes_max
         wanted = pull.messages_max
-        step = wanted if pull.selector.everything else max(wanted, SCAN_STEP)
+        # What has expired is passed over in large steps, however few messages are wanted.
+        step = wanted if pull.selector.everything and not passed.expired else max(wanted, SCAN_STEP)
         if offset < queue.min_offset:
             return await self._scan_cold(queue, offset, pull, step, passed)
         expiry = expiry_of(self._log.topics, queue, self._log.reading_ms())
         plan = self._reader.plan(queue, offset, min(step, queue.end_offset - offset), bytes_max)
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
-            if self._is_light(slices, pull):
+            if self._is_light(slices, pull, expiry):
                 found, reached, expired = _select(slices, pull, reached, expiry)
                 gone = offsets_without(slices, offset, reached)
                 return Pulled("found", reached, found, gone=gone, expired=expired)
@@ -253,9 +255,11 @@ class Puller:
             raise PositionGone(f"the log begins with offset {queue.min_offset} of the queue, and there is no lake")
         return found
 
-    def _is_light(self, slices: list[Slice], pull: Pull) -> bool:
+    def _is_light(self, slices: list[Slice], pull: Pull, expiry: Expiry) -> bool:
         """Whether nobody notices when the loop selects of the slices and writes the answer."""
         rows, size = rows_and_bytes(slices)
+        if rows > LIGHT_ROWS and expiry.looks_at(slices):
+            return False
         if pull.selector.everything and (pull.media == ARROW or rows <= 1):
             return True
         if pull.media != ARROW and (rows > LIGHT_ROWS or size > LIGHT_BYTES):
@@ -322,6 +326,6 @@ def _select(slices: list[Part], pull: Pull, reached: int, expiry: Expiry) -> tup
     """What is wanted of the slices, the offset to go on with, and how many have expired of those before it."""
     alive, expired = expiry.split(slices)
     if not pull.selector.everything:
-        matches = [match for part in alive for match in pull.selector.matches(part)]
-        alive, reached = first_of(matches, pull.messages_max, reached)
+        alive = [match for part in alive for match in pull.selector.matches(part)]
+    alive, reached = first_of(alive, pull.messages_max, reached)
     return alive, reached, sum([part.count for part in expired if part.end_queue_offset <= reached])

@@ -119,7 +119,7 @@ class Selection:
         scanned = 0
         while (offset := view.after_gap(offset)) < queue.end_offset and _goes_on(budget, scanned):
             if view.takes_all:
-                found, reached = await self._read(view, offset, max(1, budget.messages_left), budget.bytes_left)
+                found, reached = await self._next(view, offset, budget, passes=scanned > 0 and not parts)
             else:
                 looked, reached = await self._look(view, offset, max(SCAN_STEP, budget.messages_left), budget)
                 found = [match for each in looked for match in each.found]
@@ -131,6 +131,18 @@ class Selection:
         if not parts and offset > view.begin:
             self._remember(view, offset)
         return Chosen(queue, parts, offset, view.resets, view.gaps), offset >= queue.end_offset or bool(parts)
+
+    async def _next(self, view: _View, offset: int, budget: Budget, *, passes: bool) -> tuple[list[Slice], int]:
+        """`_read` where all is wanted. `passes`: nothing was found before, so what has expired is passed over in large
+        steps, however few messages are wanted."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        most = max(SCAN_STEP if passes else 1, budget.messages_left)
+        found, reached = await self._read(view, offset, most, budget.bytes_left)
+        if not found:
+            budget.seconds_left -= loop.time() - begun
+            await asyncio.sleep(0)  # others go on
+        return found, reached
 
     def _place(self, view: _View) -> int:
         """Where to look from, past what nothing was found in; what is gone there is in the view's gaps again."""
@@ -163,6 +175,7 @@ class Selection:
                     budget.spend(slices)
                     break
                 view.taken.discard(order)  # it has expired meanwhile: the next one's turn
+                await asyncio.sleep(0)
         scanned = 0
         while not backlog.is_full and _goes_on(budget, scanned):
             backlog.place = view.after_gap(backlog.place)

@@ -54,6 +54,14 @@ def test_what_is_no_trace_is_passed_over(parent: str) -> None:
     assert properties(JSON, {"messages": [{"body": "x"}]}, TRACE | {"traceparent": parent}) == [{}]
 
 
+def test_a_later_version_s_trace_has_its_bound() -> None:
+    """All messages of a request have it: a head of 64 KiB would be stored as often as there are messages."""
+    later = "01" + PARENT[2:] + "-more"
+    assert properties(JSON, {"messages": [{"body": "x"}]}, {"traceparent": later}) == [{"traceparent": later}]
+    for parent in (later + "x" * 128, later + "é"):
+        assert properties(JSON, {"messages": [{"body": "x"}]}, {"traceparent": parent}) == [{}]
+
+
 @pytest.mark.parametrize("state", ["", "é", "a\nb", "v=" + "1" * 511])
 def test_a_state_that_can_not_be_is_left_out(state: str) -> None:
     only = {"traceparent": PARENT}

@@ -161,7 +161,7 @@ def test_producers_expire_and_of_too_many_those_go_that_were_not_heard_of(monkey
 
 def test_of_too_many_queues_only_their_number_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
-        monkeypatch.setattr(module, "QUEUES_KEPT_MAX", 3)
+        monkeypatch.setattr(module, "NAMED_MAX", 3 * (module.NAME_CHARACTERS + 1))
         clients, asker = Clients(), Asker("", None)
         some = NOTHING._replace(queues=(("t", 0), ("t", 1)), queue_count=2)
 
@@ -176,5 +176,37 @@ def test_of_too_many_queues_only_their_number_is_kept(monkeypatch: pytest.Monkey
         clients.member_left("g", "a")
         clients.member_said("g", "b", asker, some, 7)
         assert kept() == [2]
+
+    asyncio.run(test())
+
+
+def test_the_topics_that_all_clients_name_have_a_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand producers and as many members as there may be, each with twenty long names, were 300 MB."""
+
+    async def test() -> None:
+        now_s = 1_000.0
+        monkeypatch.setattr(module, "_now_s", lambda: now_s)
+        monkeypatch.setattr(module, "PRODUCERS_MAX", 3)
+        monkeypatch.setattr(module, "NAMED_MAX", 2 * (module.NAME_CHARACTERS + 9))
+        clients, asker, some = Clients(), Asker("", None), NOTHING._replace(topics=("nine-long",))
+
+        def named() -> list[str]:
+            return [name for name, heard in clients.producers() if heard.status.topics]
+
+        clients.member_said("g", "m", asker, some, 7)
+        for name in ("a", "b", "a", "b"):
+            clients.producer_said(name, "g", asker, some, 7)
+        assert named() == ["a"]
+        assert clients.producer_left("a", asker)
+        clients.producer_said("b", "g", asker, some, 7)
+        assert named() == ["b"]
+        for name in ("c", "d", "e", "f"):  # then b gives way
+            clients.producer_said(name, "g", asker, some, 7)
+        assert named() == ["f"]
+        now_s += module.PRODUCER_EXPIRY_S + 1
+        clients.member_left("g", "m")
+        for name in ("x", "y"):
+            clients.producer_said(name, "g", asker, some, 7)
+        assert named() == ["x", "y"], "what the others had is free, as they have left or expired"
 
     asyncio.run(test())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from lakemq.gateway.process.broker import Broker
 from lakemq.model.names import AUDIT_TOPIC
+from lakemq.settings import Settings, Storage
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.fleet.following import start_follower, wait_for
@@ -153,3 +156,20 @@ def test_it_takes_a_right_and_is_written_down(tmp_path: Path) -> None:
         who = [(tag, each["user"], each["what"]) for tag, each in noted]
         assert ("allowed", "olga", "PUT /v1/groups/billing") in who
         assert ("refused", "peter", "PUT /v1/groups/billing") in who
+
+
+def test_who_asks_last_has_the_last_word(tmp_path: Path) -> None:
+    """Also while what another one has asked for is on its way to the log."""
+
+    async def ask_both() -> bool:
+        broker = Broker(Settings(storage=Storage(data_dir=tmp_path)))
+        broker.open()
+        await broker.start()
+        try:
+            await broker.groups.enable("g", consume_enabled=True)
+            *_, last = await asyncio.gather(*[broker.groups.enable("g", each) for each in (False, True)])
+            return last.consume_enabled
+        finally:
+            await broker.close()
+
+    assert asyncio.run(ask_both()) is True
