@@ -35,6 +35,9 @@ class ExitingError(Exception):
         raise SystemExit(3)
 
 
+WRONG = "lakemq.client.wrong_type.WrongType"
+
+
 def fail(message: MessageView) -> ConsumeResult:
     """By what the message says."""
     match message.text():
@@ -54,6 +57,8 @@ def fail(message: MessageView) -> ConsumeResult:
             return 7  # pyright: ignore[reportReturnType]
         case "exits":
             raise SystemExit(3)
+        case "no level":
+            raise ConsumeLater(10**30)
         case _:
             return ConsumeResult.LATER
 
@@ -68,6 +73,7 @@ TOLD: dict[str, tuple[str | None, str | None]] = {
     "a text, from an error": ("KeyError", "no such customer"),
     "wrong result": ("TypeError", "it returned 7, no ConsumeResult and not None"),
     "exits": ("SystemExit", "3"),
+    "no level": (WRONG, f"a delay level is a whole number of at most 32 bits, not {10**30} (int)"),
 }
 
 
