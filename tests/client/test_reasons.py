@@ -28,6 +28,16 @@ class OddError(Exception):
 ODD = f"{__name__}.OddError"
 
 
+class ExitingError(Exception):
+    """Whoever asks for its text ends."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+WRONG = "lakemq.client.wrong_type.WrongType"
+
+
 def fail(message: MessageView) -> ConsumeResult:
     """By what the message says."""
     match message.text():
@@ -47,6 +57,8 @@ def fail(message: MessageView) -> ConsumeResult:
             return 7  # pyright: ignore[reportReturnType]
         case "exits":
             raise SystemExit(3)
+        case "no level":
+            raise ConsumeLater(10**30)
         case _:
             return ConsumeResult.LATER
 
@@ -61,6 +73,7 @@ TOLD: dict[str, tuple[str | None, str | None]] = {
     "a text, from an error": ("KeyError", "no such customer"),
     "wrong result": ("TypeError", "it returned 7, no ConsumeResult and not None"),
     "exits": ("SystemExit", "3"),
+    "no level": (WRONG, f"a delay level is a whole number of at most 32 bits, not {10**30} (int)"),
 }
 
 
@@ -158,6 +171,11 @@ def test_a_long_text_is_cut_before_it_is_sent() -> None:
     why = reason_of(ValueError("x" * 10_000_000))
     assert why is not None
     assert len(why.text or "") == TEXT_MAX
+
+
+def test_an_error_whose_text_ends_who_asks_is_told_by_its_class() -> None:
+    """It is asked where the client works: else it would end there, and the program's other clients with it."""
+    assert reason_of(ExitingError()) == Failure(f"{__name__}.ExitingError", None)
 
 
 def test_a_text_that_is_no_unicode_can_be_sent() -> None:

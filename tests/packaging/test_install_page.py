@@ -33,7 +33,7 @@ def test_the_secrets_that_it_makes_are_tokens_that_nobody_else_reads(tmp_path: P
     script = script.replace("chown 10001", "chown $(id -u)")  # tests may run as nobody of note
     subprocess.run(["bash", "-euc", script], cwd=tmp_path, check=True)
     for name in ("admin.token", "nameserver.token"):
-        file = tmp_path / "secrets" / name
+        file = tmp_path / "deploy/compose/secrets" / name
         parse_token(file.read_text().strip())
         assert file.stat().st_mode & 0o077 == 0
 

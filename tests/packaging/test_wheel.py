@@ -47,6 +47,9 @@ def test_the_client_alone_sends_and_pulls_by_a_gateway_that_the_wheel_starts(
         ("log verify", "log"),
         ("sql x", "jobs"),
         ("up", "all"),
+        ("top --once", "log"),
+        ("erase --where key='k' --dry-run", "jobs"),
+        ("lake adopt", "jobs"),
     ],
 )
 def test_a_command_without_its_extra_says_so_in_one_line(client: Installed, command: str, extra: str) -> None:

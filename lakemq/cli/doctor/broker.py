@@ -25,6 +25,9 @@ ADVICE = {
     "nothing is written": "start the followers, or have fewer in sync: replication.min_in_sync",
     "the primary can't be followed": "see whether it runs, and whether this machine reaches it",
     "this follower follows no more": "what it says is in docs/fleet.md; a follower with an empty folder begins anew",
+    "another one has come as replica": "two processes have one broker.replica: end one, or number it otherwise",
+    "who leads can't be": "see whether the store of leaders answers this machine: fleet.leader, fleet.store",
+    "the store can't be told": "see whether the store of leaders answers this machine: fleet.leader, fleet.store",
     "the log was full": "those messages are gone; make room, and let the jobs run",
     "an erasure is not done": "start the jobs: `lakemq jobs`",
 }

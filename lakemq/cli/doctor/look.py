@@ -16,7 +16,6 @@ from lakemq.model.errors import FlowControl, Forbidden, LakemqError, LogDamaged,
 from lakemq.objects.path import is_object
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
-from lakemq.storage.log.recovery import interrupted, list_segments
 from lakemq.wire.tls import NotTrusted
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def look_at_machine(settings: Settings) -> Machine:
         data_dir=str(data),
         data_exists=os.path.lexists(data),
         data_writable=os.access(there, os.W_OK | os.X_OK),
-        log_fault=_fault_of(lambda: _check_log(data)),
+        log_fault=_fault_of(lambda: _check_log(data), "a gateway needs"),
         token_mode=_mode_of(data / "admin.token"),
         free_bytes=usage.free,
         total_bytes=usage.total,
@@ -91,13 +90,13 @@ def _lake(settings: Settings) -> tuple[bool, str]:
     return exists, "" if writable else "this user can't write there"
 
 
-def _fault_of(check: Callable[[], object]) -> str:
+def _fault_of(check: Callable[[], object], needed_by: str = "the jobs need") -> str:
     try:
         check()
     except LakemqError as error:
         return error.detail
     except ImportError as error:
-        return f"{error.name} is not installed: the jobs need it"
+        return f"{error.name} is not installed: {needed_by} it"
     return ""
 
 
@@ -105,8 +104,12 @@ def _check_log(data: Path) -> None:
     """Raises `LakemqError` for what a start would refuse, as far as the segments' first bytes show it."""
     files, folder = Files(), data / "commitlog"
     try:
-        if folder.exists():
-            list_segments(files, folder)
+        if not folder.exists():
+            return
+        # here: with the client alone there is nothing to read a log with, and most often no log
+        from lakemq.storage.log.recovery import interrupted, list_segments
+
+        list_segments(files, folder)
         if interrupted(files, folder):
             raise LogDamaged("`lakemq log repair` did not come to its end: run it once more")
     except OSError:  # another user's, or it has just left

@@ -9,16 +9,19 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from lakemq.client.consume.called import bodies_of, is_async
 from lakemq.client.consume.process_queue import Work
 from lakemq.client.consume.reason import Reasons, reason_of
 from lakemq.client.view import MessageView
+from lakemq.client.wrong_type import WrongType
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.failure import Failure
 
 logger = logging.getLogger("lakemq.client")
+
+LEVEL_MAX = 2**31
 
 
 class ConsumeResult(Enum):
@@ -36,9 +39,12 @@ class ConsumeResult(Enum):
 class ConsumeLater(Exception):
     """Raised by a listener: like `LATER`, with a delay level of its own choice. 0: the broker's choice,
     which grows with each time; < 0: to the dead letters at once. `reason`: why, as a text or an error, kept with the
-    message; without one it is the error that this is raised `from`, if there is one."""
+    message; without one it is the error that this is raised `from`, if there is one. One that no broker takes raises
+    `WrongType` at once, which is an error of the listener as any other: the message comes again."""
 
     def __init__(self, delay_level: int = 0, reason: str | BaseException | None = None) -> None:
+        if not isinstance(cast("object", delay_level), int) or abs(delay_level) > LEVEL_MAX:
+            raise WrongType("a delay level is a whole number of at most 32 bits", delay_level)
         super().__init__(f"consume later, delay level {delay_level}")
         self.delay_level = delay_level
         self.reason = reason

@@ -67,5 +67,5 @@ def _class_of(error: BaseException) -> str:
 def _text_of(error: BaseException) -> str | None:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  it is a user's class, which must not keep its message from going back
+    except BaseException:  # noqa: BLE001  SystemExit too: it is a user's class, which keeps no message from going back
         return None
