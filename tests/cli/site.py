@@ -36,6 +36,9 @@ UNTIL = {
 }
 """Commands that run until Ctrl-C, and when they have begun to."""
 
+EXITS: dict[tuple[str, ...], tuple[int, ...]] = {("doctor",): (0, 1)}
+"""Commands whose exit code is a verdict on this machine: how full its disk is, and whether it stood still."""
+
 FLIGHTS = [{"body": "{}", "tag": "UA", "keys": ["UA1545"]}]
 ORDERS = [{"body": '{"amount": 20}', "tag": "paid", "keys": ["42", "user-17"], "properties": {"amount": "200"}}]
 
