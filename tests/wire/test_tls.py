@@ -164,9 +164,11 @@ def test_who_may_read_a_file_is_seen_to_have_changed(
 
 @contextmanager
 def no_descriptors() -> Generator[None]:
-    """Meanwhile no file can be opened."""
+    """Meanwhile no file can be opened. A limit of 0 would also be one of what servers in threads here may poll."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    lowest = os.open(os.devnull, os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
     try:
         yield
     finally:

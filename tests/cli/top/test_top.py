@@ -28,6 +28,8 @@ from tests.client.name_server import NameServer
 from tests.gateway.http_client import connect
 
 WAIT_S_MAX = 60.0
+LEFT_OUT = ("LAKEMQ_", "NO_COLOR", "COLUMNS", "LINES")
+"""Of the environment: the terminal says itself how large it is."""
 STEERS = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[()][A-Z0-9]|[=>]|\][^\x07]*\x07|[0-9A-Za-z])")
 
 
@@ -56,7 +58,7 @@ class Terminal:
         self.master, slave = pty.openpty()
         self.resize(rows, columns)
         self.before = termios.tcgetattr(slave)
-        known = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEMQ_", "NO_COLOR"))}
+        known = {name: value for name, value in os.environ.items() if not name.startswith(LEFT_OUT)}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "lakemq", "top", *arguments],
             stdin=slave,
