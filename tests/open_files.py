@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import resource
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -16,3 +20,16 @@ def _target(link: Path) -> str:
         return str(link.readlink())
     except FileNotFoundError:
         return ""
+
+
+@contextmanager
+def no_descriptors() -> Generator[None]:
+    """Meanwhile no file can be opened. A limit of 0 would also be one of what servers in threads here may poll."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open(os.devnull, os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -23,6 +22,7 @@ from lakemq.testing import GatewayProcess, start_gateway
 from lakemq.web.tls import AGAIN_LOOKS, Tls
 from tests.certificates import Authority, Pair, openssl
 from tests.gateway.http_client import check_problem, pull, put_topic
+from tests.open_files import no_descriptors
 
 WAIT_S = 60
 ECHO = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -450,23 +450,13 @@ def test_what_was_refused_is_taken_when_its_mode_is_mended_or_it_can_be_read_aga
     assert second is not first
 
     put(own, pair)
-    with open_files_at_most(0):  # as when all descriptors are taken: the files are as good as before
+    with no_descriptors():  # as when all descriptors are taken: the files are as good as before
         for _ in range(3):
             tls.look()
     assert tls.context is second
     for _ in range(AGAIN_LOOKS):
         tls.look()
     assert tls.context is not second
-
-
-@contextmanager
-def open_files_at_most(count: int) -> Generator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def put(pair: Pair, source: Pair) -> None:

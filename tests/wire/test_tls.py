@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
-import resource
 import shutil
 import ssl
 import time
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,6 +21,7 @@ from lakemq.wire import tls
 from lakemq.wire.connections import Connections, NoAnswer
 from lakemq.wire.tls import NotTrusted, client_context
 from tests.certificates import Authority, Pair
+from tests.open_files import no_descriptors
 
 
 @pytest.fixture(scope="module")
@@ -160,19 +159,6 @@ def test_who_may_read_a_file_is_seen_to_have_changed(
     first = client_context(trusted)
     file.chmod(0o640)
     assert client_context(trusted) is not first
-
-
-@contextmanager
-def no_descriptors() -> Generator[None]:
-    """Meanwhile no file can be opened. A limit of 0 would also be one of what servers in threads here may poll."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.open(os.devnull, os.O_RDONLY)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def common_names(context: ssl.SSLContext) -> set[str]:
