@@ -51,6 +51,17 @@ def silent() -> Generator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
+@contextmanager
+def heeding_interrupts() -> Generator[None]:
+    """What is started meanwhile can be interrupted, though a shell has this run in the background, where that is
+    ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class Terminal:
     """A program in a terminal of that size."""
 
@@ -59,14 +70,15 @@ class Terminal:
         self.resize(rows, columns)
         self.before = termios.tcgetattr(slave)
         known = {name: value for name, value in os.environ.items() if not name.startswith(LEFT_OUT)}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "lakemq", "top", *arguments],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={**known, "TERM": "xterm-256color", **environment},
-            start_new_session=True,
-        )
+        with heeding_interrupts():
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "lakemq", "top", *arguments],
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+                env={**known, "TERM": "xterm-256color", **environment},
+                start_new_session=True,
+            )
         self.slave = slave
         self.raw = b""
 
