@@ -95,7 +95,7 @@ def _run(settings: Settings, leading: list[str], stop: Event) -> None:
         note("lakemq: stopping")
     finally:
         jobs.stop(JOBS_GRACE_S)
-        gateway.stop(GATEWAY_GRACE_S)
+        gateway.stop(GATEWAY_GRACE_S + settings.gateway.drain_ms / 1000)
 
 
 class _Readiness:

@@ -185,9 +185,14 @@ class Settings(Section):
     @model_validator(mode="after")
     def _knows_who_registers(self) -> Settings:
         server = self.nameserver
-        if not is_loopback(server.host) and server.token_file is None and not self.auth.insecure:
+        if (
+            server.token_file is None
+            and not self.auth.insecure
+            and not (is_loopback(server.host) and not server.trusted_proxies)
+        ):
+            at = f"host is {server.host}" if not is_loopback(server.host) else "trusted_proxies lets others in"
             raise ValueError(
-                f"nameserver.host is {server.host}: whoever reaches it could register as a broker; "
+                f"nameserver.{at}: whoever reaches it could register as a broker; "
                 "nameserver.token_file has tokens of those who may; auth.insecure = true lets everybody"
             )
         return self
@@ -221,6 +226,11 @@ class Settings(Section):
                 raise ValueError(
                     f"{name}.host is {listener.host}: beyond this machine it takes {' and '.join(lacking)}, as others "
                     "could ask, and read on the way what goes there; auth.insecure = true allows that"
+                )
+            if listener.trusted_proxies and not self.auth.required and not self.auth.insecure:
+                raise ValueError(
+                    f"{name}.trusted_proxies lets others in, by a proxy: that takes auth.required = true; "
+                    "auth.insecure = true does without"
                 )
         if self.tls.on and gateway.advertise.startswith("http:"):
             raise ValueError(

@@ -214,6 +214,11 @@ class Broker:
         if self.replication is not None:
             self.replication.serve()
 
+    def depart(self) -> None:
+        """Be ready no more, and have clients look for another broker; this one serves on."""
+        self.work.leaving = True
+        self.registrar.leave()
+
     def leave(self, stays: bool = False) -> None:
         """Answer who waits, and let clients look for another broker, unless it `stays`."""
         self.work.waiters.stop()

@@ -318,6 +318,10 @@ class Exchange:
 
     # Stopping --------------------------------------------------------------------------------
 
+    def depart(self) -> None:
+        """Be ready no more. Name servers go on to say who leads, until nobody does here."""
+        self.work.leaving = True
+
     def leave(self) -> None:
         """Answer who waits."""
         self._stopping = True

@@ -18,7 +18,6 @@ from lakemq.gateway.process.app import make_app
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.exchange import Exchange, quick_of
 from lakemq.gateway.process.memory import bound_free_memory
-from lakemq.gateway.work.work import Work
 from lakemq.logs import say, set_up
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.settings import Settings
@@ -62,11 +61,13 @@ class Door(NamedTuple):
         return url_of(self.listener, self.tls is not None)
 
 
-def _server(settings: Settings, front: App, work: Work, door: Door, stopping: Callable[[], object]) -> Serving:
+def _server(settings: Settings, front: App, broker: Broker | Exchange, door: Door) -> Serving:
+    work = broker.work
     guard = Guard("gateway", settings.gateway, door.listener.getsockname()[1])
     connections = make_connection_class(ConnectionRules(settings.gateway, work.counters), guard)
     config = make_config(front, connections, settings.gateway.stop_grace_ms, door.tls)
-    return Serving(Server(config, stopping, work.loop_lag.note), connections)
+    drain_ms = settings.gateway.drain_ms
+    return Serving(Server(config, broker.leave, work.loop_lag.note, broker.depart, drain_ms), connections)
 
 
 async def serve(
@@ -104,7 +105,7 @@ async def _serve_one(settings: Settings, begin: Callable[[Server, str], None], b
             broker.open()
             await broker.start()
         app = make_app(broker)
-        server, connections = _server(settings, app.front, broker.work, door, broker.leave)
+        server, connections = _server(settings, app.front, broker, door)
         connections.quick = quick_of(broker, app)
         begin(server, door.url)
         broker.serve()
@@ -122,11 +123,11 @@ async def _serve_in_turns(
 ) -> None:
     """Be what is elected."""
     url = door.url
-    server, connections = _server(settings, exchange, exchange.work, door, exchange.leave)
+    server, connections = _server(settings, exchange, exchange, door)
     with exchange.holding_folder():
         begin(server, url)
         running = asyncio.ensure_future(exchange.run(connections, url))
-        running.add_done_callback(lambda _: server.stop())
+        running.add_done_callback(lambda _: server.stop(drains=False))
         try:
             await server.serve_on(door.listener, settings.gateway, door.tls)
         finally:

@@ -22,10 +22,14 @@ class Work:
         self.waiters = Waiters(limits.waiters_max)
         self.counters = counters or Counters()
         self.loop_lag = loop_lag or LoopLag()
+        self.leaving = False
+        """The process was asked to stop: it isn't ready, and serves those who don't know that yet."""
 
     def renewed(self) -> Work:
         """That of the broker that takes this one's place in the process: it counts on."""
-        return Work(self.limits, self.counters, self.loop_lag)
+        made = Work(self.limits, self.counters, self.loop_lag)
+        made.leaving = self.leaving
+        return made
 
     def close(self) -> None:
         """Give the threads back."""
