@@ -45,6 +45,7 @@ from lakemq.settings.section import KIB, MIB, Section
 from lakemq.settings.section import is_loopback as is_loopback
 from lakemq.settings.storage import Storage as Storage
 from lakemq.settings.tls import Tls as Tls
+from lakemq.settings.traces import Traces as Traces
 
 DEFAULT_FILE = Path("conf/lakemq.toml")
 _ANY = ("0.0.0.0", "::", "")  # noqa: S104  (what is refused)
@@ -148,6 +149,7 @@ class Settings(Section):
     nameserver: NameServer = Field(default_factory=NameServer)
     auth: Auth = Field(default_factory=Auth)
     log: Log = Field(default_factory=Log)
+    traces: Traces = Field(default_factory=Traces)
     tls: Tls = Field(default_factory=Tls)
     fleet: Fleet = Field(default_factory=Fleet)
     replication: Replication = Field(default_factory=Replication)

@@ -205,7 +205,7 @@ class Broker:
         if self.audit is not None:
             await self.audit.begin()
         self.groups.start()
-        await self.router.start()
+        await self.router.start(self.work.spans)
         self.redriver.start()
         self.sinks.start()
 

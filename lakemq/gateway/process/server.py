@@ -24,6 +24,8 @@ from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.privacy import be_private
+from lakemq.traces.open_spans import open_spans
+from lakemq.traces.spans import Spans
 from lakemq.web.asgi import App
 from lakemq.web.connection_rules import ConnectionRules
 from lakemq.web.guard import Guard
@@ -83,11 +85,14 @@ async def serve(
     check_token_file(settings)
     listener = listen(settings.gateway.host, settings.gateway.port)
     door = Door(listener, tls)
+    spans: Spans | None = None
     try:
+        spans = open_spans(settings.traces, "lakemq-gateway", settings.broker.name)
         if settings.fleet.leader == "static":
-            await _serve_one(settings, begin, Broker(settings, files, clock), door)
+            work = Work(settings.gateway, spans=spans)
+            await _serve_one(settings, begin, Broker(settings, files, clock, work=work), door)
         else:
-            await _serve_in_turns(settings, begin, Exchange(settings, files or Files(), clock, renew), door)
+            await _serve_in_turns(settings, begin, Exchange(settings, files or Files(), clock, renew, spans), door)
     except LogDamaged as error:
         directory = settings.storage.data_dir
         raise LogDamaged(
@@ -96,6 +101,8 @@ async def serve(
         ) from None
     finally:
         listener.close()
+        if spans is not None:
+            spans.close()
 
 
 async def _serve_one(settings: Settings, begin: Callable[[Server, str], None], broker: Broker, door: Door) -> None:
