@@ -88,9 +88,10 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" = "$(wanted)" ]; then
   scripts/setup-fuse.sh
   scripts/setup-etcd.sh
   scripts/setup-promtool.sh
+  scripts/setup-chromium.sh
 else
   make_venv
-  { scripts/setup-java.sh && scripts/setup-fuse.sh && scripts/setup-etcd.sh && scripts/setup-promtool.sh; } & # apt waits for its network while pip works
+  { scripts/setup-java.sh && scripts/setup-fuse.sh && scripts/setup-etcd.sh && scripts/setup-promtool.sh && scripts/setup-chromium.sh; } & # apt waits for its network while pip works
   system=$!
   trap 'wait' EXIT # what runs beside ends with this, however that ends
   install
