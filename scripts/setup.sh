@@ -92,9 +92,10 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" = "$(wanted)" ]; then
   scripts/setup-java.sh
   scripts/setup-fuse.sh
   debian_programs
+  scripts/setup-chromium.sh
 else
   make_venv
-  { scripts/setup-java.sh && scripts/setup-fuse.sh && debian_programs; } & # apt waits for its network while pip works
+  { scripts/setup-java.sh && scripts/setup-fuse.sh && debian_programs && scripts/setup-chromium.sh; } & # apt waits for its network while pip works
   system=$!
   trap 'wait' EXIT # what runs beside ends with this, however that ends
   install

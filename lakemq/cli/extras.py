@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 OF_COMMANDS = {
     "gateway": "gateway",
     "nameserver": "gateway",
+    "console": "console",
     "log": "log",
     "backup": "log",
     "restore": "log",

@@ -29,6 +29,7 @@ from lakemq.settings.limits import Receive as Receive
 from lakemq.settings.limits import Requests as Requests
 from lakemq.settings.limits import Sinks as Sinks
 from lakemq.settings.limits import Topics as Topics
+from lakemq.settings.listener import Console as Console
 from lakemq.settings.listener import Gateway as Gateway
 from lakemq.settings.listener import Listener as Listener
 from lakemq.settings.listener import NameServer as NameServer
@@ -169,6 +170,7 @@ class Settings(Section):
     spark: Spark = Field(default_factory=Spark)
     sql: Sql = Field(default_factory=Sql)
     sql_http: SqlHttp = Field(default_factory=SqlHttp)
+    console: Console = Field(default_factory=Console)
 
     @model_validator(mode="after")
     def _follows_somebody(self) -> Settings:
@@ -212,6 +214,8 @@ class Settings(Section):
             raise ValueError("storage.log_bytes_max is below 2 × storage.segment_bytes")
         if self.nameserver.request_bytes_max > self.nameserver.request_bytes_in_flight_max:
             raise ValueError("nameserver.request_bytes_max is above nameserver.request_bytes_in_flight_max")
+        if self.console.request_bytes_max > self.console.request_bytes_in_flight_max:
+            raise ValueError("console.request_bytes_max is above console.request_bytes_in_flight_max")
         if topics.default_queues > topics.queues_max:
             raise ValueError("topics.default_queues is above topics.queues_max")
         return self
@@ -219,7 +223,13 @@ class Settings(Section):
     @model_validator(mode="after")
     def _others_reach_it_as_they_may(self) -> Settings:
         gateway = self.gateway
-        for name, listener in (("gateway", gateway), ("nameserver", self.nameserver), ("sql_http", self.sql_http)):
+        servers = {
+            "gateway": gateway,
+            "nameserver": self.nameserver,
+            "sql_http": self.sql_http,
+            "console": self.console,
+        }
+        for name, listener in servers.items():
             if not is_loopback(listener.host) and not self.auth.insecure and not (self.auth.required and self.tls.on):
                 lacking = [
                     *([] if self.auth.required else ["auth.required = true"]),

@@ -200,3 +200,28 @@ class NameServer(Listener):
     """So many replicas of one broker."""
     topics_max: int = Field(default=20_000, ge=1)
     all_topics_max: int = Field(default=200_000, ge=1)
+
+
+class Console(Listener):
+    """The console's `Listener`, and who may look (docs/console.md).
+
+    `enabled`: whether `lakemq up` starts one beside the gateway. `sign_in_required`: nobody without a token; else who
+    is on this machine sees what its brokers show without one; from other machines it takes a token always. A session
+    that isn't used for `session_idle_ms_max` ends, and so does one that is `session_ms_max` old.
+    """
+
+    port: int = Field(default=8088, ge=0, le=65535)
+    """The port to listen on; 0: any that is free."""
+    enabled: bool = True
+    sign_in_required: bool = False
+    request_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=256 * MIB)
+    """A form may have so many: one with a message has up to three for each of its body."""
+    request_bytes_in_flight_max: int = Field(default=64 * MIB, ge=64 * KIB)
+    connections_max: int = Field(default=1_000, ge=1)
+    connections_per_client_max: int = Field(default=500, ge=1)
+    sessions_max: int = Field(default=1_000, ge=1, le=100_000)
+    """Who is signed in at once; then those that were not used for longest end."""
+    session_idle_ms_max: int = Field(default=8 * HOUR_MS, ge=60_000, le=24 * HOUR_MS)
+    session_ms_max: int = Field(default=24 * HOUR_MS, ge=60_000, le=7 * 24 * HOUR_MS)
+    live_max: int = Field(default=64, ge=1, le=10_000)
+    """Pages that are kept current at once."""
