@@ -18,6 +18,7 @@ from lakemq.gateway.process.app import make_app
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.exchange import Exchange, quick_of
 from lakemq.gateway.process.memory import bound_free_memory
+from lakemq.gateway.work.work import Work
 from lakemq.logs import say, set_up
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.settings import Settings
