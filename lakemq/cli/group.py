@@ -24,7 +24,8 @@ _NOT_THERE = (GroupNotFound, TopicNotFound)
 """A broker may not have heard of a group that others have."""
 
 app = typer.Typer(no_args_is_help=True, help="Look at consumer groups, and care for them.")
-app.command()(redrive)
+_REDRIVE = (redrive.__doc__ or "").replace("lakemq dead-letters redrive", "lakemq group redrive")
+app.command(help=_REDRIVE)(redrive)  # it was here before there was `lakemq dead-letters`
 
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="Its name.")]
@@ -180,7 +181,7 @@ def pause(
 
     \b
     lakemq group pause billing
-    lakemq group pause billing --client worker-7
+    lakemq group pause shipping --client worker-7
     lakemq group pause billing --nameservers http://127.0.0.1:9876
     """
     _enable(context, group, client_id, False, broker, nameservers)
@@ -198,7 +199,7 @@ def resume(
 
     \b
     lakemq group resume billing
-    lakemq group resume billing --client worker-7
+    lakemq group resume shipping --client worker-7
     lakemq group resume billing --nameservers http://127.0.0.1:9876
     """
     _enable(context, group, client_id, True, broker, nameservers)
