@@ -17,6 +17,7 @@ from lakemq.storage.segment.frame import (
     FrameError,
     LogEpoch,
     Meta,
+    NewerVersion,
     decode_meta,
     open_payload,
 )
@@ -56,6 +57,9 @@ def next_frames(data: bytes, position: int, log: LogEpoch) -> Page:
     while at < len(page):
         try:
             frame = _open(page, at)
+        except NewerVersion as error:
+            newer = f"the frame at position {position} is of a newer lakemq: {error}; it takes a replica that is as new"
+            return Page(frames, newer)
         except FrameError as error:
             return Page(frames, f"the frame at position {position} is not sound: {error}")
         _check(frame.meta, position, log)

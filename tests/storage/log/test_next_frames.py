@@ -13,6 +13,7 @@ from lakemq.storage.segment.rows import PayloadCodec, make_row, rows_to_batch
 from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.replay import encode_state
 from tests.storage.harness import whole_frame
+from tests.upgrade.future import KINDS, from_the_future
 
 LOG = LogEpoch(bytes(range(16)), 2)
 BEGIN = 7
@@ -106,3 +107,11 @@ def test_a_frame_that_says_nothing_that_can_be_read_is_not_taken(frame: bytes, w
     assert not frames
     assert fault is not None
     assert why in fault
+
+
+@pytest.mark.parametrize(("at", "value"), KINDS.values(), ids=KINDS)
+def test_what_a_newer_leader_writes_is_not_taken_and_said_to_be_newer(at: int, value: bytes) -> None:
+    frames, fault = next_frames(FRAMES[0] + from_the_future(messages(9, b"new"), at, value), BEGIN, LOG)
+    assert [frame.data for frame in frames] == [FRAMES[0]]
+    assert fault is not None
+    assert fault.startswith("the frame at position 9 is of a newer lakemq: ")
