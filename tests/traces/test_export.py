@@ -22,6 +22,7 @@ from tests.client.consuming import make_topic, wait_until
 from tests.client.producing import stored
 from tests.ports import free_port
 from tests.traces.collector import Collector, collecting
+from tests.traces.kept import Kept
 
 SPAN = Span("s", "internal", 1, 2, {})
 SAMPLED = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -102,22 +103,6 @@ class Stuck:
 
     def close(self) -> None:
         self.closed.set()
-
-
-class Kept:
-    """An exporter that keeps what it gets, and fails on what is called so."""
-
-    def __init__(self) -> None:
-        self.spans: list[Span] = []
-
-    def export(self, spans: Sequence[Span]) -> bool:
-        if any(span.name == "bad" for span in spans):
-            raise ValueError("bad")
-        self.spans += spans
-        return True
-
-    def close(self) -> None:
-        pass
 
 
 def test_what_waits_is_bounded_and_each_span_is_counted_once() -> None:
