@@ -80,7 +80,7 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
     spans: Spans | None = None
     try:
         turn = Lock()
-        spans = open_spans(settings.traces, "lakemq-jobs", socket.gethostname())
+        spans = open_spans(settings.traces, "lakemq-jobs", socket.gethostname(), os.environ)
         batches = BatchSpans(spans, SystemClock().now_ms)
         watch = _watch(broker_url, nameservers, stop)
         watch.start()
