@@ -56,6 +56,8 @@ def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
 
     end_with_parent(parent_pid)
     settings = settings_of(context, **given)
+    if settings.traces.endpoint:
+        need("opentelemetry.sdk", "opentelemetry.exporter")
     if settings.fleet.leader != "static":
         raise SettingsError(
             f"fleet.leader is {settings.fleet.leader}: any replica may lead, and jobs beside each "

@@ -62,8 +62,9 @@ GIVE_UP = Operation("give_up", "", "internal", "A half is rolled back, as no che
 RETRY = Operation("retry", "settle", "internal", "A group is to get it again: since its nack, or since it ran out.")
 DEAD_LETTER = Operation("dead_letter", "settle", "internal", "A group has failed on it too often.")
 REDRIVE = Operation("redrive", "", "internal", "A dead letter comes to its group again.")
+REPLAY = Operation("replay", "", "internal", "It comes again by a sink, as a copy.")
 
-OF_MESSAGES = (DELIVER, COMMIT, ROLLBACK, CHECK, GIVE_UP, RETRY, DEAD_LETTER, REDRIVE)
+OF_MESSAGES = (DELIVER, COMMIT, ROLLBACK, CHECK, GIVE_UP, RETRY, DEAD_LETTER, REDRIVE, REPLAY)
 """What becomes of a message in its broker: spans of the message's own trace."""
 OPERATIONS = (SEND, PROCESS, *OF_MESSAGES)
 BATCH = "batch"

@@ -81,6 +81,8 @@ class LogClient:
         token: str | None = None,
     ) -> None:
         self.address = address
+        self.in_trace: dict[str, str] = {}
+        """The header by which its requests are in a trace."""
         self._elsewhere = elsewhere
         self._timeout_s = timeout_s
         self._retry_s = retry_s
@@ -243,6 +245,7 @@ class LogClient:
         told_at_once: tuple[type[LakemqError], ...] = (),
     ) -> Answer:
         headers = {"Content-Type": kind} if body is not None else {}
+        headers |= self.in_trace
         give_up = time.monotonic() + self._retry_s
         pause_s = _PAUSE_S_FIRST
         hops = 0

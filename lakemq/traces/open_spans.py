@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 
 from lakemq.settings import Traces
@@ -17,9 +16,7 @@ _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL
 _SPOKEN = "http/protobuf"
 
 
-def open_spans(
-    settings: Traces, service: str, instance: str, environment: Mapping[str, str] = os.environ
-) -> Spans | None:
+def open_spans(settings: Traces, service: str, instance: str, environment: Mapping[str, str]) -> Spans | None:
     """The process's spans; None where neither the settings nor OpenTelemetry's environment say where they go, or that
     says that there are none: then nothing of OpenTelemetry is loaded.
 

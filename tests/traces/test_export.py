@@ -22,6 +22,7 @@ from tests.client.consuming import make_topic, wait_until
 from tests.client.producing import stored
 from tests.ports import free_port
 from tests.traces.collector import Collector, collecting
+from tests.traces.kept import Kept
 
 SPAN = Span("s", "internal", 1, 2, {})
 SAMPLED = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -41,9 +42,9 @@ def test_a_part_of_requests_without_a_trace_begins_one_as_opentelemetry_s_enviro
     monkeypatch.setenv("OTEL_SERVICE_NAME", "queue")
     with start_gateway(tmp_path / "data", traces__ratio=1) as gateway:
         make_topic(gateway.url, topic)
-        for _ in range(3):
-            sent = httpx.post(f"{gateway.url}/v1/topics/{topic}/messages", content=b"x", trust_env=False, timeout=30)
-            assert sent.status_code == 200
+        with httpx.Client(base_url=gateway.url, trust_env=False, timeout=30) as http:  # the same head three times
+            for _ in range(3):
+                assert http.post(f"/v1/topics/{topic}/messages", content=b"x").status_code == 200
         parents = [message.properties["traceparent"] for message in stored(gateway.url, topic)]
         assert len({said[3:35] for said in parents}) == 3
         for said in parents:
@@ -102,22 +103,6 @@ class Stuck:
 
     def close(self) -> None:
         self.closed.set()
-
-
-class Kept:
-    """An exporter that keeps what it gets, and fails on what is called so."""
-
-    def __init__(self) -> None:
-        self.spans: list[Span] = []
-
-    def export(self, spans: Sequence[Span]) -> bool:
-        if any(span.name == "bad" for span in spans):
-            raise ValueError("bad")
-        self.spans += spans
-        return True
-
-    def close(self) -> None:
-        pass
 
 
 def test_what_waits_is_bounded_and_each_span_is_counted_once() -> None:

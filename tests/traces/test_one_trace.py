@@ -6,7 +6,7 @@ import secrets
 import threading
 from collections import Counter
 
-import httpx
+import pyarrow as pa
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
@@ -15,6 +15,8 @@ from lakemq.client.http import HttpClient
 from lakemq.testing import GatewayProcess
 from tests.client.consuming import is_there, make_topic, wait_until
 from tests.client.producing import stored
+from tests.gateway.http_client import connect
+from tests.gateway.sinks.asking import commit, put_part
 from tests.traces.collector import Collector, Seen
 
 GATEWAY = "lakemq-gateway broker-a"
@@ -23,10 +25,6 @@ PRODUCE = "POST /v1/topics/{topic}/messages"
 
 def parent(sampled: bool = True) -> str:
     return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-{int(sampled):02x}"
-
-
-def client(gateway: GatewayProcess) -> httpx.Client:
-    return httpx.Client(base_url=gateway.url, trust_env=False, timeout=30)
 
 
 def counted(spans: list[Seen]) -> Counter[str]:
@@ -98,7 +96,7 @@ def test_a_transaction_s_end_is_in_its_message_s_trace(
 ) -> None:
     traces = {"commit": parent(), "rollback": parent(), "check": parent()}
     make_topic(gateway.url, topic)
-    with client(gateway) as http:
+    with connect(gateway) as http:
         for end, said in traces.items():
             began = http.post(
                 f"/v1/topics/{topic}/transactions?producer_group=p", content=b"x", headers={"traceparent": said}
@@ -118,7 +116,7 @@ def test_a_transaction_s_end_is_in_its_message_s_trace(
 def test_what_ran_out_is_given_back_since_then(gateway: GatewayProcess, collector: Collector, topic: str) -> None:
     said = parent()
     make_topic(gateway.url, topic)
-    with client(gateway) as http:
+    with connect(gateway) as http:
         http.post(f"/v1/topics/{topic}/messages", content=b"x", headers={"traceparent": said})
         asked = {"topic": topic, "max": 1, "wait_ms": 10_000, "invisible_ms": 1_000}
         got = http.post(f"/v1/groups/{topic}/receive", json=asked).json()["messages"]
@@ -128,11 +126,34 @@ def test_what_ran_out_is_given_back_since_then(gateway: GatewayProcess, collecto
     assert retry.attributes["error.type"] == "lakemq.TimeOut"
 
 
+def test_a_copy_that_a_sink_brings_is_in_the_trace_of_the_first(
+    gateway: GatewayProcess, collector: Collector, topic: str
+) -> None:
+    said, unrecorded, fresh = parent(), parent(sampled=False), parent()
+    make_topic(gateway.url, topic)
+    rows = [(said, "other.0123456789ab-1.12"), (unrecorded, "other.0123456789ab-1.13"), (fresh, None), (None, None)]
+    pairs = [None if each is None else [("traceparent", each)] for each, _ in rows]
+    columns = {
+        "body": pa.array([b"x"] * len(rows), pa.binary()),
+        "properties": pa.array(pairs, pa.map_(pa.string(), pa.string())),
+        "origin_message_id": pa.array([origin for _, origin in rows]),
+    }
+    with connect(gateway) as http:
+        assert put_part(http, f"sink-{topic}", 0, "p", columns, topic=topic).status_code == 200
+        assert commit(http, f"sink-{topic}", 0, "p").status_code == 200
+    wait_until(lambda: bool(collector.of(said[3:35])))
+    ((again,), ids) = collector.of(said[3:35]), {each.message_id for each in stored(gateway.url, topic)}
+    assert (again.name, again.parent_id) == (f"replay {topic}", said[36:52])
+    assert again.attributes["lakemq.origin_message_id"] == "other.0123456789ab-1.12"
+    assert again.attributes["messaging.message.id"] in ids
+    assert not [span for other in (unrecorded, fresh) for span in collector.of(other[3:35])]
+
+
 def test_requests_below_a_recorded_span_are_spans_and_say_no_secret(
     gateway: GatewayProcess, collector: Collector, topic: str
 ) -> None:
     said, other = parent(), parent()
-    with client(gateway) as http:
+    with connect(gateway) as http:
         http.get(f"/v1/topics/{topic}", headers={"traceparent": said, "x-request-id": "r-1"})
         http.post("/v1/transactions/a-secret", json={}, headers={"traceparent": other})
     wait_until(lambda: bool(collector.of(said[3:35]) and collector.of(other[3:35])))
@@ -166,7 +187,7 @@ def test_what_is_no_trace_has_no_span_and_goes_no_further(
 ) -> None:
     make_topic(gateway.url, topic, 1)
     last = parent()
-    with client(gateway) as http:
+    with connect(gateway) as http:
         for said in NO_TRACES:
             headers = {"traceparent": said, "tracestate": "a=1", "baggage": "user=mira"}
             sent = http.post(f"/v1/topics/{topic}/messages", content=b"x", headers=headers)
@@ -184,7 +205,7 @@ def test_a_trace_that_is_not_recorded_goes_on_without_spans(
 ) -> None:
     make_topic(gateway.url, topic)
     said, last = parent(sampled=False), parent()
-    with client(gateway) as http:
+    with connect(gateway) as http:
         headers = {"traceparent": said, "tracestate": "v=" + "1" * 511, "lakemq-delay-ms": "1"}
         http.post(f"/v1/topics/{topic}/messages", content=b"x", headers=headers)
         wait_until(lambda: bool(stored(gateway.url, topic)))

@@ -16,6 +16,7 @@ from lakemq.gateway.access.users import Users
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.decode import Limits
+from lakemq.gateway.effects.traced_copies import CopySpans
 from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.open_leadership import open_leadership
 from lakemq.gateway.fleet.part_source import PartSource
@@ -207,6 +208,8 @@ class Broker:
         self.groups.start()
         await self.router.start(self.work.spans)
         self.redriver.start()
+        if self.work.spans is not None:
+            self.sinks.spans = CopySpans(self.work.spans, self.ids.of)
         self.sinks.start()
 
     def serve(self) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from socket import socket
+from types import MappingProxyType
 from typing import NamedTuple
 
 import uvloop
@@ -79,16 +81,18 @@ async def serve(
     clock: Clock | None = None,
     files: Files | None = None,
     renew: Callable[[], object] = gc.collect,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Serve until the server is told to stop. `begin` gets it, and its URL, just before the first request can be
-    answered. `renew`: where leaders are elected, when one broker has gone, and another comes. Raises as `run` does."""
+    answered. `renew`: where leaders are elected, when one broker has gone, and another comes. `environment`: what may
+    say where traces go. Raises as `run` does."""
     tls = tls_of(settings)
     check_token_file(settings)
     listener = listen(settings.gateway.host, settings.gateway.port)
     door = Door(listener, tls)
     spans: Spans | None = None
     try:
-        spans = open_spans(settings.traces, "lakemq-gateway", settings.broker.name)
+        spans = open_spans(settings.traces, "lakemq-gateway", settings.broker.name, environment)
         if settings.fleet.leader == "static":
             work = Work(settings.gateway, spans=spans)
             await _serve_one(settings, begin, Broker(settings, files, clock, work=work), door)
@@ -191,4 +195,4 @@ def run(settings: Settings, on_ready: Callable[[str], None] = _say_ready, clock:
         on_ready(url)
         _collect_garbage_seldom()
 
-    uvloop.run(serve(settings, begin, clock, renew=_collect_what_was))
+    uvloop.run(serve(settings, begin, clock, renew=_collect_what_was, environment=os.environ))

@@ -15,6 +15,7 @@ from crc32c import crc32c
 
 from lakemq.gateway.decode import Limits
 from lakemq.gateway.decode.arrow_form import decode_arrow
+from lakemq.gateway.effects.traced_copies import CopySpans
 from lakemq.gateway.sinks.placing import Target, check_part, check_queues, done_body, place_part, with_record
 from lakemq.gateway.sinks.staging import BadPart, Part, Staging, pack
 from lakemq.gateway.work.run import Run, at_once
@@ -85,6 +86,8 @@ class Sinks:
         self._going_on: dict[str, asyncio.Task[None]] = {}
         self._over: dict[tuple[str, int], None] = {}
         self._sends = asyncio.Semaphore(READS_MAX)
+        self.spans: CopySpans | None = None
+        """Told of rows that may be copies, when they are stored."""
         self.offer: Callable[[list[str], int], Awaitable[None]] | None = None
         """Have other replicas take parts, which have these files and so many bytes, before they are committed."""
 
@@ -322,7 +325,10 @@ class Sinks:
             return
         queue = await self._queue(SINK_TOPIC)
         made = with_record(placed, done_body(part, part.messages), queue)
-        await asyncio.shield(self._log.append(made))
+        stored = await asyncio.shield(self._log.append(made))
+        if self.spans is not None and part.copies:
+            where = part.topic, part.group, stored.placed[0].position, stored.store_time_ms
+            await asyncio.to_thread(self.spans.note, placed.batch, *where)
 
     async def _record_dropped(self, part: Part, why: str) -> None:
         body = done_body(part, 0, why[:500])

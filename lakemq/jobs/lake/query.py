@@ -46,6 +46,7 @@ from lakemq.objects.path import beside
 from lakemq.settings import Settings
 from lakemq.storage.lake.prove import prove
 from lakemq.storage.log.dropped import covers
+from lakemq.traces.batches import NO_BATCHES, BatchSpans
 
 CHECKPOINTS = "_checkpoints"
 """The folder in the lake that holds checkpoints; Delta's readers pass over names like this."""
@@ -69,11 +70,13 @@ class LakeQuery:
         driver: Driver,
         alone: Alone | None = None,
         observe_batch: Callable[[float], None] = lambda took_s: None,
+        spans: BatchSpans = NO_BATCHES,
     ) -> None:
         """`views` are made when it starts, and follow its commits. `driver`: the same for all runs of a process.
         `alone`: keeps others of the process from writing, where there are any. `observe_batch` is told how many seconds
         each batch took."""
         self._observe_batch = observe_batch
+        self._spans = spans
         self._driver = driver
         self._alone = alone
         self._session = session
@@ -234,7 +237,10 @@ class LakeQuery:
     def _write_batch(self, epoch: int, checkpoint: Path) -> None:
         began_s = perf_counter()
         try:
-            self._write_to(end_of_batch(checkpoint, epoch), epoch, checkpoint.parent)
+            with self._spans.batch("lake") as batch:
+                end = end_of_batch(checkpoint, epoch)
+                batch.rows = sum(max(at - self._positions[broker], 0) for broker, at in end.positions.items())
+                self._write_to(end, epoch, checkpoint.parent)
         except OSError as error:
             self._failure = LakeNotOnDisk(f"the lake can't be brought to disk: {error}")
             raise self._failure from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
@@ -40,6 +41,10 @@ from lakemq.jobs.tables.driver import Driver
 from lakemq.logs import say
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.settings import Settings
+from lakemq.storage.disk.clock import SystemClock
+from lakemq.traces.batches import BatchSpans
+from lakemq.traces.open_spans import open_spans
+from lakemq.traces.spans import Spans
 from lakemq.web.listen import CantListen
 from lakemq.web.tls import tls_of
 from lakemq.wire.name_servers import NameServers
@@ -72,19 +77,24 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
     if session is None:
         return
     ending = Ending(java_of(session), stop)
+    spans: Spans | None = None
     try:
         turn = Lock()
+        spans = open_spans(settings.traces, "lakemq-jobs", socket.gethostname(), os.environ)
+        batches = BatchSpans(spans, SystemClock().now_ms)
         watch = _watch(broker_url, nameservers, stop)
         watch.start()
-        jobs = _routing_jobs(session, settings, watch, chosen, stop, turn)
+        jobs = _routing_jobs(session, settings, watch, chosen, stop, turn, batches)
         if chosen & {LAKE, MAINTENANCE}:
             driver = Driver(session, settings.lake)
-            work = partial(_write_lake, session, settings, watch, chosen, stop, turn, driver)
+            work = partial(_write_lake, session, settings, watch, chosen, stop, turn, driver, batches)
             jobs.append(_Job(LAKE, partial(once_there, settings.lake.dir, away, stop, work), stop))
             jobs.append(_Job("driver", partial(end_when_replaced, driver, stop), stop))
         _run_to_end(jobs, stop, ending)
     finally:
         stop.set()
+        if spans is not None:
+            spans.close()
         _stop_session(session, ending)
 
 
@@ -137,12 +147,18 @@ def _run_to_end(jobs: list[_Job], stop: Event, ending: Ending) -> None:
 
 
 def _routing_jobs(
-    session: SparkSession, settings: Settings, watch: BrokerWatch, chosen: set[str], stop: Event, turn: Lock
+    session: SparkSession,
+    settings: Settings,
+    watch: BrokerWatch,
+    chosen: set[str],
+    stop: Event,
+    turn: Lock,
+    spans: BatchSpans,
 ) -> list[_Job]:
     names = [name for name in ROUTING if name in chosen]
     if not names:
         return []
-    new_run = partial(RoutingQuery, routing_session(session), settings, names)
+    new_run = partial(RoutingQuery, routing_session(session), settings, names, spans=spans)
     # The first batch is one without messages: its code is warm then.
     keep = partial(keep_running, name_of(names), new_run, watch, stop, turn, batches_until_ready=1, jobs=names)
     return [_Job(name_of(names), keep, stop)]
@@ -156,6 +172,7 @@ def _write_lake(
     stop: Event,
     turn: Lock,
     driver: Driver,
+    spans: BatchSpans,
 ) -> None:
     """The jobs that write the lake: one process at a time runs them."""
     lock = LakeLock(session, settings.lake.dir)
@@ -178,7 +195,7 @@ def _write_lake(
         with watch.telling((MAINTENANCE,)) if MAINTENANCE in chosen else nullcontext():
             if LAKE in chosen:
                 served = _serve_sql(session, settings, watch)
-                told = {"alone": runner.alone, "observe_batch": runner.metrics.observe_batch}
+                told = {"alone": runner.alone, "observe_batch": runner.metrics.observe_batch, "spans": spans}
                 new_run = partial(LakeQuery, session, settings, views=views, driver=driver, **told)
                 keep_running(LAKE, new_run, watch, stop, turn)
             else:

@@ -32,6 +32,7 @@ from lakemq.model.names import ACK_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECE
 from lakemq.model.wheel import CATCH_UP_MS, Due, Terms, decide_due
 from lakemq.objects.path import beside
 from lakemq.settings import Settings
+from lakemq.traces.batches import NO_BATCHES, BatchSpans
 
 MESSAGES_PER_TRIGGER_MAX = 200_000
 WAIT_MS = 4_000
@@ -85,10 +86,18 @@ class RoutingQuery:
     next one begins with the log that there is.
     """
 
-    def __init__(self, session: SparkSession, settings: Settings, jobs: Sequence[str], address: str) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        settings: Settings,
+        jobs: Sequence[str],
+        address: str,
+        spans: BatchSpans = NO_BATCHES,
+    ) -> None:
         self._session = session
         self._settings = settings
         self._address = address
+        self._spans = spans
         self._parts = [JOBS[job] for job in jobs]
         self._name = name_of(jobs)
         self._sender: DecisionSender | None = None
@@ -132,8 +141,11 @@ class RoutingQuery:
         self, sender: DecisionSender, frame: DataFrame, terms: Mapping[str, Terms], reached: StreamOffset
     ) -> None:
         try:
-            sender.send(_decisions(frame.toArrow(), terms))
-            self._check_clocks(reached)
+            with self._spans.batch(self._name) as batch:
+                rows = frame.toArrow()
+                batch.rows = rows.num_rows
+                sender.send(_decisions(rows, terms), batch.own)
+                self._check_clocks(reached)
         except Exception as error:
             self._failure = error
             raise

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.log_client import LogClient
+from lakemq.model.trace_parent import TRACE_PARENT, TraceParent
 
 ROWS_PER_REQUEST_MAX = 50_000
 
@@ -43,10 +44,12 @@ class DecisionSender:
         self._clients = {broker: LogClient(each.address, _RETRY_S) for broker, each in brokers.items()}
         self._stopped = Event()
 
-    def send(self, decisions: Iterable[Decision]) -> None:
-        """Returns once all are durable; raises `BrokerUnavailable` only after `stop`, and `LogReplaced` where a
-        broker has another log now, or has lost a part of the one that was decided on: nothing is done of these then,
-        and all is to be decided anew."""
+    def send(self, decisions: Iterable[Decision], trace: TraceParent | None = None) -> None:
+        """Returns once all are durable; `trace` is what they belong to. Raises `BrokerUnavailable` only after `stop`,
+        and `LogReplaced` where a broker has another log now, or has lost a part of the one that was decided on: nothing
+        is done of these then, and all is to be decided anew."""
+        for client in self._clients.values():
+            client.in_trace = {} if trace is None else {TRACE_PARENT: str(trace)}
         by_broker: dict[str, list[Decision]] = {}
         for decision in decisions:
             by_broker.setdefault(decision.broker, []).append(decision)

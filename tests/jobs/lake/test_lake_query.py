@@ -26,10 +26,14 @@ from lakemq.jobs.tables.driver import PROPERTY, Driver
 from lakemq.jobs.tables.tables import MESSAGE_INDEX, MESSAGES, TABLES
 from lakemq.model.errors import LogReplaced
 from lakemq.settings import Lake, Settings
+from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.lake.certain import CertainLake
 from lakemq.storage.lake.log_marks import LogMark, append_identifiers, replaced
 from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import GatewayProcess, start_gateway
+from lakemq.traces.batches import BatchSpans
+from lakemq.traces.spans import Spans
+from tests.client.consuming import wait_until
 from tests.jobs.conftest import produce_to
 from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import (
@@ -41,6 +45,7 @@ from tests.jobs.lake_checks import (
     write_file,
 )
 from tests.jobs.streams import LakeRun
+from tests.traces.kept import Kept
 
 
 class Scene:
@@ -51,6 +56,8 @@ class Scene:
         self.gateway, self.lake = gateway, lake
         self.settings = Settings(lake=Lake(dir=lake, trigger_ms=0))
         self.produced: set[tuple[Any, ...]] = set()
+        self.exporter = Kept()
+        self.spans = BatchSpans(Spans(self.exporter, 10_000), SystemClock().now_ms)
         self.batches_s: list[float] = []
         """How long each batch took."""
 
@@ -65,7 +72,9 @@ class Scene:
         """Runs the query until the lake holds all."""
         driver, observe = Driver(self._spark, self.settings.lake), self.batches_s.append
         run = LakeRun(
-            lambda: LakeQuery(self._spark, self.settings, self.gateway.url, driver=driver, observe_batch=observe)
+            lambda: LakeQuery(
+                self._spark, self.settings, self.gateway.url, driver=driver, observe_batch=observe, spans=self.spans
+            )
         )
         try:
             wait_until_compacted(self.gateway.url, run.is_alive)
@@ -92,6 +101,8 @@ def test_every_message_is_once_in_each_table(scene: Scene) -> None:
     scene.check()
     assert scene.batches_s
     assert min(scene.batches_s) > 0
+    wait_until(lambda: sum(int(span.attributes["lakemq.rows"]) for span in scene.exporter.spans) >= 100)
+    assert {(span.name, span.error, span.parent) for span in scene.exporter.spans} == {("batch lake", None, None)}
     broker = broker_of(scene.gateway.url)
     assert broker["compacted_position"] == broker["max_position"]
     (row,) = (

@@ -18,6 +18,7 @@ from lakemq.jobs.process.keep_running import keep_running
 from lakemq.jobs.routing.query import RoutingQuery
 from lakemq.jobs.routing.session import routing_session
 from lakemq.settings import Lake, Routing, Settings
+from lakemq.traces.batches import NO_BATCHES, BatchSpans
 from tests.gateway.http_client import pull_all
 from tests.jobs.streams import begun
 
@@ -26,14 +27,16 @@ WAIT_S_MAX = 300.0
 
 
 @contextmanager
-def running(spark: SparkSession, url: str, lake: Path, *names: str) -> Generator[list[RoutingQuery]]:
+def running(
+    spark: SparkSession, url: str, lake: Path, *names: str, spans: BatchSpans = NO_BATCHES
+) -> Generator[list[RoutingQuery]]:
     """A query for each of these jobs (`"retry delay"`: one for both), one started after the other and each warm, and
     each in a session of its own as in a process of its own."""
     settings = Settings(lake=Lake(dir=lake), routing=Routing(tick_ms=100))
     queries: list[RoutingQuery] = []
 
     def begin(jobs: list[str]) -> None:
-        query = RoutingQuery(routing_session(spark), settings, jobs, url)
+        query = RoutingQuery(routing_session(spark), settings, jobs, url, spans)
         queries.append(query)
         stream = query.start()
         wait_until(lambda: query.batches > 0 or not stream.isActive)
