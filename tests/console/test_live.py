@@ -55,7 +55,7 @@ def test_new_messages_appear_as_text_while_a_topic_is_followed(visitor: Visitor,
         assert "&lt;script&gt;after" in rows
         assert "before" not in rows
         http.delete(f"/v1/topics/{name}")
-        assert next(each for each in coming if each[0] == "problem")
+        assert name in next(data for kind, data in coming if kind == "problem")
 
 
 def test_pages_that_are_kept_current_are_bounded_and_end_with_the_console(gateway: GatewayProcess) -> None:
