@@ -12,7 +12,13 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 WAIT_MS = 60_000
-ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--force-color-profile=srgb")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--force-color-profile=srgb",
+    "--disable-lcd-text",
+)
 """Root may have no sandbox; all pages are this machine's."""
 
 
