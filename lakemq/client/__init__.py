@@ -13,6 +13,7 @@ from lakemq.client import shared
 if TYPE_CHECKING:
     from lakemq.client.aio.pull_consumer import PullOptions
     from lakemq.client.aio.simple_consumer import SimpleOptions
+    from lakemq.client.dead_letters import DeadLetters
     from lakemq.client.producer import Producer, SendFuture
     from lakemq.client.pull_consumer import PullConsumer
     from lakemq.client.push_consumer import PushConsumer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from lakemq.client.transaction_producer import TransactionListener, TransactionProducer
 
 __all__ = [
+    "DeadLetters",
     "Producer",
     "PullConsumer",
     "PullOptions",
@@ -35,6 +37,7 @@ __all__ += shared.__all__
 
 _MODULES = {
     **shared.MODULES,
+    "DeadLetters": "lakemq.client.dead_letters",
     "Producer": "lakemq.client.producer",
     "PullConsumer": "lakemq.client.pull_consumer",
     "PullOptions": "lakemq.client.aio.pull_consumer",

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from lakemq.client.consume.process_queue import Limits
     from lakemq.client.consume.push_options import PushOptions
     from lakemq.client.consume.reply import ReplyFields
+    from lakemq.client.dead_letter import DeadLetter
     from lakemq.client.errors import Closed, SendFailed, Unreachable
     from lakemq.client.outgoing import Message, MessageFields, SendReceipt
     from lakemq.client.produce.options import ProducerOptions
     from lakemq.client.produce.selecting import QueueSelector
     from lakemq.client.produce.transactions import Resolution, TransactionReceipt
+    from lakemq.client.results import RedriveStarted
     from lakemq.client.route_source import BrokerAddress, RouteSource
     from lakemq.client.view import MessageView
     from lakemq.model.errors import LakemqError
@@ -29,6 +31,7 @@ __all__ = [
     "Closed",
     "ConsumeLater",
     "ConsumeResult",
+    "DeadLetter",
     "LakemqError",
     "Limits",
     "Message",
@@ -39,6 +42,7 @@ __all__ = [
     "ProducerOptions",
     "PushOptions",
     "QueueSelector",
+    "RedriveStarted",
     "ReplyFields",
     "Resolution",
     "RouteSource",
@@ -57,6 +61,7 @@ MODULES = {
     "Closed": "lakemq.client.errors",
     "ConsumeLater": "lakemq.client.consume.listener",
     "ConsumeResult": "lakemq.client.consume.listener",
+    "DeadLetter": "lakemq.client.dead_letter",
     "LakemqError": "lakemq.model.errors",
     "Limits": "lakemq.client.consume.process_queue",
     "Message": "lakemq.client.outgoing",
@@ -67,6 +72,7 @@ MODULES = {
     "ProducerOptions": "lakemq.client.produce.options",
     "PushOptions": "lakemq.client.consume.push_options",
     "QueueSelector": "lakemq.client.produce.selecting",
+    "RedriveStarted": "lakemq.client.results",
     "ReplyFields": "lakemq.client.consume.reply",
     "Resolution": "lakemq.client.produce.transactions",
     "RouteSource": "lakemq.client.route_source",

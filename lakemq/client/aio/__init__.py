@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lakemq.client import shared
 
 if TYPE_CHECKING:
+    from lakemq.client.aio.dead_letters import DeadLetters
     from lakemq.client.aio.producer import Producer, SendFuture
     from lakemq.client.aio.pull_consumer import PullConsumer, PullOptions
     from lakemq.client.aio.push_consumer import PushConsumer
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from lakemq.client.shared import *  # noqa: F403
 
 __all__ = [
+    "DeadLetters",
     "Producer",
     "PullConsumer",
     "PullOptions",
@@ -32,6 +34,7 @@ __all__ += shared.__all__
 
 _MODULES = {
     **shared.MODULES,
+    "DeadLetters": "lakemq.client.aio.dead_letters",
     "Producer": "lakemq.client.aio.producer",
     "PullConsumer": "lakemq.client.aio.pull_consumer",
     "PullOptions": "lakemq.client.aio.pull_consumer",
