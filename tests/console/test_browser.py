@@ -46,7 +46,13 @@ def pages(http: httpx.Client) -> list[str]:
     return [
         *("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/sign-in"),
         *(topic, f"{topic}/edit", f"{topic}/delete", f"{topic}/messages", found, f"/send?again={stored['message_id']}"),
-        *(group, f"{group}/pause", f"{group}/delete", f"{group}/reset?topic={LONG}&to=earliest"),
+        *(
+            group,
+            f"{group}/pause",
+            f"{group}/delete",
+            f"{group}/dead-letters",
+            f"{group}/reset?topic={LONG}&to=earliest",
+        ),
     ]
 
 
