@@ -12,7 +12,7 @@ GROUPS_SHOWN_MAX = 10
 OTHER = "other"
 """What metrics call all groups together that they don't tell by name."""
 PROBLEMS_SHOWN_MAX = 30
-DISK_FULL = 0.85
+DISK_FULL = 0.9
 DISK_SOON_S = 24 * 3600
 WAITING = {
     "delay": "scheduled",
@@ -222,11 +222,7 @@ def problems_of(look: Look) -> Iterator[Problem]:
         )
     yield from _disk(look)
     yield from _dead_jobs(look)
-    for line in look.degraded or ():
-        if not line.startswith(("the job ", "overdue: ")):
-            yield Problem(
-                name, f"{line[:1].upper()}{line[1:]}.", "The broker's log says when it began; docs/operate.md has more."
-            )
+    yield from _told(look)
     for kind, label in WAITING.items():
         if late := look.one("lakemq_overdue", kind):
             yield Problem(
@@ -237,7 +233,29 @@ def problems_of(look: Look) -> Iterator[Problem]:
     yield from _stuck_groups(look)
 
 
+_ELSEWHERE = ("the job ", "overdue: ")
+"""How lines of a broker begin that say what is said here of jobs, and of what waits."""
+_DISK_FILLS = "the disk fills up"
+_FREE_SOME = "Free some room or add some; storage.retention_ms says how long the log keeps what is in the lake too."
+_TODO = {
+    _DISK_FILLS: _FREE_SOME,
+    "nothing can leave the log": "Start the jobs (lakemq jobs), and see what their log says: they write the lake.",
+    "the clock has jumped": "Set the machine's clock right; nothing is lost meanwhile.",
+}
+
+
+def _told(look: Look) -> Iterator[Problem]:
+    """What the broker itself says."""
+    for line in look.degraded or ():
+        if not line.startswith(_ELSEWHERE):
+            todo = next((each for begins, each in _TODO.items() if line.startswith(begins)), None)
+            said = f"{line[:1].upper()}{line[1:]}{'' if line.endswith('?') else '.'}"
+            yield Problem(look.name, said, todo or "The broker's log says when it began; docs/operate.md has more.")
+
+
 def _disk(look: Look) -> Iterator[Problem]:
+    if any(line.startswith(_DISK_FILLS) for line in look.degraded or ()):
+        return
     free, whole = look.one("lakemq_disk_free_bytes"), look.one("lakemq_disk_bytes")
     full_in_s = look.one("lakemq_disk_full_in_seconds")
     used = None if free is None or not whole else 1 - free / whole
@@ -247,7 +265,7 @@ def _disk(look: Look) -> Iterator[Problem]:
         yield Problem(
             look.name,
             f"The log's disk is {share(used)} full{when}.",
-            "Free some room or add some; storage.retention_ms says how long the log keeps what is in the lake too.",
+            _FREE_SOME,
         )
 
 
@@ -275,4 +293,5 @@ def _stuck_groups(look: Look) -> Iterator[Problem]:
             )
         if row.dead:
             text = f"Group {row.group} has {count(row.dead)} dead letters."
-            yield Problem(look.name, text, "See why they failed, then redrive them.", f"/groups/{row.group}")
+            link = f"/groups/{row.group}/dead-letters"
+            yield Problem(look.name, text, "See why they failed, then send them again.", link)

@@ -27,6 +27,7 @@ DONE = {
     "reset": "The offsets are moved.",
     "paused": "The group is paused: it is given nothing until it is resumed.",
     "resumed": "The group is resumed.",
+    "redriving": "They are being sent to their group again.",
     "signed-out": "You are signed out.",
 }
 """What a page says of a change that led to it, by the word in its address: nothing else can be put there."""

@@ -305,3 +305,41 @@ def test_events_are_lines_of_a_stream() -> None:
 
     assert Event("page", "<p>\r\n</p>").encode() == b"event: page\ndata: <p>\ndata: </p>\n\n"
     assert Event("numbers", {"in": None}).encode() == b'event: numbers\ndata: {"in": null}\n\n'
+
+
+def test_dead_letters_are_listed_counted_and_sent_again(visitor: Visitor, http: httpx.Client, name: str) -> None:
+    put_topic(http, name)
+    produce(http, name, *[{"body": f"{number}", "keys": [f"k{number}"]} for number in range(3)])
+    wanted = {"topic": name, "max": 3, "invisible_ms": 60_000, "wait_ms": 10_000}
+    receipts: list[str] = []
+    while len(receipts) < 3:
+        answer = http.post(f"/v1/groups/{name}/receive", json=wanted).json()
+        receipts += [each["receipt"] for each in answer["messages"]]
+    reasons = [f"{SCRIPT} timeout", "card refused", "card refused"]
+    nacks = [
+        {"receipt": receipt, "delay_level": -1, "reason": reason}
+        for receipt, reason in zip(receipts, reasons, strict=True)
+    ]
+    http.post(f"/v1/groups/{name}/nacks", json={"messages": nacks}).raise_for_status()
+    path = f"/groups/{name}/dead-letters"
+    while "k2" not in (page := visitor.get(path)):
+        pass
+    assert page.count("card refused") == 2
+    assert "&lt;script&gt;" in page
+    assert "<script>alert" not in page
+    assert visitor.get(path, reason="TIMEOUT").count("k0") == 1
+    assert "There are none." in visitor.get(path, state="redriven")
+    visitor.get(path, 400, state="undead")
+    wrong = visitor.post(path, where="body = ", rate="10")
+    assert wrong.status_code == 400
+    assert 'value="body ="' in wrong.text
+    counted = visitor.post(path, where="failure_text = 'card refused'", rate="10")
+    assert "2 dead letters would be sent again" in counted.text
+    assert "There are none." in visitor.get(path, state="redriven")
+    hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', counted.text))
+    sent = visitor.http.post(f"{path}/redrive", data={key: unescape(value) for key, value in hidden.items()})
+    assert re.fullmatch(rf"/groups/{name}/redrives/[^/]+", went_to(sent))
+    while visitor.get(sent.headers["location"]).count(">redriven<") < 2:
+        pass
+    assert visitor.get(path).count("card refused") == 0
+    assert visitor.get(path, state="").count("card refused") == 2

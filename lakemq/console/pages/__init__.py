@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from lakemq.console.pages import groups, live, messages, overview, send, sign_in, topics
+from lakemq.console.pages import dead_letters, groups, live, messages, overview, send, sign_in, topics
 from lakemq.console.visit import Visit
 
 Handler = Callable[[Visit], Awaitable[Response]]
@@ -18,6 +18,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     *messages.ROUTES,
     *send.ROUTES,
     *groups.ROUTES,
+    *dead_letters.ROUTES,
     *live.ROUTES,
 )
 """Method, path and who answers it."""

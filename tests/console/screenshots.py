@@ -1,0 +1,107 @@
+"""`python -m tests.console.screenshots`: the pictures of docs/console.md, of a broker with some traffic."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+from pathlib import Path
+
+import httpx
+from playwright.sync_api import expect
+
+from lakemq.testing import start_gateway
+from tests.console.browser import Seen, open_browser
+from tests.console.visitor import ConsoleProcess
+from tests.gateway.http_client import connect, produce, put_topic
+
+FOLDER = Path(__file__).parents[2] / "docs" / "console"
+BYTES_MAX = 400 * 1024
+"""Of all pictures together."""
+TRAFFIC_S = 9.0
+WIDE, NARROW = (960, 640), (360, 640)
+SHOTS = (
+    ("overview", "/", (960, 840), "light"),
+    ("overview-dark", "/", WIDE, "dark"),
+    ("topics", "/topics", (960, 420), "light"),
+    ("messages", "/topics/orders/messages", (960, 520), "light"),
+    ("message", "", WIDE, "light"),
+    ("group", "/groups/billing", WIDE, "light"),
+    ("phone", "/", NARROW, "dark"),
+)
+
+
+def main() -> None:
+    """Take them all."""
+    FOLDER.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        start_gateway(Path(scratch) / "data", storage__disk_high_ratio=1.0) as gateway,
+        ConsoleProcess(gateway.url) as console,
+        connect(gateway) as http,
+    ):
+        message_id, done = _fill(http), threading.Event()
+        traffic = threading.Thread(target=_go_on, args=(gateway.url, done))
+        traffic.start()
+        try:
+            _take(console.url, message_id)
+        finally:
+            done.set()
+            traffic.join()
+    size = sum(each.stat().st_size for each in FOLDER.glob("*.png"))
+    assert size < BYTES_MAX, f"{size} bytes are too many"
+
+
+def _fill(http: httpx.Client) -> str:
+    for topic, queues in (("orders", 4), ("payments", 4), ("shipments", 2), ("audit-events", 1)):
+        put_topic(http, topic, queues)
+    for number in range(200):
+        produce(http, "orders", _order(number))
+        if number % 3 == 0:
+            produce(http, "payments", {"body": json.dumps({"order": number, "paid": True}), "tag": "card"})
+    for queue in range(4):
+        offsets = {"offsets": [{"topic": "orders", "queue_id": queue, "offset": 30 + 4 * queue}]}
+        http.put("/v1/groups/billing/offsets", json=offsets).raise_for_status()
+        offsets = {"offsets": [{"topic": "payments", "queue_id": queue, "offset": 16}]}
+        http.put("/v1/groups/ledger/offsets", json=offsets).raise_for_status()
+    member = {"subscriptions": [{"topic": "orders", "type": "tag", "expression": "paid || shipped"}]}
+    for client in ("billing-1", "billing-2"):
+        http.post(f"/v1/groups/billing/members/{client}/heartbeat", json=member).raise_for_status()
+    return produce(http, "orders", _order(4711))[0]["message_id"]
+
+
+def _order(number: int) -> dict[str, object]:
+    items = [{"sku": f"B-{number % 7}", "count": 1 + number % 3}]
+    return {
+        "body": json.dumps({"order": number, "amount": 20 + number % 50, "items": items}),
+        "tag": "paid" if number % 4 else "shipped",
+        "keys": [f"order-{number}"],
+        "properties": {"region": "eu" if number % 2 else "us"},
+    }
+
+
+def _go_on(url: str, done: threading.Event) -> None:
+    number = 1_000
+    with httpx.Client(base_url=url, trust_env=False) as http:
+        while not done.wait(0.05):
+            number += 1
+            produce(http, "orders", *[_order(number)] * (1 + number % 5))
+
+
+def _take(url: str, message_id: str) -> None:
+    with open_browser() as browser:
+        for name, path, (width, height), scheme in SHOTS:
+            seen = Seen(browser, url, width, "dark" if scheme == "dark" else "light")
+            page = seen.page
+            page.set_viewport_size({"width": width, "height": height})
+            page.goto(path or f"/messages/{message_id}")
+            if path == "/":
+                expect(page.locator(".chart canvas")).to_be_visible()
+                page.wait_for_timeout(TRAFFIC_S * 1000)
+            page.screenshot(path=FOLDER / f"{name}.png")
+            seen.close()
+            assert seen.wrong == [], seen.wrong
+
+
+if __name__ == "__main__":
+    main()
