@@ -4,8 +4,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 MODULES := lakemq tests benchmarks
-# Two processes: one has all tests with Spark, the other the rest. Coverage is asked of the pure rules.
-ALL_TESTS := -n 2 --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=100
+# One process has all tests with Spark, another those that start a Spark of their own, and all have the rest: four, as most
+# tests wait most of their time. Coverage is asked of the pure rules.
+ALL_TESTS := -n 4 --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=100
 
 .PHONY: help setup demo fleet run test lint rules types tests bench chaos crash fuzz mutate audit lock wheel wheels clean
 

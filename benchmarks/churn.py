@@ -144,7 +144,9 @@ def _cause(old: Seen, new: Seen, killed: set[str]) -> str:
 def run(folder: Path, chosen: Any) -> dict[str, dict[str, int]]:
     """One run; what became of the messages, by group."""
     chance = random.Random(chosen.seed)
-    with gateway(folder / "data", groups__member_expiry_ms=int(chosen.expiry_s * 1000)) as process:
+    member_ms, lock_ms = int(chosen.expiry_s * 1000), int(chosen.lock_s * 1000)
+    options = {"groups__member_expiry_ms": member_ms, "groups__lock_expiry_ms": lock_ms}
+    with gateway(folder / "data", **options) as process:
         make_topic(process.url, TOPIC, chosen.queues)
         with Meter(process.pid) as meter:
             workers = Workers(process.url, folder, chosen.workers, chosen.consumers, chosen.mean_s)
@@ -189,6 +191,7 @@ def main() -> None:
         mean_s=(120.0, 2.0),
         kill_every_s=(30.0, 3.0),
         expiry_s=(10.0, 2.0),
+        lock_s=(60.0, 8.0),
         seed=(20_261_121, 7),
     )
     say(f"churn: seed {chosen.seed}")

@@ -1,5 +1,5 @@
 """What tests of several rooms share: the one SparkSession of the test run, and how `make test` parts
-them between two processes."""
+them between its processes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from lakemq.settings import Lake, Settings, Spark, Sql
 from lakemq.testing import gateway_process
 from lakemq.testing.object_store import ObjectStore
 from tests.etcd_server import EtcdServer, find_etcd
+from tests.in_memory import put_in_memory
 from tests.objects.stores import lake_in
 from tests.ports import Ports, own_ports
 from tests.reliability.fork_server import LazyForks
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
 
-# Jobs give way to all else on a machine. Here a session of the other process would starve them.
+# Jobs give way to all else on a machine. Here what other processes test would starve them.
 os.environ["LAKEMQ_SPARK__NICENESS"] = "0"
+
+put_in_memory()
 
 # However busy a machine is, no example takes too long, and none is made too slowly: else tests would fail by that.
 settings.register_profile("lakemq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -96,8 +99,8 @@ def _order(nodeid: str) -> tuple[int, str]:
 
 
 class Parts(LoadScopeScheduling):
-    """All that takes the session goes to one process, what starts drivers of its own to the other, and then
-    the rest a file at a time, as its tests share what they start."""
+    """All that takes the session goes to one process, what starts drivers of its own to another, and the rest to
+    whichever is free, a file at a time, as its tests share what they start."""
 
     def _split_scope(self, nodeid: str) -> str:
         return _part(nodeid)
@@ -177,7 +180,7 @@ def s3a() -> None:
 
 
 FEW_ROWS = {
-    # Two processes share two cores: a collector with threads of its own costs more than it saves.
+    # All processes share two cores: a collector with threads of its own costs more than it saves.
     "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC",
     # Tests have few rows in many plans: to write Java for each plan and compile it is a sixth of their processor time.
     # What starts processes of its own (jobs, kills, demos, notebooks) runs as all users' does.

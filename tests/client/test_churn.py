@@ -12,6 +12,7 @@ def test_nothing_is_lost_and_order_is_kept_while_members_join_leave_and_are_kill
     chosen = Namespace(
         consumers=12, workers=2, queues=6, keys=12, rate=100, seconds=5, mean_s=1.0, kill_every_s=2.0, expiry_s=1.5
     )
+    chosen.lock_s = 8.0  # a minute by default, and so long would be waited where an orderly member was killed
     chosen.seed = 7
     found = run(tmp_path, chosen)
     for group, counts in found.items():

@@ -109,6 +109,7 @@ SYNCS: dict[str, Callable[[Staging, str, bytes], Part]] = {
         here.take(token, [data], aside=True),
         here.adopt(token),
     ][1],
+    "gateway.sinks.staging.Staging.load: sync_dir": lambda here, token, data: here.take(token, [data]),
 }
 """Each sync, and what loses a part without it."""
 
@@ -122,9 +123,9 @@ def test_a_power_cut_takes_no_part_that_was_taken_and_would_without_the_sync(tmp
         root = tmp_path / f"{seed}-{skipped is None}"
         root.mkdir()
         files = LossyFiles(root, seed)
+        files.skipped_site = skipped
         here = Staging(root / "sinks", files)
         here.load()
-        files.skipped_site = skipped
         SYNCS[site](here, part.token, data)
         files.cut_power()
         again = Staging(root / "sinks", files)
