@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakemq.client.produce.options import ProducerOptions
     from lakemq.client.produce.selecting import QueueSelector
     from lakemq.client.produce.transactions import Resolution, TransactionReceipt
+    from lakemq.client.results import SqlRows
     from lakemq.client.route_source import BrokerAddress, RouteSource
     from lakemq.client.view import MessageView
     from lakemq.model.errors import LakemqError
@@ -44,6 +45,7 @@ __all__ = [
     "RouteSource",
     "SendFailed",
     "SendReceipt",
+    "SqlRows",
     "Strategy",
     "TransactionReceipt",
     "Unreachable",
@@ -72,6 +74,7 @@ MODULES = {
     "RouteSource": "lakemq.client.route_source",
     "SendFailed": "lakemq.client.errors",
     "SendReceipt": "lakemq.client.outgoing",
+    "SqlRows": "lakemq.client.results",
     "Strategy": "lakemq.model.rebalance",
     "TransactionReceipt": "lakemq.client.produce.transactions",
     "Unreachable": "lakemq.client.errors",
