@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from lakemq.client.aio.pull_consumer import PullOptions
     from lakemq.client.aio.simple_consumer import SimpleOptions
     from lakemq.client.dead_letters import DeadLetters
+    from lakemq.client.aio.sql_call import SqlOptions
     from lakemq.client.producer import Producer, SendFuture
     from lakemq.client.pull_consumer import PullConsumer
     from lakemq.client.push_consumer import PushConsumer
     from lakemq.client.shared import *  # noqa: F403
     from lakemq.client.simple_consumer import SimpleConsumer
+    from lakemq.client.sql_call import sql
     from lakemq.client.transaction_producer import TransactionListener, TransactionProducer
 
 __all__ = [
@@ -30,8 +32,10 @@ __all__ = [
     "SendFuture",
     "SimpleConsumer",
     "SimpleOptions",
+    "SqlOptions",
     "TransactionListener",
     "TransactionProducer",
+    "sql",
 ]
 __all__ += shared.__all__
 
@@ -45,8 +49,10 @@ _MODULES = {
     "SendFuture": "lakemq.client.producer",
     "SimpleConsumer": "lakemq.client.simple_consumer",
     "SimpleOptions": "lakemq.client.aio.simple_consumer",
+    "SqlOptions": "lakemq.client.aio.sql_call",
     "TransactionListener": "lakemq.client.transaction_producer",
     "TransactionProducer": "lakemq.client.transaction_producer",
+    "sql": "lakemq.client.sql_call",
 }
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakemq.client.produce.options import ProducerOptions
     from lakemq.client.produce.selecting import QueueSelector
     from lakemq.client.produce.transactions import Resolution, TransactionReceipt
-    from lakemq.client.results import RedriveStarted
+    from lakemq.client.results import RedriveStarted, SqlRows
     from lakemq.client.route_source import BrokerAddress, RouteSource
     from lakemq.client.view import MessageView
     from lakemq.model.errors import LakemqError
@@ -48,6 +48,7 @@ __all__ = [
     "RouteSource",
     "SendFailed",
     "SendReceipt",
+    "SqlRows",
     "Strategy",
     "TransactionReceipt",
     "Unreachable",
@@ -78,6 +79,7 @@ MODULES = {
     "RouteSource": "lakemq.client.route_source",
     "SendFailed": "lakemq.client.errors",
     "SendReceipt": "lakemq.client.outgoing",
+    "SqlRows": "lakemq.client.results",
     "Strategy": "lakemq.model.rebalance",
     "TransactionReceipt": "lakemq.client.produce.transactions",
     "Unreachable": "lakemq.client.errors",

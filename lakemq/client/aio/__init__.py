@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lakemq.client.aio.pull_consumer import PullConsumer, PullOptions
     from lakemq.client.aio.push_consumer import PushConsumer
     from lakemq.client.aio.simple_consumer import SimpleConsumer, SimpleOptions
+    from lakemq.client.aio.sql_call import SqlOptions, sql
     from lakemq.client.aio.transaction_producer import TransactionListener, TransactionProducer
     from lakemq.client.shared import *  # noqa: F403
 
@@ -27,8 +28,10 @@ __all__ = [
     "SendFuture",
     "SimpleConsumer",
     "SimpleOptions",
+    "SqlOptions",
     "TransactionListener",
     "TransactionProducer",
+    "sql",
 ]
 __all__ += shared.__all__
 
@@ -42,8 +45,10 @@ _MODULES = {
     "SendFuture": "lakemq.client.aio.producer",
     "SimpleConsumer": "lakemq.client.aio.simple_consumer",
     "SimpleOptions": "lakemq.client.aio.simple_consumer",
+    "SqlOptions": "lakemq.client.aio.sql_call",
     "TransactionListener": "lakemq.client.aio.transaction_producer",
     "TransactionProducer": "lakemq.client.aio.transaction_producer",
+    "sql": "lakemq.client.aio.sql_call",
 }
 
 
