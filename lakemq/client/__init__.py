@@ -13,8 +13,8 @@ from lakemq.client import shared
 if TYPE_CHECKING:
     from lakemq.client.aio.pull_consumer import PullOptions
     from lakemq.client.aio.simple_consumer import SimpleOptions
-    from lakemq.client.dead_letters import DeadLetters
     from lakemq.client.aio.sql_call import SqlOptions
+    from lakemq.client.dead_letters import DeadLetters
     from lakemq.client.producer import Producer, SendFuture
     from lakemq.client.pull_consumer import PullConsumer
     from lakemq.client.push_consumer import PushConsumer
