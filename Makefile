@@ -6,7 +6,8 @@ BIN := .venv/bin
 MODULES := lakemq tests benchmarks
 # One process has all tests with Spark, another those that start a Spark of their own, and all have the rest: four, as most
 # tests wait most of their time. Coverage is asked of the pure rules.
-ALL_TESTS := -n 4 --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=100
+WORKERS := 4
+ALL_TESTS := -n $(WORKERS) --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=100
 
 .PHONY: help setup demo fleet run test lint rules types tests bench chaos crash fuzz mutate audit lock wheel wheels clean
 

@@ -71,13 +71,18 @@ def files_of(lake: Path, table: LakeTable) -> list[str]:
 
 def put_small_files(scene: Scene, spark: SparkSession, count: int) -> None:
     """So many files of `messages`, unmerged."""
+    put_files(scene, spark, count, lambda: scene.produce(5))
+
+
+def put_files(scene: Scene, spark: SparkSession, count: int, send: Callable[[], object]) -> None:
+    """A file of `messages`, unmerged, of what each call sends: all by one query, as to start one takes longest."""
     with unmerged(scene):
         run = LakeRun(
             lambda: LakeQuery(spark, scene.settings, scene.gateway.url, driver=Driver(spark, scene.settings.lake))
         )
         try:
             for _ in range(count):
-                scene.produce(5)
+                send()
                 wait_until_compacted(scene.gateway.url, run.is_alive)
         finally:
             run.stop()
@@ -245,10 +250,8 @@ def test_a_power_cut_that_tears_a_merge_brings_back_the_files_that_it_replaced(
 
 def test_no_file_gets_larger_than_the_setting_says(spark: SparkSession, scene: Scene) -> None:
     """Files of 0.4 MB: two become one, which is done, as a third has no room in it."""
-    with connect(scene.gateway) as http, unmerged(scene):
-        for _ in range(5):
-            produce(http, "large", b64encode(os.urandom(300_000)).decode())
-            scene.compact()
+    with connect(scene.gateway) as http:
+        put_files(scene, spark, 5, lambda: produce(http, "large", b64encode(os.urandom(300_000)).decode()))
     limits = limits_of(Lake(merge_files=2, file_bytes_max=MIB))
     merger = TableMerger(spark, MESSAGES, scene.lake, limits, lambda: False, Driver(spark, scene.settings.lake))
     while merger.step():
