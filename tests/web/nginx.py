@@ -38,10 +38,13 @@ http {{
 
 
 def find_nginx() -> str:
-    """The program. Skips the test where there is none."""
+    """The program. Skips the test where there is none, or one that lacks its libraries."""
     found = shutil.which("nginx") or (str(OWN) if OWN.exists() else None)
     if found is None:
         pytest.skip("there is no nginx: scripts/setup-debian.sh gets Debian's")
+    shown = subprocess.run([found, "-v"], capture_output=True, text=True, check=False)
+    if shown.returncode:
+        pytest.skip(f"nginx doesn't run here: {shown.stderr.strip()}")
     return found
 
 
