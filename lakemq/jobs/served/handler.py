@@ -92,7 +92,11 @@ class SqlHandler:
 
     async def _ask(self, question: Callable[..., T], *arguments: Any) -> T:
         """What brokers say, without the loop waiting for them."""
-        return await asyncio.get_running_loop().run_in_executor(self._asking, question, *arguments)
+        try:
+            asked = asyncio.get_running_loop().run_in_executor(self._asking, question, *arguments)
+        except RuntimeError:
+            raise Busy("the jobs are about to end") from None
+        return await asked
 
     def close(self) -> None:
         """Ends what is under way."""
