@@ -65,8 +65,8 @@ def list_letters(
 
     \b
     lakemq dead-letters list billing
-    lakemq dead-letters list billing --reason timeout --begin 2026-12-24T18:00
-    lakemq dead-letters list billing --state all --json | jq -r .message_id
+    lakemq dead-letters list billing --reason timeout --begin 2026-12-24T18:00 --end 2026-12-25
+    lakemq dead-letters list billing --topic orders --max 1000 --state all --json | jq -r .message_id
     lakemq dead-letters list billing --nameservers http://127.0.0.1:9876
     """
     wanted: dict[str, Any] = {"state": None if state is State.ALL else state.value, "reason": reason, "topic": topic}

@@ -161,6 +161,12 @@ class GroupNotFound(LakemqError):
     code = "group_not_found"
 
 
+class ClientNotFound(LakemqError):
+    """The group has no member of that id."""
+
+    code = "client_not_found"
+
+
 class GroupInUse(LakemqError):
     """The group has members: it can't be deleted."""
 

@@ -102,7 +102,21 @@ class Site:
         replaced |= dict.fromkeys((*names, ",".join(names)), self.nameserver)
         if call.path in (("message", "get"), ("message", "recall")):
             replaced[words[2]] = stored if call.path[1] == "get" else scheduled
+        if call.path[:1] == ("dead-letters",):
+            letter, redrive = self._make_dead_letter()
+            replaced["broker-a.5b1f3c6e0d0a-1.0"] = redrive if call.path[1] == "watch" else letter
+        if "--client" in words:
+            self.http.post("/v1/groups/shipping/members/worker-7/heartbeat", json={}).raise_for_status()
         return [replaced.get(word, word) for word in words]
+
+    def _make_dead_letter(self) -> tuple[str, str]:
+        """The ids of a dead letter of the group in the examples, and of a redrive that only looked for it."""
+        nacks = [{"message_id": produce(self.http, "orders", *ORDERS)[0]["message_id"], "delay_level": -1}]
+        self.http.post("/v1/groups/billing/nacks", json={"messages": nacks}).raise_for_status()
+        path = "/v1/groups/billing/dead-letters"
+        (letter,) = self.http.get(path, params={"max": 1}).raise_for_status().json()["dead_letters"]
+        begun = self.http.post(f"{path}/redrive", json={"dry_run": True}).raise_for_status()
+        return letter["message_id"], begun.json()["redrive_id"]
 
     def _make_user(self) -> None:
         """The user of the examples, with a token and a policy, whatever they made of it."""
