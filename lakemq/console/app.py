@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from lakemq.console.assets import Assets
 from lakemq.console.pages import ROUTES, Handler
@@ -34,6 +34,7 @@ PARSED_AT_ONCE_MAX = 64 * 1024
 PUBLIC = ("/sign-in", "/healthz")
 """Pages that take no token."""
 ID_CHARACTERS_MAX = 64
+_HEADERS = tuple((name.lower().encode(), value.encode()) for name, value in HEADERS.items())
 _FOREVER = "public, max-age=31536000, immutable"
 _BACK = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0"><title>lakemq</title>'
 """Somebody follows a link of another site, and browsers leave out the cookie then. From this page on they send it."""
@@ -67,7 +68,7 @@ class Console:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI's."""
-        await self._router(scope, receive, send)
+        await self._router(scope, receive, _with_headers(send))
 
     def stop(self) -> None:
         """Pages are kept current no more: the server stops."""
@@ -96,7 +97,7 @@ class Console:
         cookie = services.cookies[0]
         said = request.cookies.get(cookie, "")[:ID_CHARACTERS_MAX]
         if not said and request.headers.get("sec-fetch-site") == "cross-site" and request.method == "GET":
-            return _with_headers(HTMLResponse(_BACK))
+            return HTMLResponse(_BACK)
         now_s = time.monotonic()
         services.sessions.sweep(now_s)
         visit = Visit(services, request, said or new_id(), services.sessions.find(said, now_s))
@@ -111,7 +112,7 @@ class Console:
             response = visit.page("error.html", 500, words=words_for("internal", ""))
         if visit.name != said:
             response.set_cookie(cookie, visit.name, httponly=True, samesite="strict", secure=services.by_tls)
-        return _with_headers(response)
+        return response
 
     async def _respond(self, visit: Visit, handler: Handler) -> Response:
         request = visit.request
@@ -128,9 +129,9 @@ class Console:
     async def _static(self, request: Request) -> Response:
         asset = self._services.assets.find(request.path_params["name"])
         if asset is None:
-            return _with_headers(Response("there is no such file\n", 404, media_type="text/plain"))
+            return Response("there is no such file\n", 404, media_type="text/plain")
         kept = _FOREVER if request.path_params["version"] == self._services.assets.version else "no-store"
-        return _with_headers(Response(asset.content, media_type=asset.media_type, headers={"Cache-Control": kept}))
+        return Response(asset.content, media_type=asset.media_type, headers={"Cache-Control": kept})
 
     async def _no_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def none(visit: Visit) -> Response:
@@ -156,11 +157,16 @@ def _here(request: Request) -> str:
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")
 
 
-def _with_headers(response: Response) -> Response:
-    for name, value in HEADERS.items():
-        response.headers[name] = value
-    response.headers.setdefault("Cache-Control", "no-store")
-    return response
+def _with_headers(send: Send) -> Send:
+    """Sends answers with the headers that all of them have."""
+
+    async def put(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            said = {name for name, _ in message["headers"]}
+            message["headers"] = [*message["headers"], *(each for each in _HEADERS if each[0] not in said)]
+        await send(message)
+
+    return put
 
 
 async def _read_form(request: Request, bytes_max: int) -> dict[str, str]:

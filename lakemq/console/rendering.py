@@ -23,8 +23,9 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
 }
-"""Of every answer."""
+"""Of every answer that doesn't say another one itself."""
 _SHOWN = (shown.count, shown.rate, shown.size, shown.share, shown.duration, shown.duration_ms, shown.moment)
 
 

@@ -80,7 +80,7 @@ def test_one_signs_in_makes_a_topic_and_deletes_it_after_a_question(
     page.get_by_label("Token").fill(admin_token(http))
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("button", name="Sign out")).to_be_visible()
-    page.get_by_role("link", name="Topics", exact=True).click()
+    page.get_by_role("navigation").get_by_role("link", name="Topics").click()
     page.get_by_role("link", name="New topic").click()
     page.get_by_label("Name").fill(name)
     page.get_by_label("Queues").press("Enter")

@@ -17,13 +17,14 @@ from tests.console.visitor import ConsoleProcess, Visitor, went_to
 from tests.gateway.http_client import produce, pull_all, put_topic
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>"
-PAGES = ("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/sign-in", "/nothing-here")
+STATUS = {"/nothing-here": 404, "/sign-out": 405}
+PAGES = ("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/sign-in", *STATUS)
 
 
 @pytest.mark.parametrize("path", PAGES)
 def test_no_page_loads_or_is_framed_by_anything_of_others(visitor: Visitor, path: str) -> None:
     response = visitor.http.get(path)
-    assert response.status_code == (404 if path == "/nothing-here" else 200)
+    assert response.status_code == STATUS.get(path, 200)
     policy = response.headers["content-security-policy"]
     assert policy.startswith("default-src 'self';")
     assert "frame-ancestors 'none'" in policy

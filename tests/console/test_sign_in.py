@@ -66,10 +66,14 @@ def test_a_broker_that_wants_to_know_who_asks_leads_to_the_sign_in_and_back(visi
     assert "admin.token" in page
 
 
-def test_an_empty_broker_shows_how_to_send_the_first_message(visitor: Visitor, guarded: Guarded) -> None:
-    visitor.sign_in(guarded.admin)
-    page = visitor.get("/")
-    assert f"curl -sS -X POST {guarded.gateway.url}/v1/topics/greetings/messages" in page
+def test_an_empty_broker_shows_how_to_send_the_first_message(tmp_path: Path) -> None:
+    with start_gateway(tmp_path / "data") as gateway, ConsoleProcess(gateway.url) as console:
+        visitor = Visitor(console.url)
+        assert "$LAKEMQ_TOKEN" not in visitor.get("/")
+        visitor.sign_in((tmp_path / "data" / "admin.token").read_text("ascii"))
+        page = visitor.get("/")
+        visitor.close()
+    assert f"curl -sS -X POST {gateway.url}/v1/topics/greetings/messages" in page
     assert "$LAKEMQ_TOKEN" in page
     assert "from lakemq.client import Producer" in page
 

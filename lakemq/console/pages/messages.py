@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from starlette.responses import RedirectResponse, Response
@@ -161,7 +162,7 @@ def _sent_to(message: dict[str, Any]) -> str:
 async def show_body(visit: Visit) -> Response:
     """The body as it is, to be kept as a file: no browser shows it."""
     message = await visit.broker.get(routes.MESSAGE.at(visit.path("message_id")))
-    name = f"{message['topic']}-{message['queue_id']}-{message['queue_offset']}".replace("%", "_")
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{message['topic']}-{message['queue_id']}-{message['queue_offset']}")
     return Response(
         shown.body_bytes(message),
         media_type="application/octet-stream",

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from lakemq.console.looks import Pair
+from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
 from lakemq.contract import routes
 from lakemq.model.access import Action, Kind, Resource
@@ -133,7 +134,7 @@ async def _put(visit: Visit, name: str, made: bool) -> Response:
         if error.code in ("forbidden", "unauthenticated", "unreachable"):
             raise
         return visit.page("topic_form.html", 400, values=values, made=made, problem=error.detail, kinds=MESSAGE_TYPES)
-    return visit.go(f"/topics/{name}", "changed" if made else "created")
+    return visit.go(f"/topics/{segment(name)}", "changed" if made else "created")
 
 
 async def _is_there(visit: Visit, name: str) -> bool:
