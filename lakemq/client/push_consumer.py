@@ -103,7 +103,7 @@ class PushConsumer:
         """Whether all is paused, by `pause` without a name."""
         return self._engine.paused
 
-    def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
+    def reply(self, message: MessageView, body: object = None, **fields: Unpack[ReplyFields]) -> None:
         """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
         when it is no request, and `RequestNotFound` when nobody waits any more."""
         self._loop.run(self._engine.reply(message, body, fields))

@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lakemq.client.bodies.decoder import DecodeError, Decoder, Received
+    from lakemq.client.bodies.encoder import Encoded, Encoder
     from lakemq.client.consume.fetch import Bounds
     from lakemq.client.consume.listener import ConsumeLater, ConsumeResult
     from lakemq.client.consume.message_batch import MessageBatch
@@ -29,6 +31,10 @@ __all__ = [
     "Closed",
     "ConsumeLater",
     "ConsumeResult",
+    "DecodeError",
+    "Decoder",
+    "Encoded",
+    "Encoder",
     "LakemqError",
     "Limits",
     "Message",
@@ -39,6 +45,7 @@ __all__ = [
     "ProducerOptions",
     "PushOptions",
     "QueueSelector",
+    "Received",
     "ReplyFields",
     "Resolution",
     "RouteSource",
@@ -57,6 +64,10 @@ MODULES = {
     "Closed": "lakemq.client.errors",
     "ConsumeLater": "lakemq.client.consume.listener",
     "ConsumeResult": "lakemq.client.consume.listener",
+    "DecodeError": "lakemq.client.bodies.decoder",
+    "Decoder": "lakemq.client.bodies.decoder",
+    "Encoded": "lakemq.client.bodies.encoder",
+    "Encoder": "lakemq.client.bodies.encoder",
     "LakemqError": "lakemq.model.errors",
     "Limits": "lakemq.client.consume.process_queue",
     "Message": "lakemq.client.outgoing",
@@ -67,6 +78,7 @@ MODULES = {
     "ProducerOptions": "lakemq.client.produce.options",
     "PushOptions": "lakemq.client.consume.push_options",
     "QueueSelector": "lakemq.client.produce.selecting",
+    "Received": "lakemq.client.bodies.decoder",
     "ReplyFields": "lakemq.client.consume.reply",
     "Resolution": "lakemq.client.produce.transactions",
     "RouteSource": "lakemq.client.route_source",

@@ -88,7 +88,7 @@ class PushConsumer:
         """Whether all is paused, by `pause` without a name."""
         return self._engine.paused
 
-    async def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
+    async def reply(self, message: MessageView, body: object = None, **fields: Unpack[ReplyFields]) -> None:
         """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
         when it is no request, and `RequestNotFound` when nobody waits any more."""
         await self._engine.reply(message, body, fields)

@@ -51,7 +51,13 @@ class TransactionProducer(Producer):
         self._begun()
 
     async def send_in_transaction(
-        self, topic: str, body: bytes | str | Message, argument: Any = None, **fields: Unpack[MessageFields]
+        self,
+        topic: str,
+        body: object = None,
+        argument: Any = None,
+        *,
+        json: object = None,
+        **fields: Unpack[MessageFields],
     ) -> TransactionReceipt:
         """Store a message that nobody sees, have the listener execute the local transaction, and tell the
         broker how it ended.
@@ -61,8 +67,8 @@ class TransactionProducer(Producer):
         error: it will ask.
         """
         transactions = self._begun()
-        message = message_of(body, fields)
-        half = await transactions.begin(topic, message)
+        message = message_of(body, fields, json)
+        half = await transactions.begin(topic, message, self._encoder)
         resolution = Resolution.UNKNOWN
         try:
             resolution = Resolution(

@@ -144,7 +144,7 @@ class PushEngine:
         said = {"paused": paused, "buffered": buffered, "stuck": self._overdue.stuck}
         return said | describe_queues(each.queue for each in held)
 
-    async def reply(self, message: MessageView, body: bytes | str, fields: ReplyFields) -> None:
+    async def reply(self, message: MessageView, body: object, fields: ReplyFields) -> None:
         """As `reply.reply`."""
         await reply(self._member.cluster, message, body, fields)
 
