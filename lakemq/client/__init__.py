@@ -13,6 +13,8 @@ from lakemq.client import shared
 if TYPE_CHECKING:
     from lakemq.client.aio.pull_consumer import PullOptions
     from lakemq.client.aio.simple_consumer import SimpleOptions
+    from lakemq.client.app_testing import TestApp
+    from lakemq.client.application import App
     from lakemq.client.producer import Producer, SendFuture
     from lakemq.client.pull_consumer import PullConsumer
     from lakemq.client.push_consumer import PushConsumer
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from lakemq.client.transaction_producer import TransactionListener, TransactionProducer
 
 __all__ = [
+    "App",
     "Producer",
     "PullConsumer",
     "PullOptions",
@@ -28,6 +31,7 @@ __all__ = [
     "SendFuture",
     "SimpleConsumer",
     "SimpleOptions",
+    "TestApp",
     "TransactionListener",
     "TransactionProducer",
 ]
@@ -35,6 +39,8 @@ __all__ += shared.__all__
 
 _MODULES = {
     **shared.MODULES,
+    "App": "lakemq.client.application",
+    "TestApp": "lakemq.client.app_testing",
     "Producer": "lakemq.client.producer",
     "PullConsumer": "lakemq.client.pull_consumer",
     "PullOptions": "lakemq.client.aio.pull_consumer",

@@ -74,6 +74,11 @@ class PushConsumer:
         return self._engine.client_id
 
     @property
+    def connected(self) -> bool:
+        """Whether some broker has heard of this member lately, and has it in the group."""
+        return self._engine.connected
+
+    @property
     def queues(self) -> list[MessageQueue]:
         """The queues that this member has now, sorted."""
         return self._engine.queues

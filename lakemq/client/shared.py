@@ -6,6 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lakemq.client.app.health import Health
+    from lakemq.client.app.memory import Nacked, Sent
+    from lakemq.client.app.options import AppOptions
+    from lakemq.client.app.parameters import Resource
     from lakemq.client.bodies.decoder import DecodeError, Decoder, Received
     from lakemq.client.bodies.encoder import Encoded, Encoder
     from lakemq.client.consume.fetch import Bounds
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from lakemq.model.rebalance import Strategy, by_configuration, by_machine_room
 
 __all__ = [
+    "AppOptions",
     "Bounds",
     "BrokerAddress",
     "Closed",
@@ -35,6 +40,7 @@ __all__ = [
     "Decoder",
     "Encoded",
     "Encoder",
+    "Health",
     "LakemqError",
     "Limits",
     "Message",
@@ -42,15 +48,18 @@ __all__ = [
     "MessageFields",
     "MessageQueue",
     "MessageView",
+    "Nacked",
     "ProducerOptions",
     "PushOptions",
     "QueueSelector",
     "Received",
     "ReplyFields",
     "Resolution",
+    "Resource",
     "RouteSource",
     "SendFailed",
     "SendReceipt",
+    "Sent",
     "Strategy",
     "TransactionReceipt",
     "Unreachable",
@@ -59,6 +68,7 @@ __all__ = [
 ]
 
 MODULES = {
+    "AppOptions": "lakemq.client.app.options",
     "Bounds": "lakemq.client.consume.fetch",
     "BrokerAddress": "lakemq.client.route_source",
     "Closed": "lakemq.client.errors",
@@ -68,6 +78,7 @@ MODULES = {
     "Decoder": "lakemq.client.bodies.decoder",
     "Encoded": "lakemq.client.bodies.encoder",
     "Encoder": "lakemq.client.bodies.encoder",
+    "Health": "lakemq.client.app.health",
     "LakemqError": "lakemq.model.errors",
     "Limits": "lakemq.client.consume.process_queue",
     "Message": "lakemq.client.outgoing",
@@ -75,15 +86,18 @@ MODULES = {
     "MessageFields": "lakemq.client.outgoing",
     "MessageQueue": "lakemq.model.message_queue",
     "MessageView": "lakemq.client.view",
+    "Nacked": "lakemq.client.app.memory",
     "ProducerOptions": "lakemq.client.produce.options",
     "PushOptions": "lakemq.client.consume.push_options",
     "QueueSelector": "lakemq.client.produce.selecting",
     "Received": "lakemq.client.bodies.decoder",
     "ReplyFields": "lakemq.client.consume.reply",
     "Resolution": "lakemq.client.produce.transactions",
+    "Resource": "lakemq.client.app.parameters",
     "RouteSource": "lakemq.client.route_source",
     "SendFailed": "lakemq.client.errors",
     "SendReceipt": "lakemq.client.outgoing",
+    "Sent": "lakemq.client.app.memory",
     "Strategy": "lakemq.model.rebalance",
     "TransactionReceipt": "lakemq.client.produce.transactions",
     "Unreachable": "lakemq.client.errors",

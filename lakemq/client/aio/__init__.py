@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from lakemq.client import shared
 
 if TYPE_CHECKING:
+    from lakemq.client.aio.app_testing import TestApp
+    from lakemq.client.aio.application import App
     from lakemq.client.aio.producer import Producer, SendFuture
     from lakemq.client.aio.pull_consumer import PullConsumer, PullOptions
     from lakemq.client.aio.push_consumer import PushConsumer
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from lakemq.client.shared import *  # noqa: F403
 
 __all__ = [
+    "App",
     "Producer",
     "PullConsumer",
     "PullOptions",
@@ -25,6 +28,7 @@ __all__ = [
     "SendFuture",
     "SimpleConsumer",
     "SimpleOptions",
+    "TestApp",
     "TransactionListener",
     "TransactionProducer",
 ]
@@ -32,6 +36,8 @@ __all__ += shared.__all__
 
 _MODULES = {
     **shared.MODULES,
+    "App": "lakemq.client.aio.application",
+    "TestApp": "lakemq.client.aio.app_testing",
     "Producer": "lakemq.client.aio.producer",
     "PullConsumer": "lakemq.client.aio.pull_consumer",
     "PullOptions": "lakemq.client.aio.pull_consumer",

@@ -6,7 +6,7 @@ import json
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
@@ -31,7 +31,7 @@ def attributes_of(value: Any) -> dict[str, Any] | None:
         return None
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    attributes: Any = getattr(cast("Any", value).__class__, "__attrs_attrs__", None)
+    attributes: Any = getattr(value.__class__, "__attrs_attrs__", None)
     if attributes is None:
         return None
     return {attribute.alias: getattr(value, attribute.name) for attribute in attributes}

@@ -70,6 +70,11 @@ class Membership:
             return False
         return _now_s() - self._heard_s[broker] < view.expiry_s
 
+    @property
+    def connected(self) -> bool:
+        """Whether some broker has heard of this client lately."""
+        return any(map(self.is_sure, list(self._views)))
+
     def take_expired(self) -> set[str]:
         """The brokers where this client had expired, since this was asked last."""
         expired, self._expired = self._expired, set()

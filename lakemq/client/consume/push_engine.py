@@ -93,6 +93,11 @@ class PushEngine:
         return self._member.client_id
 
     @property
+    def connected(self) -> bool:
+        """As `Membership.connected`."""
+        return self._member.membership.connected
+
+    @property
     def queues(self) -> list[MessageQueue]:
         """The queues it has now, sorted."""
         return sorted(self._held)
