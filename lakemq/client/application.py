@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from inspect import isgeneratorfunction, unwrap
-from queue import SimpleQueue
-from signal import Signals
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -15,7 +13,7 @@ from lakemq.client.app.base import BaseApp, raise_first
 from lakemq.client.app.listeners import Plan
 from lakemq.client.app.options import AppOptions
 from lakemq.client.app.parameters import Given
-from lakemq.client.app.stopping import asked_to_stop, say_stopping
+from lakemq.client.app.stopping import asked_to_stop, check_main_thread, say_stopping
 from lakemq.client.consume.listener import ConsumeResult
 from lakemq.client.errors import Closed
 from lakemq.client.producer import Producer
@@ -79,7 +77,8 @@ class App(BaseApp):
             for consumer in self._consumers.values():
                 rest.callback(consumer.close)
             for consumer in self._consumers.values():
-                consumer.pause()
+                with suppress(Closed):  # one that could not start
+                    consumer.pause()
             idle = threading.Event()
             self.counts.on_idle = idle.set
             if self.counts.in_hand:
@@ -88,10 +87,9 @@ class App(BaseApp):
     def run(self) -> None:
         """Run until a signal asks for its end. Raises what `start` raises, and `InvalidRequest` in another thread than
         the main one."""
-        asked: SimpleQueue[Signals] = SimpleQueue()  # a handler of signals may put something in one
-        with asked_to_stop(asked.put), self:
-            number = asked.get()
-            say_stopping(self.group, number, self.counts.in_hand)
+        check_main_thread()
+        with asked_to_stop() as wait, self:
+            say_stopping(self.group, wait(), self.counts.in_hand)
 
     def __enter__(self) -> Self:
         self.start()

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from inspect import isasyncgenfunction, isawaitable, isgeneratorfunction, unwrap
-from signal import Signals
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -18,7 +17,7 @@ from lakemq.client.app.base import BaseApp, raise_first
 from lakemq.client.app.listeners import ListenerOf, Plan
 from lakemq.client.app.options import AppOptions
 from lakemq.client.app.parameters import Given, Parameters
-from lakemq.client.app.stopping import asked_to_stop, say_stopping
+from lakemq.client.app.stopping import check_main_thread, loop_asked_to_stop, say_stopping
 from lakemq.client.consume.listener import ConsumeResult
 from lakemq.client.errors import Closed
 from lakemq.client.view import MessageView
@@ -83,7 +82,8 @@ class App(BaseApp):
             for consumer in self._consumers.values():
                 rest.push_async_callback(consumer.close)
             for consumer in self._consumers.values():
-                await consumer.pause()
+                with suppress(Closed):  # one that could not start
+                    await consumer.pause()
             idle = asyncio.Event()
             self.counts.on_idle = idle.set
             if self.counts.in_hand:
@@ -94,15 +94,14 @@ class App(BaseApp):
     def run(self) -> None:
         """Run until a signal asks for its end. Raises what `start` raises, and `InvalidRequest` in another thread than
         the main one."""
-        with asyncio.Runner() as runner:
-            loop, asked = runner.get_loop(), asyncio.Queue[Signals]()
-            with asked_to_stop(partial(loop.call_soon_threadsafe, asked.put_nowait)):
-                runner.run(self._run(asked))
+        check_main_thread()
+        asyncio.run(self._run())
 
-    async def _run(self, asked: asyncio.Queue[Signals]) -> None:
-        async with self:
-            number = await asked.get()
-            say_stopping(self.group, number, self.counts.in_hand)
+    async def _run(self) -> None:
+        with loop_asked_to_stop() as asked:
+            async with self:
+                number = await asked.get()
+                say_stopping(self.group, number, self.counts.in_hand)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -233,4 +234,4 @@ class Membership:
 
 
 def _now_s() -> float:
-    return asyncio.get_running_loop().time()
+    return time.monotonic()  # of any thread: consumers in threads are asked whether they are connected
