@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from lakemq.client.app.base import check_instead, memory_broker
 from lakemq.client.app.memory import MemoryBroker, Nacked, Sent
 from lakemq.client.application import App
 from lakemq.client.bodies.encoder import Encoder, default_encoder
@@ -95,8 +96,8 @@ class TestApp:
 
     def __init__(self, app: App, resources: Mapping[Callable[..., Any], Any] | None = None) -> None:
         self._app = app
-        self._instead = app.check_instead(resources or {})
-        self._broker = app.memory_broker()
+        self._instead = check_instead(app, resources or {})
+        self._broker = memory_broker(app)
 
     def __enter__(self) -> Self:
         self._app._open(lambda: MemoryProducer(self._broker, self._encoder), self._instead)  # pyright: ignore[reportPrivateUsage]
@@ -115,7 +116,8 @@ class TestApp:
         while (found := self._broker.next()) is not None:
             plan, message = found
             work, terms = self._broker.work(message)
-            outcome = run_listener(self._app.handler(plan), work, terms)
+            handler = self._app._handler(plan)  # pyright: ignore[reportPrivateUsage]
+            outcome = run_listener(handler, work, terms)
             self._broker.settle(plan, message, outcome.failed)
 
     @property

@@ -9,7 +9,7 @@ from inspect import isgeneratorfunction, unwrap
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from lakemq.client.app.base import BaseApp, raise_first
+from lakemq.client.app.base import BaseApp, given_by, options_of, raise_first
 from lakemq.client.app.listeners import Plan
 from lakemq.client.app.options import AppOptions
 from lakemq.client.app.parameters import Given
@@ -56,7 +56,7 @@ class App(BaseApp):
         self._open(lambda: Producer(**self.producer_options), {})
         try:
             for plan in self.plans.values():
-                consumer = PushConsumer(plan.group, self.handler(plan), **self.options_of(plan))
+                consumer = PushConsumer(plan.group, self._handler(plan), **options_of(self, plan))
                 self._consumers[plan.group] = consumer
                 for listener in plan.listeners.values():
                     consumer.subscribe(listener.topic, listener.tags, listener.sql)
@@ -100,7 +100,7 @@ class App(BaseApp):
     ) -> None:
         self.close()
 
-    def handler(self, plan: Plan) -> Callable[[MessageView], ConsumeResult | None]:
+    def _handler(self, plan: Plan) -> Callable[[MessageView], ConsumeResult | None]:
         """What a group's consumer calls with each message."""
 
         def handle(message: MessageView) -> ConsumeResult | None:
@@ -130,7 +130,7 @@ class App(BaseApp):
         try:
             self._producer = self._stack.enter_context(make())
             resources: dict[Callable[..., Any], Any] = {}
-            self._given = self.given(self._producer, resources)
+            self._given = given_by(self, self._producer, resources)
             for factory, parameters in self.factories.items():
                 if factory in instead:
                     resources[factory] = instead[factory]

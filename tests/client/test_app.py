@@ -23,6 +23,7 @@ from lakemq.client import (
     TestApp,
     aio,
 )
+from lakemq.client.app.base import options_of
 from lakemq.model.errors import InvalidRequest
 
 NOWHERE = "http://127.0.0.1:1"
@@ -415,7 +416,7 @@ def test_listeners_of_a_group_agree_on_their_consumer() -> None:
         app.listener("b", orderly=False)(nothing)
     app.listener("b", orderly=False, group="h", concurrency=4, retries=20)(nothing)
     app.listener("c", retries=3)(nothing)
-    options = [app.options_of(plan) for plan in app.plans.values()]
+    options = [options_of(app, plan) for plan in app.plans.values()]
     assert [each.get("concurrency") for each in options] == [3, 4]
     assert [each.get("max_reconsume_times") for each in options] == [16, 20]
     with pytest.raises(TypeError, match="no option colour"):
@@ -432,4 +433,6 @@ def test_a_message_that_nobody_listens_for_any_more_is_not_lost() -> None:
     app = App("g", brokers=NOWHERE)
     app.listener("a")(nothing)
     with pytest.raises(LookupError, match="group 'g' has no listener for topic 'b'"):
-        app.handler(app.plans["g"])(MessageView.of({"topic": "b", "stored_topic": None, "body": "x"}))
+        app._handler(app.plans["g"])(  # pyright: ignore[reportPrivateUsage]
+            MessageView.of({"topic": "b", "stored_topic": None, "body": "x"})
+        )

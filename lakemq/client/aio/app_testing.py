@@ -8,6 +8,7 @@ from typing import Any, Self, Unpack
 
 from lakemq.client.aio.application import App
 from lakemq.client.aio.producer import Producer, SendFuture
+from lakemq.client.app.base import check_instead, memory_broker
 from lakemq.client.app.memory import MemoryBroker, Nacked, Sent
 from lakemq.client.bodies.encoder import Encoder, default_encoder
 from lakemq.client.consume.listener import run_async_listener
@@ -95,8 +96,8 @@ class TestApp:
 
     def __init__(self, app: App, resources: Mapping[Callable[..., Any], Any] | None = None) -> None:
         self._app = app
-        self._instead = app.check_instead(resources or {})
-        self._broker = app.memory_broker()
+        self._instead = check_instead(app, resources or {})
+        self._broker = memory_broker(app)
 
     async def __aenter__(self) -> Self:
         await self._app._open(lambda: MemoryProducer(self._broker, self._encoder), self._instead)  # pyright: ignore[reportPrivateUsage]
@@ -117,7 +118,8 @@ class TestApp:
         while (found := self._broker.next()) is not None:
             plan, message = found
             work, terms = self._broker.work(message)
-            outcome = await run_async_listener(self._app.handler(plan), work, terms)
+            handler = self._app._handler(plan)  # pyright: ignore[reportPrivateUsage]
+            outcome = await run_async_listener(handler, work, terms)
             self._broker.settle(plan, message, outcome.failed)
 
     @property

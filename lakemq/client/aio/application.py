@@ -13,7 +13,7 @@ from typing import Any, Self, Unpack
 
 from lakemq.client.aio.producer import Producer
 from lakemq.client.aio.push_consumer import PushConsumer
-from lakemq.client.app.base import BaseApp, raise_first
+from lakemq.client.app.base import BaseApp, given_by, options_of, raise_first, threads_of
 from lakemq.client.app.listeners import ListenerOf, Plan
 from lakemq.client.app.options import AppOptions
 from lakemq.client.app.parameters import Given, Parameters
@@ -61,7 +61,7 @@ class App(BaseApp):
         await self._open(lambda: Producer(**self.producer_options), {})
         try:
             for plan in self.plans.values():
-                consumer = PushConsumer(plan.group, self.handler(plan), **self.options_of(plan))
+                consumer = PushConsumer(plan.group, self._handler(plan), **options_of(self, plan))
                 self._consumers[plan.group] = consumer
                 for listener in plan.listeners.values():
                     await consumer.subscribe(listener.topic, listener.tags, listener.sql)
@@ -112,7 +112,7 @@ class App(BaseApp):
     ) -> None:
         await self.close()
 
-    def handler(self, plan: Plan) -> Callable[[MessageView], Coroutine[Any, Any, ConsumeResult | None]]:
+    def _handler(self, plan: Plan) -> Callable[[MessageView], Coroutine[Any, Any, ConsumeResult | None]]:
         """What a group's consumer calls with each message."""
 
         async def handle(message: MessageView) -> ConsumeResult | None:
@@ -146,12 +146,12 @@ class App(BaseApp):
         if self.state in ("running", "stopping"):
             raise InvalidRequest("the application runs already")
         self.state = "running"
-        self._threads = ThreadPoolExecutor(self.threads, f"lakemq-{self.group}")
+        self._threads = ThreadPoolExecutor(threads_of(self), f"lakemq-{self.group}")
         try:
             self._stack.callback(self._threads.shutdown, wait=False, cancel_futures=True)
             self._producer = await self._stack.enter_async_context(make())
             resources: dict[Callable[..., Any], Any] = {}
-            self._given = self.given(self._producer, resources)
+            self._given = given_by(self, self._producer, resources)
             for factory, parameters in self.factories.items():
                 resources[factory] = instead[factory] if factory in instead else await self._made(factory, parameters)
             for function, parameters in self.starters:

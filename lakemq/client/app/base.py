@@ -132,30 +132,6 @@ class BaseApp:
         if self.state in ("running", "stopping"):
             raise InvalidRequest(f"the application runs: {what} comes before that")
 
-    @property
-    def threads(self) -> int:
-        """So many calls of listeners at a time, of all groups."""
-        return sum(self.options_of(plan).get("concurrency", CONCURRENCY) for plan in self.plans.values()) or 1
-
-    def options_of(self, plan: Plan) -> PushOptions:
-        """The options of a group's consumer."""
-        return {**self.consumer_options, **plan.options, "max_reconsume_times": plan.retries}
-
-    def given(self, producer: object, resources: Mapping[Callable[..., Any], Any]) -> Given:
-        """What its functions may be given."""
-        return Given({type(self): self, **dict.fromkeys(self.types, producer)}, resources)
-
-    def memory_broker(self) -> MemoryBroker:
-        """What a test has in the place of a broker."""
-        return MemoryBroker(self.plans.values(), self.consumer_options.get("reasons", "full"))
-
-    def check_instead(self, resources: Mapping[Callable[..., Any], Any]) -> Mapping[Callable[..., Any], Any]:
-        """What a test gives in the place of resources. Raises `InvalidRequest` for what nobody asks for."""
-        for factory in resources:
-            if factory not in self.factories:
-                raise InvalidRequest(f"no listener asks for the resource of {factory!r:.100}")
-        return resources
-
     def _parameters(self, function: Callable[..., Any], takes_message: bool) -> Parameters:
         name = getattr(function, "__qualname__", repr(function))
         if not callable(function):
@@ -189,6 +165,34 @@ def _check_retries(retries: Any) -> int:
     if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
         raise InvalidRequest("retries is a whole number, 0 or more")
     return retries
+
+
+def threads_of(app: BaseApp) -> int:
+    """So many calls of listeners at a time, of all groups."""
+    return sum(options_of(app, plan).get("concurrency", CONCURRENCY) for plan in app.plans.values()) or 1
+
+
+def options_of(app: BaseApp, plan: Plan) -> PushOptions:
+    """The options of a group's consumer."""
+    return {**app.consumer_options, **plan.options, "max_reconsume_times": plan.retries}
+
+
+def given_by(app: BaseApp, producer: object, resources: Mapping[Callable[..., Any], Any]) -> Given:
+    """What its functions may be given."""
+    return Given({type(app): app, **dict.fromkeys(app.types, producer)}, resources)
+
+
+def memory_broker(app: BaseApp) -> MemoryBroker:
+    """What a test has in the place of a broker."""
+    return MemoryBroker(app.plans.values(), app.consumer_options.get("reasons", "full"))
+
+
+def check_instead(app: BaseApp, resources: Mapping[Callable[..., Any], Any]) -> Mapping[Callable[..., Any], Any]:
+    """What a test gives in the place of resources. Raises `InvalidRequest` for what nobody asks for."""
+    for factory in resources:
+        if factory not in app.factories:
+            raise InvalidRequest(f"no listener asks for the resource of {factory!r:.100}")
+    return resources
 
 
 def raise_first(errors: Sequence[Exception]) -> None:
