@@ -32,13 +32,12 @@ class MemoryProducer(Producer):
         topic: str,
         body: object = None,
         *,
-        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
     ) -> SendFuture:
         """As `Producer.send_async`; queues are not looked at."""
-        receipt = self._broker.record(topic, *parts_of(body, fields, json, self._encoder))
+        receipt = self._broker.record(topic, *parts_of(body, fields, self._encoder))
         batch = Batch(topic, 0.0)
         batch.end(lambda _: receipt)
         return SendFuture(batch, 0)
@@ -48,19 +47,18 @@ class MemoryProducer(Producer):
         topic: str,
         body: object = None,
         *,
-        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
     ) -> None:
         """As `Producer.send_oneway`."""
-        self.send_async(topic, body, json=json, **fields)
+        self.send_async(topic, body, **fields)
 
     def send_batch(
         self, topic: str, messages: Sequence[object], queue: MessageQueue | None = None
     ) -> list[SendReceipt]:
         """As `Producer.send_batch`."""
-        parts = [parts_of(message, {}, None, self._encoder) for message in messages]
+        parts = [parts_of(message, {}, self._encoder) for message in messages]
         return [self._broker.record(topic, *part) for part in parts]
 
     def request(
@@ -68,8 +66,6 @@ class MemoryProducer(Producer):
         topic: str,
         body: object = None,
         timeout_s: float = 3.0,
-        *,
-        json: object = None,
         **fields: Unpack[MessageFields],
     ) -> MessageView:
         """Raises `InvalidRequest`: nobody answers here."""
@@ -108,11 +104,11 @@ class TestApp:
     ) -> None:
         self._app._shut()  # pyright: ignore[reportPrivateUsage]
 
-    def send(self, topic: str, body: object = None, *, json: object = None, **fields: Unpack[MessageFields]) -> None:
+    def send(self, topic: str, body: object = None, **fields: Unpack[MessageFields]) -> None:
         """Have the listeners called with a message, and with all that comes of it; returns when nothing is left. Raises
         `InvalidRequest` where there is no end of it."""
         self._broker.begin(self._app.state)
-        self._broker.store(topic, *parts_of(body, fields, json, self._encoder))
+        self._broker.store(topic, *parts_of(body, fields, self._encoder))
         while (found := self._broker.next()) is not None:
             plan, message = found
             work, terms = self._broker.work(message)

@@ -59,8 +59,10 @@ class Message:
 
 
 class MessageFields(TypedDict, total=False):
-    """The fields of `Message` beside the body, as keywords of a producer's methods."""
+    """The fields of `Message` beside the body, as keywords of a producer's methods; and `json`, in the place of the
+    body."""
 
+    json: Any
     tag: str | None
     keys: Sequence[str] | str | None
     properties: Mapping[str, str] | None
@@ -85,7 +87,7 @@ class SendReceipt(NamedTuple):
     store_time_ms: int
 
 
-_NAMES = frozenset(MessageFields.__annotations__)
+_NAMES = frozenset(MessageFields.__annotations__) - {"json"}
 _PLAIN: dict[Kind, tuple[type, str]] = {
     Kind.TEXT: (str, "text"),
     Kind.INT: (int, "a whole number"),
@@ -102,22 +104,20 @@ _COMMON = {name: kind for name, (kind, _) in _KINDS.items() if kind in (str, int
 _DELAYS = frozenset({"delay_level", "delay", "deliver_at"})
 
 
-def parts_of(
-    body: object, fields: MessageFields, json: object = None, encoder: Encoder = default_encoder
-) -> tuple[bytes, MessageFields]:
+def parts_of(body: object, fields: MessageFields, encoder: Encoder = default_encoder) -> tuple[bytes, MessageFields]:
     """The bytes and the fields of what a producer's method was given; they share nothing with it that can
     be changed later. Raises `InvalidRequest`, `TypeError` for what no message has, and what the encoder raises."""
     if isinstance(body, Message):
-        if fields or json is not None:
-            names_given = [*fields, *(["json"] if json is not None else [])]
-            raise InvalidRequest(f"a Message says everything itself: {', '.join(names_given)} belongs in it")
+        if fields:
+            raise InvalidRequest(f"a Message says everything itself: {', '.join(fields)} belongs in it")
         body, own = body.body, _own(body.fields())
     else:
+        json = fields.pop("json", None) if "json" in fields else None
         own = _own(check_fields(fields))
-    if isinstance(body, bytes) and json is None:
+        if json is not None:
+            return _encoded(_as_json(body, json), own)
+    if isinstance(body, bytes):
         return body, own
-    if json is not None:
-        return _encoded(_as_json(body, json), own)
     if isinstance(body, str):
         return _utf8("the body", body), own
     if isinstance(body, bytearray):
@@ -152,12 +152,12 @@ def _own(fields: MessageFields) -> MessageFields:
     return fields
 
 
-def message_of(body: object, fields: MessageFields, json: object = None) -> Message:
+def message_of(body: object, fields: MessageFields) -> Message:
     """What a producer's method was given, as a message. Raises as `parts_of`."""
     if not isinstance(body, Message):
-        return Message(body=body, json=json, **fields)
-    if fields or json is not None:
-        parts_of(body, fields, json)
+        return Message(body=body, **fields)
+    if fields:
+        parts_of(body, fields)
     return body
 
 

@@ -90,7 +90,6 @@ class Producer:
         topic: str,
         body: object = None,
         *,
-        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
@@ -103,14 +102,13 @@ class Producer:
         It goes to the queue that its `ordering_key` or `queue_id` choose, else to any. `queue` names one of a certain
         broker, and `queue_selector` chooses it: it is called here with the topic's queues and the message, and what it
         raises is raised. A chosen queue is never changed: while its broker is away, the message isn't stored."""
-        return self.send_async(topic, body, json=json, queue=queue, queue_selector=queue_selector, **fields).result()
+        return self.send_async(topic, body, queue=queue, queue_selector=queue_selector, **fields).result()
 
     def send_async(
         self,
         topic: str,
         body: object = None,
         *,
-        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
@@ -122,16 +120,15 @@ class Producer:
         core = self._core
         if core.buffered >= self._buffer_bytes:
             self._wait_for_room()
-        if isinstance(body, bytes) and not fields and queue is queue_selector is json is self._tracing is None:
+        if type(body) is bytes and not fields and queue is queue_selector is self._tracing is None:
             return SendFuture(*core.append_plain(topic, body))
-        return SendFuture(*self._append(topic, body, fields, json, False, queue, queue_selector))
+        return SendFuture(*self._append(topic, body, fields, False, queue, queue_selector))
 
     def send_oneway(
         self,
         topic: str,
         body: object = None,
         *,
-        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
@@ -139,7 +136,7 @@ class Producer:
         """Send a message and never learn what became of it: quick, and it may be lost."""
         if self._core.buffered >= self._buffer_bytes:
             self._wait_for_room()
-        self._append(topic, body, fields, json, True, queue, queue_selector)
+        self._append(topic, body, fields, True, queue, queue_selector)
 
     def send_batch(
         self, topic: str, messages: Sequence[object], queue: MessageQueue | None = None
@@ -157,17 +154,13 @@ class Producer:
         topic: str,
         body: object = None,
         timeout_s: float = 3.0,
-        *,
-        json: object = None,
         **fields: Unpack[MessageFields],
     ) -> MessageView:
         """Send a message and wait for the reply that a consumer gives to it, `timeout_s` at most.
 
         Raises `RequestTimeout` when none comes. Not tried again once it may have been stored.
         """
-        return self._loop.run(
-            call(self._core, topic, *parts_of(body, fields, json, self._encoder), timeout_s, self._tracing)
-        )
+        return self._loop.run(call(self._core, topic, *parts_of(body, fields, self._encoder), timeout_s, self._tracing))
 
     def flush(self) -> None:
         """Send all that waits, and return when it is known what became of it."""
@@ -201,12 +194,11 @@ class Producer:
         topic: str,
         given: object,
         given_fields: MessageFields,
-        json: object,
         oneway: bool,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
     ) -> tuple[Batch, int]:
-        body, fields = parts_of(given, given_fields, json, self._encoder)
+        body, fields = parts_of(given, given_fields, self._encoder)
         core = self._core
         if queue is not None or selector is not None:
             choice = choice_of(topic, queue, selector, fields)

@@ -61,8 +61,6 @@ class TransactionProducer(Producer):
         topic: str,
         body: object = None,
         argument: Any = None,
-        *,
-        json: object = None,
         **fields: Unpack[MessageFields],
     ) -> TransactionReceipt:
         """Store a message that nobody sees, have the listener execute the local transaction, and tell the
@@ -72,7 +70,7 @@ class TransactionProducer(Producer):
         `TransactionResolved` where it ended otherwise meanwhile. That the broker couldn't be told is no
         error: it will ask.
         """
-        message = message_of(body, fields, json)
+        message = message_of(body, fields)
         half = self._loop.run(self._transactions.begin(topic, message, self._encoder))
         resolution = Resolution.UNKNOWN
         try:

@@ -83,14 +83,14 @@ def test_models_come_back_as_they_were_sent(model: Any) -> None:
 
 def test_json_is_any_value_and_says_so_unless_the_sender_does() -> None:
     value = {"a": [1, None, "é"], "b": ORDER, "c": Colour.RED, "d": UUID(int=1), "e": MODELS[1:3]}
-    body, fields = parts_of(None, {"properties": {"a": "b"}}, value)
+    body, fields = parts_of(None, {"properties": {"a": "b"}, "json": value})
     assert fields == {"properties": {**JSON, "a": "b"}}
     assert json.loads(body)["b"]["lines"] == [{"article": "book", "price": "12.50"}]
     assert json.loads(body)["e"] == [{"invoiceNumber": 1, "amount": 2.5}, {"weight": 1.5, "tracked": True}]
     for given in ({"body": {"a": 1}}, {"json": {"a": 1}}):
         message = Message(**given, properties={"content_type": "application/x"})  # pyright: ignore[reportArgumentType]
         assert parts_of(message, {}) == (b'{"a":1}', {"properties": {"content_type": "application/x"}})
-    assert parts_of(None, {}, False) == (b"false", {"properties": JSON})
+    assert parts_of(None, {"json": False}) == (b"false", {"properties": JSON})
     assert Message(json=[1]) == Message(body=b"[1]", properties=JSON)
 
 
@@ -122,7 +122,7 @@ def itself() -> list[Any]:
 )
 def test_what_can_not_be_json_is_refused_with_why(value: Any, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
-        parts_of(None, {}, value)
+        parts_of(None, {"json": value})
     with pytest.raises(InvalidRequest, match=said):
         Message(json=value)
 
@@ -137,9 +137,9 @@ def test_a_message_has_one_body() -> None:
         with pytest.raises(InvalidRequest, match="a message has a body, or json"):
             Message(**wrong)
         with pytest.raises(InvalidRequest, match="a message has a body, or json"):
-            parts_of(wrong.get("body"), {}, wrong.get("json"))
+            parts_of(wrong.get("body"), {"json": wrong.get("json")})
     with pytest.raises(InvalidRequest, match="a Message says everything itself: tag, json belongs in it"):
-        parts_of(Message(body="x"), {"tag": "T"}, 1)
+        parts_of(Message(body="x"), {"tag": "T", "json": 1})
 
 
 @pytest.mark.parametrize(
@@ -180,17 +180,17 @@ def forwards(message: Received, kind: Any) -> Any:
 
 
 def test_an_encoder_makes_what_is_neither_bytes_nor_text_nor_json() -> None:
-    assert parts_of(123, {}, None, reverse) == (b"321", {})
-    assert parts_of(Message(body=(1,), tag="T"), {}, None, reverse) == (
+    assert parts_of(123, {}, reverse) == (b"321", {})
+    assert parts_of(Message(body=(1,), tag="T"), {}, reverse) == (
         b"),1(",
         {"tag": "T", "properties": {"content_type": "text/x-reversed"}},
     )
-    assert parts_of("123", {}, None, reverse)[0] == b"123"
-    assert parts_of(None, {}, 123, reverse)[0] == b"123"
+    assert parts_of("123", {}, reverse)[0] == b"123"
+    assert parts_of(None, {"json": 123}, reverse)[0] == b"123"
     wrong: list[Any] = [lambda _: "text", lambda _: None, lambda _: Encoded("text")]  # pyright: ignore[reportArgumentType, reportUnknownLambdaType]
     for encoder in wrong:
         with pytest.raises(InvalidRequest, match="an encoder returns bytes, or Encoded"):
-            parts_of(123, {}, None, encoder)
+            parts_of(123, {}, encoder)
 
 
 def test_what_an_encoder_raises_its_sender_gets() -> None:
@@ -198,7 +198,7 @@ def test_what_an_encoder_raises_its_sender_gets() -> None:
         raise ZeroDivisionError(body)
 
     with pytest.raises(ZeroDivisionError):
-        parts_of(123, {}, None, fails)
+        parts_of(123, {}, fails)
 
 
 class Commits:

@@ -81,7 +81,6 @@ class Producer:
         topic: str,
         body: object = None,
         *,
-        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
@@ -94,16 +93,13 @@ class Producer:
         It goes to the queue that its `ordering_key` or `queue_id` choose, else to any. `queue` names one of a certain
         broker, and `queue_selector` chooses it: it is called here with the topic's queues and the message, and what it
         raises is raised. A chosen queue is never changed: while its broker is away, the message isn't stored."""
-        return await (
-            await self.send_async(topic, body, json=json, queue=queue, queue_selector=queue_selector, **fields)
-        )
+        return await (await self.send_async(topic, body, queue=queue, queue_selector=queue_selector, **fields))
 
     async def send_async(
         self,
         topic: str,
         body: object = None,
         *,
-        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
@@ -115,20 +111,19 @@ class Producer:
         core = self._core
         if not core.has_room():
             await self._wait_for_room(core)
-        if isinstance(body, bytes) and not fields and queue is queue_selector is json is self._tracing is None:
+        if type(body) is bytes and not fields and queue is queue_selector is self._tracing is None:
             future = SendFuture(*core.append_plain(topic, body))
             if core.filled != self._filled:
                 self._filled = core.filled
                 await asyncio.sleep(0)  # who sends in a loop never lets the batches go otherwise
             return future
-        return SendFuture(*await self._append(core, topic, body, fields, json, False, queue, queue_selector))
+        return SendFuture(*await self._append(core, topic, body, fields, False, queue, queue_selector))
 
     async def send_oneway(
         self,
         topic: str,
         body: object = None,
         *,
-        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
@@ -137,7 +132,7 @@ class Producer:
         core = self._core
         if not core.has_room():
             await self._wait_for_room(core)
-        await self._append(core, topic, body, fields, json, True, queue, queue_selector)
+        await self._append(core, topic, body, fields, True, queue, queue_selector)
 
     async def send_batch(
         self, topic: str, messages: Sequence[object], queue: MessageQueue | None = None
@@ -155,15 +150,13 @@ class Producer:
         topic: str,
         body: object = None,
         timeout_s: float = 3.0,
-        *,
-        json: object = None,
         **fields: Unpack[MessageFields],
     ) -> MessageView:
         """Send a message and wait for the reply that a consumer gives to it, `timeout_s` at most.
 
         Raises `RequestTimeout` when none comes. Not tried again once it may have been stored.
         """
-        return await call(self._core, topic, *parts_of(body, fields, json, self._encoder), timeout_s, self._tracing)
+        return await call(self._core, topic, *parts_of(body, fields, self._encoder), timeout_s, self._tracing)
 
     async def flush(self) -> None:
         """Send all that waits, and return when it is known what became of it."""
@@ -196,12 +189,11 @@ class Producer:
         topic: str,
         given: object,
         given_fields: MessageFields,
-        json: object,
         oneway: bool,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
     ) -> tuple[Batch, int]:
-        body, fields = parts_of(given, given_fields, json, self._encoder)
+        body, fields = parts_of(given, given_fields, self._encoder)
         if queue is not None or selector is not None:
             choice = choice_of(topic, queue, selector, fields)
             queues = core.queues_known(topic, queue) or await queues_to_choose(core, topic)

@@ -55,8 +55,6 @@ class TransactionProducer(Producer):
         topic: str,
         body: object = None,
         argument: Any = None,
-        *,
-        json: object = None,
         **fields: Unpack[MessageFields],
     ) -> TransactionReceipt:
         """Store a message that nobody sees, have the listener execute the local transaction, and tell the
@@ -67,7 +65,7 @@ class TransactionProducer(Producer):
         error: it will ask.
         """
         transactions = self._begun()
-        message = message_of(body, fields, json)
+        message = message_of(body, fields)
         half = await transactions.begin(topic, message, self._encoder)
         resolution = Resolution.UNKNOWN
         try:

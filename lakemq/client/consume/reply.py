@@ -29,8 +29,7 @@ async def reply(cluster: Cluster, message: MessageView, body: object, fields: Re
     correlation_id = message.properties.get("correlation_id")
     if correlation_id is None:
         raise InvalidRequest(f"message {message.message_id} is no request: it has no correlation_id")
-    given = {name: value for name, value in fields.items() if name != "json"}
-    encoded, said = parts_of(body, cast("MessageFields", given), fields.get("json"))
+    encoded, said = parts_of(body, cast("MessageFields", dict(fields)))
     content = {**said, **encode_body(encoded)}
     primary = cluster.primary(message.broker)
     await primary.send(routes.REPLY.at(correlation_id), content, twice=False)

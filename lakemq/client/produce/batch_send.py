@@ -40,7 +40,7 @@ async def send_whole(
         check_queue(topic, queue)
     batch = Batch(check_topic(topic), 0.0)
     for message in messages:
-        batch.add(*parts_of(message, {}, None, encoder))
+        batch.add(*parts_of(message, {}, encoder))
     if any(is_delayed(batch.fields(number)) for number in range(len(messages))):
         raise InvalidRequest("a batch is delivered at once: send delayed messages one by one")
     if not messages:

@@ -102,7 +102,7 @@ class Transactions:
     async def begin(self, topic: str, message: Message, encoder: Encoder = default_encoder) -> Half:
         """Store a half. Raises what keeps it from being stored."""
         batch = Batch(check_topic(topic), 0.0)
-        batch.add(*parts_of(message, {}, None, encoder))
+        batch.add(*parts_of(message, {}, encoder))
         if is_delayed(batch.fields(0)):
             raise InvalidRequest("a message of a transaction can't be delayed as well")
         with spans_of(self._tracing, batch):
