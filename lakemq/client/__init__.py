@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lakemq.client.aio.pull_consumer import PullOptions
     from lakemq.client.aio.simple_consumer import SimpleOptions
     from lakemq.client.aio.sql_call import SqlOptions
+    from lakemq.client.app_testing import TestApp
+    from lakemq.client.application import App
     from lakemq.client.dead_letters import DeadLetters
     from lakemq.client.producer import Producer, SendFuture
     from lakemq.client.pull_consumer import PullConsumer
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from lakemq.client.transaction_producer import TransactionListener, TransactionProducer
 
 __all__ = [
+    "App",
     "DeadLetters",
     "Producer",
     "PullConsumer",
@@ -33,6 +36,7 @@ __all__ = [
     "SimpleConsumer",
     "SimpleOptions",
     "SqlOptions",
+    "TestApp",
     "TransactionListener",
     "TransactionProducer",
     "sql",
@@ -42,6 +46,8 @@ __all__ += shared.__all__
 _MODULES = {
     **shared.MODULES,
     "DeadLetters": "lakemq.client.dead_letters",
+    "App": "lakemq.client.application",
+    "TestApp": "lakemq.client.app_testing",
     "Producer": "lakemq.client.producer",
     "PullConsumer": "lakemq.client.pull_consumer",
     "PullOptions": "lakemq.client.aio.pull_consumer",

@@ -8,9 +8,10 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from lakemq.client.aio.producer import no_room
+from lakemq.client.bodies.encoder import default_encoder
 from lakemq.client.errors import Closed, SendFailed
 from lakemq.client.loop import WRONG_THREAD, background
-from lakemq.client.outgoing import Message, MessageFields, SendReceipt, parts_of
+from lakemq.client.outgoing import MessageFields, SendReceipt, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import send_whole
 from lakemq.client.produce.call import call
@@ -82,17 +83,21 @@ class Producer:
         self._core = Core(cluster, self._options, self._loop.loop, self._loop.call)
         given = options.get("tracing", False)
         self._tracing = tracing_of(given)
+        self._encoder = options.get("encoder") or default_encoder
 
     def send(
         self,
         topic: str,
-        body: bytes | str | Message,
+        body: object = None,
         *,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
     ) -> SendReceipt:
         """Send a message and wait until it is stored. Raises what keeps it from being stored.
+
+        `body` is bytes, text, a `Message`, or what the option `encoder` takes; `json`, in its place, any value that
+        JSON has.
 
         It goes to the queue that its `ordering_key` or `queue_id` choose, else to any. `queue` names one of a certain
         broker, and `queue_selector` chooses it: it is called here with the topic's queues and the message, and what it
@@ -102,7 +107,7 @@ class Producer:
     def send_async(
         self,
         topic: str,
-        body: bytes | str | Message,
+        body: object = None,
         *,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
@@ -115,14 +120,14 @@ class Producer:
         core = self._core
         if core.buffered >= self._buffer_bytes:
             self._wait_for_room()
-        if isinstance(body, bytes) and not fields and queue is queue_selector is self._tracing is None:
+        if type(body) is bytes and not fields and queue is queue_selector is self._tracing is None:
             return SendFuture(*core.append_plain(topic, body))
         return SendFuture(*self._append(topic, body, fields, False, queue, queue_selector))
 
     def send_oneway(
         self,
         topic: str,
-        body: bytes | str | Message,
+        body: object = None,
         *,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
@@ -134,24 +139,28 @@ class Producer:
         self._append(topic, body, fields, True, queue, queue_selector)
 
     def send_batch(
-        self, topic: str, messages: Sequence[Message | bytes | str], queue: MessageQueue | None = None
+        self, topic: str, messages: Sequence[object], queue: MessageQueue | None = None
     ) -> list[SendReceipt]:
         """Send messages in one request, which is stored as a whole or not at all, in that queue if one is named; their
-        receipts.
+        receipts. Each is a `Message`, or a body as `send` takes it.
 
         Raises `InvalidRequest` for delayed messages, and for ordering keys whose queues lie on several
         brokers.
         """
-        return self._loop.run(send_whole(self._core, topic, messages, self._tracing, queue))
+        return self._loop.run(send_whole(self._core, topic, messages, self._tracing, queue, self._encoder))
 
     def request(
-        self, topic: str, body: bytes | str | Message, timeout_s: float = 3.0, **fields: Unpack[MessageFields]
+        self,
+        topic: str,
+        body: object = None,
+        timeout_s: float = 3.0,
+        **fields: Unpack[MessageFields],
     ) -> MessageView:
         """Send a message and wait for the reply that a consumer gives to it, `timeout_s` at most.
 
         Raises `RequestTimeout` when none comes. Not tried again once it may have been stored.
         """
-        return self._loop.run(call(self._core, topic, *parts_of(body, fields), timeout_s, self._tracing))
+        return self._loop.run(call(self._core, topic, *parts_of(body, fields, self._encoder), timeout_s, self._tracing))
 
     def flush(self) -> None:
         """Send all that waits, and return when it is known what became of it."""
@@ -183,13 +192,13 @@ class Producer:
     def _append(
         self,
         topic: str,
-        given: bytes | str | Message,
+        given: object,
         given_fields: MessageFields,
         oneway: bool,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
     ) -> tuple[Batch, int]:
-        body, fields = parts_of(given, given_fields)
+        body, fields = parts_of(given, given_fields, self._encoder)
         core = self._core
         if queue is not None or selector is not None:
             choice = choice_of(topic, queue, selector, fields)

@@ -6,6 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lakemq.client.app.health import Health
+    from lakemq.client.app.memory import Nacked, Sent
+    from lakemq.client.app.options import AppOptions
+    from lakemq.client.app.parameters import Resource
+    from lakemq.client.bodies.decoder import DecodeError, Decoder, Received
+    from lakemq.client.bodies.encoder import Encoded, Encoder
     from lakemq.client.consume.fetch import Bounds
     from lakemq.client.consume.listener import ConsumeLater, ConsumeResult
     from lakemq.client.consume.message_batch import MessageBatch
@@ -26,12 +32,18 @@ if TYPE_CHECKING:
     from lakemq.model.rebalance import Strategy, by_configuration, by_machine_room
 
 __all__ = [
+    "AppOptions",
     "Bounds",
     "BrokerAddress",
     "Closed",
     "ConsumeLater",
     "ConsumeResult",
     "DeadLetter",
+    "DecodeError",
+    "Decoder",
+    "Encoded",
+    "Encoder",
+    "Health",
     "LakemqError",
     "Limits",
     "Message",
@@ -39,15 +51,19 @@ __all__ = [
     "MessageFields",
     "MessageQueue",
     "MessageView",
+    "Nacked",
     "ProducerOptions",
     "PushOptions",
     "QueueSelector",
+    "Received",
     "RedriveStarted",
     "ReplyFields",
     "Resolution",
+    "Resource",
     "RouteSource",
     "SendFailed",
     "SendReceipt",
+    "Sent",
     "SqlRows",
     "Strategy",
     "TransactionReceipt",
@@ -57,12 +73,18 @@ __all__ = [
 ]
 
 MODULES = {
+    "AppOptions": "lakemq.client.app.options",
     "Bounds": "lakemq.client.consume.fetch",
     "BrokerAddress": "lakemq.client.route_source",
     "Closed": "lakemq.client.errors",
     "ConsumeLater": "lakemq.client.consume.listener",
     "ConsumeResult": "lakemq.client.consume.listener",
     "DeadLetter": "lakemq.client.dead_letter",
+    "DecodeError": "lakemq.client.bodies.decoder",
+    "Decoder": "lakemq.client.bodies.decoder",
+    "Encoded": "lakemq.client.bodies.encoder",
+    "Encoder": "lakemq.client.bodies.encoder",
+    "Health": "lakemq.client.app.health",
     "LakemqError": "lakemq.model.errors",
     "Limits": "lakemq.client.consume.process_queue",
     "Message": "lakemq.client.outgoing",
@@ -70,16 +92,20 @@ MODULES = {
     "MessageFields": "lakemq.client.outgoing",
     "MessageQueue": "lakemq.model.message_queue",
     "MessageView": "lakemq.client.view",
+    "Nacked": "lakemq.client.app.memory",
     "ProducerOptions": "lakemq.client.produce.options",
     "PushOptions": "lakemq.client.consume.push_options",
     "QueueSelector": "lakemq.client.produce.selecting",
     "RedriveStarted": "lakemq.client.results",
+    "Received": "lakemq.client.bodies.decoder",
     "ReplyFields": "lakemq.client.consume.reply",
     "Resolution": "lakemq.client.produce.transactions",
+    "Resource": "lakemq.client.app.parameters",
     "RouteSource": "lakemq.client.route_source",
     "SendFailed": "lakemq.client.errors",
     "SendReceipt": "lakemq.client.outgoing",
     "SqlRows": "lakemq.client.results",
+    "Sent": "lakemq.client.app.memory",
     "Strategy": "lakemq.model.rebalance",
     "TransactionReceipt": "lakemq.client.produce.transactions",
     "Unreachable": "lakemq.client.errors",

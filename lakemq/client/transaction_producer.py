@@ -57,7 +57,11 @@ class TransactionProducer(Producer):
         self._loop.call(self._transactions.start)
 
     def send_in_transaction(
-        self, topic: str, body: bytes | str | Message, argument: Any = None, **fields: Unpack[MessageFields]
+        self,
+        topic: str,
+        body: object = None,
+        argument: Any = None,
+        **fields: Unpack[MessageFields],
     ) -> TransactionReceipt:
         """Store a message that nobody sees, have the listener execute the local transaction, and tell the
         broker how it ended.
@@ -67,7 +71,7 @@ class TransactionProducer(Producer):
         error: it will ask.
         """
         message = message_of(body, fields)
-        half = self._loop.run(self._transactions.begin(topic, message))
+        half = self._loop.run(self._transactions.begin(topic, message, self._encoder))
         resolution = Resolution.UNKNOWN
         try:
             resolution = Resolution(self._listener.execute_local_transaction(message, half.transaction_id, argument))

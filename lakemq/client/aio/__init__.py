@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from lakemq.client import shared
 
 if TYPE_CHECKING:
+    from lakemq.client.aio.app_testing import TestApp
+    from lakemq.client.aio.application import App
     from lakemq.client.aio.dead_letters import DeadLetters
     from lakemq.client.aio.producer import Producer, SendFuture
     from lakemq.client.aio.pull_consumer import PullConsumer, PullOptions
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from lakemq.client.shared import *  # noqa: F403
 
 __all__ = [
+    "App",
     "DeadLetters",
     "Producer",
     "PullConsumer",
@@ -29,6 +32,7 @@ __all__ = [
     "SimpleConsumer",
     "SimpleOptions",
     "SqlOptions",
+    "TestApp",
     "TransactionListener",
     "TransactionProducer",
     "sql",
@@ -38,6 +42,8 @@ __all__ += shared.__all__
 _MODULES = {
     **shared.MODULES,
     "DeadLetters": "lakemq.client.aio.dead_letters",
+    "App": "lakemq.client.aio.application",
+    "TestApp": "lakemq.client.aio.app_testing",
     "Producer": "lakemq.client.aio.producer",
     "PullConsumer": "lakemq.client.aio.pull_consumer",
     "PullOptions": "lakemq.client.aio.pull_consumer",

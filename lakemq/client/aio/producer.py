@@ -8,8 +8,9 @@ from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
+from lakemq.client.bodies.encoder import default_encoder
 from lakemq.client.errors import SendFailed
-from lakemq.client.outgoing import Message, MessageFields, SendReceipt, parts_of
+from lakemq.client.outgoing import MessageFields, SendReceipt, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import send_whole
 from lakemq.client.produce.call import call
@@ -61,6 +62,7 @@ class Producer:
         self._cluster = Cluster(brokers, options.get("routes"), options.get("nameservers"), options.get("token"))
         given = options.get("tracing", False)
         self._tracing = tracing_of(given)
+        self._encoder = options.get("encoder") or default_encoder
         self._started: Core | None = None
         self._filled = 0
 
@@ -77,13 +79,16 @@ class Producer:
     async def send(
         self,
         topic: str,
-        body: bytes | str | Message,
+        body: object = None,
         *,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
     ) -> SendReceipt:
         """Send a message and wait until it is stored. Raises what keeps it from being stored.
+
+        `body` is bytes, text, a `Message`, or what the option `encoder` takes; `json`, in its place, any value that
+        JSON has.
 
         It goes to the queue that its `ordering_key` or `queue_id` choose, else to any. `queue` names one of a certain
         broker, and `queue_selector` chooses it: it is called here with the topic's queues and the message, and what it
@@ -93,7 +98,7 @@ class Producer:
     async def send_async(
         self,
         topic: str,
-        body: bytes | str | Message,
+        body: object = None,
         *,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
@@ -106,7 +111,7 @@ class Producer:
         core = self._core
         if not core.has_room():
             await self._wait_for_room(core)
-        if isinstance(body, bytes) and not fields and queue is queue_selector is self._tracing is None:
+        if type(body) is bytes and not fields and queue is queue_selector is self._tracing is None:
             future = SendFuture(*core.append_plain(topic, body))
             if core.filled != self._filled:
                 self._filled = core.filled
@@ -117,7 +122,7 @@ class Producer:
     async def send_oneway(
         self,
         topic: str,
-        body: bytes | str | Message,
+        body: object = None,
         *,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
@@ -130,24 +135,28 @@ class Producer:
         await self._append(core, topic, body, fields, True, queue, queue_selector)
 
     async def send_batch(
-        self, topic: str, messages: Sequence[Message | bytes | str], queue: MessageQueue | None = None
+        self, topic: str, messages: Sequence[object], queue: MessageQueue | None = None
     ) -> list[SendReceipt]:
         """Send messages in one request, which is stored as a whole or not at all, in that queue if one is named; their
-        receipts.
+        receipts. Each is a `Message`, or a body as `send` takes it.
 
         Raises `InvalidRequest` for delayed messages, and for ordering keys whose queues lie on several
         brokers.
         """
-        return await send_whole(self._core, topic, messages, self._tracing, queue)
+        return await send_whole(self._core, topic, messages, self._tracing, queue, self._encoder)
 
     async def request(
-        self, topic: str, body: bytes | str | Message, timeout_s: float = 3.0, **fields: Unpack[MessageFields]
+        self,
+        topic: str,
+        body: object = None,
+        timeout_s: float = 3.0,
+        **fields: Unpack[MessageFields],
     ) -> MessageView:
         """Send a message and wait for the reply that a consumer gives to it, `timeout_s` at most.
 
         Raises `RequestTimeout` when none comes. Not tried again once it may have been stored.
         """
-        return await call(self._core, topic, *parts_of(body, fields), timeout_s, self._tracing)
+        return await call(self._core, topic, *parts_of(body, fields, self._encoder), timeout_s, self._tracing)
 
     async def flush(self) -> None:
         """Send all that waits, and return when it is known what became of it."""
@@ -178,13 +187,13 @@ class Producer:
         self,
         core: Core,
         topic: str,
-        given: bytes | str | Message,
+        given: object,
         given_fields: MessageFields,
         oneway: bool,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
     ) -> tuple[Batch, int]:
-        body, fields = parts_of(given, given_fields)
+        body, fields = parts_of(given, given_fields, self._encoder)
         if queue is not None or selector is not None:
             choice = choice_of(topic, queue, selector, fields)
             queues = core.queues_known(topic, queue) or await queues_to_choose(core, topic)

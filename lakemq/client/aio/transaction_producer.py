@@ -51,7 +51,11 @@ class TransactionProducer(Producer):
         self._begun()
 
     async def send_in_transaction(
-        self, topic: str, body: bytes | str | Message, argument: Any = None, **fields: Unpack[MessageFields]
+        self,
+        topic: str,
+        body: object = None,
+        argument: Any = None,
+        **fields: Unpack[MessageFields],
     ) -> TransactionReceipt:
         """Store a message that nobody sees, have the listener execute the local transaction, and tell the
         broker how it ended.
@@ -62,7 +66,7 @@ class TransactionProducer(Producer):
         """
         transactions = self._begun()
         message = message_of(body, fields)
-        half = await transactions.begin(topic, message)
+        half = await transactions.begin(topic, message, self._encoder)
         resolution = Resolution.UNKNOWN
         try:
             resolution = Resolution(
