@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from lakemq.client import shared
 
 if TYPE_CHECKING:
+    from lakemq.client.admin import Admin
+    from lakemq.client.aio.admin import AdminOptions
     from lakemq.client.aio.pull_consumer import PullOptions
     from lakemq.client.aio.simple_consumer import SimpleOptions
+    from lakemq.client.frames import read_backlog, read_sql, read_topic, write_topic
     from lakemq.client.producer import Producer, SendFuture
     from lakemq.client.pull_consumer import PullConsumer
     from lakemq.client.push_consumer import PushConsumer
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from lakemq.client.transaction_producer import TransactionListener, TransactionProducer
 
 __all__ = [
+    "Admin",
+    "AdminOptions",
     "Producer",
     "PullConsumer",
     "PullOptions",
@@ -30,11 +35,17 @@ __all__ = [
     "SimpleOptions",
     "TransactionListener",
     "TransactionProducer",
+    "read_backlog",
+    "read_sql",
+    "read_topic",
+    "write_topic",
 ]
 __all__ += shared.__all__
 
 _MODULES = {
     **shared.MODULES,
+    "Admin": "lakemq.client.admin",
+    "AdminOptions": "lakemq.client.aio.admin",
     "Producer": "lakemq.client.producer",
     "PullConsumer": "lakemq.client.pull_consumer",
     "PullOptions": "lakemq.client.aio.pull_consumer",
@@ -44,6 +55,10 @@ _MODULES = {
     "SimpleOptions": "lakemq.client.aio.simple_consumer",
     "TransactionListener": "lakemq.client.transaction_producer",
     "TransactionProducer": "lakemq.client.transaction_producer",
+    "read_backlog": "lakemq.client.frames",
+    "read_sql": "lakemq.client.frames",
+    "read_topic": "lakemq.client.frames",
+    "write_topic": "lakemq.client.frames",
 }
 
 

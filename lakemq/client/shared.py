@@ -5,59 +5,101 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from lakemq.client import error_names
+
 if TYPE_CHECKING:
+    from lakemq.client.consume.ack_status import AckStatus
     from lakemq.client.consume.fetch import Bounds
     from lakemq.client.consume.listener import ConsumeLater, ConsumeResult
     from lakemq.client.consume.message_batch import MessageBatch
     from lakemq.client.consume.process_queue import Limits
     from lakemq.client.consume.push_options import PushOptions
     from lakemq.client.consume.reply import ReplyFields
-    from lakemq.client.errors import Closed, SendFailed, Unreachable
+    from lakemq.client.error_names import *  # noqa: F403
+    from lakemq.client.frame import Frame
+    from lakemq.client.manage.results import (
+        ClientInfo,
+        GroupInfo,
+        GroupSummary,
+        MemberInfo,
+        OffsetChange,
+        QueueInfo,
+        QueueLag,
+        Redrive,
+        RedriveProgress,
+        RedriveResult,
+        SubscriptionInfo,
+        TopicInfo,
+    )
     from lakemq.client.outgoing import Message, MessageFields, SendReceipt
     from lakemq.client.produce.options import ProducerOptions
     from lakemq.client.produce.selecting import QueueSelector
     from lakemq.client.produce.transactions import Resolution, TransactionReceipt
     from lakemq.client.route_source import BrokerAddress, RouteSource
     from lakemq.client.view import MessageView
-    from lakemq.model.errors import LakemqError
     from lakemq.model.message_queue import MessageQueue
     from lakemq.model.rebalance import Strategy, by_configuration, by_machine_room
 
-__all__ = [
+__all__: list[str] = [
+    "AckStatus",
     "Bounds",
     "BrokerAddress",
-    "Closed",
+    "ClientInfo",
     "ConsumeLater",
     "ConsumeResult",
-    "LakemqError",
+    "Frame",
+    "GroupInfo",
+    "GroupSummary",
     "Limits",
+    "MemberInfo",
     "Message",
     "MessageBatch",
     "MessageFields",
     "MessageQueue",
     "MessageView",
+    "OffsetChange",
     "ProducerOptions",
     "PushOptions",
+    "QueueInfo",
+    "QueueLag",
     "QueueSelector",
+    "Redrive",
+    "RedriveProgress",
+    "RedriveResult",
     "ReplyFields",
     "Resolution",
     "RouteSource",
-    "SendFailed",
     "SendReceipt",
     "Strategy",
+    "SubscriptionInfo",
+    "TopicInfo",
     "TransactionReceipt",
-    "Unreachable",
     "by_configuration",
     "by_machine_room",
 ]
+__all__ += error_names.__all__
 
 MODULES = {
+    **dict.fromkeys(error_names.__all__, "lakemq.client.errors"),
+    "ClientInfo": "lakemq.client.manage.results",
+    "GroupInfo": "lakemq.client.manage.results",
+    "GroupSummary": "lakemq.client.manage.results",
+    "MemberInfo": "lakemq.client.manage.results",
+    "OffsetChange": "lakemq.client.manage.results",
+    "QueueInfo": "lakemq.client.manage.results",
+    "QueueLag": "lakemq.client.manage.results",
+    "Redrive": "lakemq.client.manage.results",
+    "RedriveProgress": "lakemq.client.manage.results",
+    "RedriveResult": "lakemq.client.manage.results",
+    "SubscriptionInfo": "lakemq.client.manage.results",
+    "TopicInfo": "lakemq.client.manage.results",
+    "Frame": "lakemq.client.frame",
+    **dict.fromkeys(error_names.__all__, "lakemq.client.errors"),
+    "AckStatus": "lakemq.client.consume.ack_status",
     "Bounds": "lakemq.client.consume.fetch",
     "BrokerAddress": "lakemq.client.route_source",
-    "Closed": "lakemq.client.errors",
     "ConsumeLater": "lakemq.client.consume.listener",
     "ConsumeResult": "lakemq.client.consume.listener",
-    "LakemqError": "lakemq.model.errors",
     "Limits": "lakemq.client.consume.process_queue",
     "Message": "lakemq.client.outgoing",
     "MessageBatch": "lakemq.client.consume.message_batch",
@@ -70,11 +112,9 @@ MODULES = {
     "ReplyFields": "lakemq.client.consume.reply",
     "Resolution": "lakemq.client.produce.transactions",
     "RouteSource": "lakemq.client.route_source",
-    "SendFailed": "lakemq.client.errors",
     "SendReceipt": "lakemq.client.outgoing",
     "Strategy": "lakemq.model.rebalance",
     "TransactionReceipt": "lakemq.client.produce.transactions",
-    "Unreachable": "lakemq.client.errors",
     "by_configuration": "lakemq.model.rebalance",
     "by_machine_room": "lakemq.model.rebalance",
 }

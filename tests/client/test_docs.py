@@ -14,12 +14,13 @@ from lakemq.testing import start_gateway
 
 ROOT = Path(__file__).parents[2]
 LINES_MAX = 20
+DOCUMENTS = ("README.md", "docs/admin.md", "docs/client.md", "docs/errors.md", "docs/frames.md")
 PROGRAM = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
 def programs() -> Iterator[tuple[str, str, str | None]]:
     """Each with its place and what it prints."""
-    for document in ("README.md", "docs/client.md"):
+    for document in DOCUMENTS:
         text = (ROOT / document).read_text()
         for found in PROGRAM.finditer(text):
             line = text.count("\n", 0, found.start()) + 1
@@ -47,5 +48,5 @@ def test_a_program_prints_what_stands_below_it(
     assert program.count("\n") <= LINES_MAX
 
 
-def test_there_are_programs_in_both_documents() -> None:
-    assert {place.partition(":")[0] for place, _, _ in PROGRAMS} == {"README.md", "docs/client.md"}
+def test_there_are_programs_in_all_documents() -> None:
+    assert {place.partition(":")[0] for place, _, _ in PROGRAMS} == set(DOCUMENTS)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from lakemq.client import shared
 
 if TYPE_CHECKING:
+    from lakemq.client.aio.admin import Admin, AdminOptions
+    from lakemq.client.aio.frames import read_backlog, read_sql, read_topic, write_topic
     from lakemq.client.aio.producer import Producer, SendFuture
     from lakemq.client.aio.pull_consumer import PullConsumer, PullOptions
     from lakemq.client.aio.push_consumer import PushConsumer
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from lakemq.client.shared import *  # noqa: F403
 
 __all__ = [
+    "Admin",
+    "AdminOptions",
     "Producer",
     "PullConsumer",
     "PullOptions",
@@ -27,11 +31,17 @@ __all__ = [
     "SimpleOptions",
     "TransactionListener",
     "TransactionProducer",
+    "read_backlog",
+    "read_sql",
+    "read_topic",
+    "write_topic",
 ]
 __all__ += shared.__all__
 
 _MODULES = {
     **shared.MODULES,
+    "Admin": "lakemq.client.aio.admin",
+    "AdminOptions": "lakemq.client.aio.admin",
     "Producer": "lakemq.client.aio.producer",
     "PullConsumer": "lakemq.client.aio.pull_consumer",
     "PullOptions": "lakemq.client.aio.pull_consumer",
@@ -41,6 +51,10 @@ _MODULES = {
     "SimpleOptions": "lakemq.client.aio.simple_consumer",
     "TransactionListener": "lakemq.client.aio.transaction_producer",
     "TransactionProducer": "lakemq.client.aio.transaction_producer",
+    "read_backlog": "lakemq.client.aio.frames",
+    "read_sql": "lakemq.client.aio.frames",
+    "read_topic": "lakemq.client.aio.frames",
+    "write_topic": "lakemq.client.aio.frames",
 }
 
 
