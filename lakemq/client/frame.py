@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,10 +27,8 @@ class Frame:
 
     def to_pandas(self) -> pd.DataFrame:
         """As a pandas DataFrame. Maps are lists of pairs. Raises `ImportError` where pandas is not installed."""
-        try:
-            return self._table.to_pandas()
-        except ModuleNotFoundError as error:
-            raise _lacks("pandas", error) from error
+        _need("pandas")
+        return self._table.to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
         """As a Polars DataFrame. Maps are lists of structs of `name` and `value`. Raises `ImportError` where Polars is
@@ -46,12 +45,10 @@ class Frame:
 
 def to_polars(table: pa.Table) -> pl.DataFrame:
     """As a Polars frame; a map, for which Polars has no type, is a list of name and value. Raises `ImportError`."""
+    _need("polars")
+    import polars as pl  # here: it is the caller's, not a dependency of lakemq
     import pyarrow as pa
 
-    try:
-        import polars as pl  # here: it is the caller's, not a dependency of lakemq
-    except ModuleNotFoundError as error:
-        raise _lacks("polars", error) from error
     columns: dict[str, Any] = {}
     for field in table.schema:
         column = table.column(field.name)
@@ -70,7 +67,12 @@ def _entries(maps: pa.MapArray, entry: pa.DataType) -> pa.ListArray:
     return pa.ListArray.from_arrays(maps.offsets, entries, mask=maps.is_null())
 
 
-def _lacks(what: str, error: ModuleNotFoundError) -> ImportError:
-    if error.name != what:
-        return error
-    return ImportError(f"this needs {what}, which is not installed: pip install 'lakemq[{what}]'", name=what)
+def _need(library: str) -> None:
+    """Raises `ImportError`, with what installs it."""
+    try:
+        import_module(library)
+    except ModuleNotFoundError as error:
+        if error.name != library:
+            raise
+        said = f"this needs {library}, which is not installed: pip install 'lakemq[{library}]'"
+        raise ImportError(said, name=library) from None
