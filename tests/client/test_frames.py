@@ -187,7 +187,13 @@ def test_the_asyncio_face_is_the_same(gateway: GatewayProcess, topic: str) -> No
 def test_a_library_that_is_not_there_is_named_with_what_installs_it(name: str) -> None:
     program = f"""
 import sys
-sys.modules[{name!r}] = None
+
+class Lacks:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {name!r}:
+            raise ModuleNotFoundError(name=name)
+
+sys.meta_path.insert(0, Lacks())
 import pyarrow as pa
 from lakemq.client import Frame
 try:
