@@ -34,8 +34,8 @@ from tests.gateway.http_client import produce
 
 pytestmark = pytest.mark.timeout(500)
 
-README = "README.md"
-"""Its commands are run by test_examples.py, as they go on with what the ones before have answered."""
+FIRST = ("README.md", "docs/get_started.md")
+"""Their commands are run by test_examples.py, as they go on with what the ones before have answered."""
 OPERATING = "docs/operate_fleet.md"
 """Its commands are run by test_operating.py, which starts and loses what they are about."""
 SECURED = "docs/secured.md"
@@ -59,7 +59,7 @@ _KEPT = re.compile(r"([A-Z]+)=(\$\(.+\))")
 def is_run_here(block: Block) -> bool:
     return (
         block.language in TYPED - {"toml"}
-        and block.document not in (README, OPERATING, SECURED, INSTALL)
+        and block.document not in (*FIRST, OPERATING, SECURED, INSTALL)
         and block.place not in AS_PROGRAMS
     )
 

@@ -112,14 +112,16 @@ def test_an_example_does_what_it_shows(
     assert all((site.folder / name).stat().st_size for name in files)
 
 
-def test_the_readme_shows_what_a_first_user_gets(site: Site, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readme_and_the_first_page_show_what_a_first_user_gets(
+    site: Site, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its commands one after the other, with the ids that they answer."""
     site.placed(Call(["topic", "list"]))
     for name, value in site.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(site.folder)
     ids: dict[str, str] = {}
-    for line in shell_lines(ROOT / "README.md"):
+    for line in (*shell_lines(ROOT / "README.md"), *shell_lines(ROOT / "docs/get_started.md")):
         if "lakemq up" in line or "lakemq gateway" in line:
             run_until_told(site, line.partition("lakemq ")[2].split(), UNTIL[line.split("lakemq ")[1].split()[0]])
         elif "lakemq consume" in line:
