@@ -165,10 +165,10 @@ class RowsNotSent(LakemqError):
 
     code = "rows_not_sent"
 
-    def __init__(self, rows: Sequence[tuple[int, LakemqError]], next_row: int, stored: int) -> None:
-        number, error = rows[0]
-        more = f", and {len(rows) - 1} more rows" if len(rows) > 1 else ""
-        super().__init__(f"row {number}: {error.detail}{more}; {stored} rows are stored")
+    def __init__(
+        self, detail: str, rows: Sequence[tuple[int, LakemqError]] = (), next_row: int = 0, stored: int = 0
+    ) -> None:
+        super().__init__(detail)
         self.rows = tuple(rows)
         self.next_row = next_row
         self.stored = stored

@@ -37,6 +37,12 @@ def test_each_error_says_what_to_do() -> None:
         assert all(parts(kind)), kind
 
 
+def test_an_answer_may_have_the_code_of_any() -> None:
+    """Whatever answers can't have a client fail by an error that is none."""
+    for kind in kinds():
+        assert error_of_code(kind.code, "detail").detail == "detail"
+
+
 def test_each_code_that_a_client_is_answered_has_its_error_there() -> None:
     codes = STATUS.keys() - OF_JOBS_AND_REPLICAS
     found = {code: type(error_of_code(code, "")) for code in codes}

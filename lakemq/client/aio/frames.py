@@ -122,8 +122,16 @@ async def write_topic(
                     break
         stored += await _settle(window, failed)
     if failed:
-        raise RowsNotSent(sorted(failed, key=lambda each: each[0])[:ERRORS_MAX], next_row, stored)
+        raise _not_sent(failed, next_row, stored)
     return stored
+
+
+def _not_sent(failed: list[tuple[int, LakemqError]], next_row: int, stored: int) -> RowsNotSent:
+    failed.sort(key=lambda each: each[0])
+    number, error = failed[0]
+    more = f", and {len(failed) - 1:,} more rows" if len(failed) > 1 else ""
+    detail = f"row {number}: {error.detail}{more}; {stored:,} rows are stored"
+    return RowsNotSent(detail, failed[:ERRORS_MAX], next_row, stored)
 
 
 async def _settle(window: list[tuple[int, SendFuture]], failed: list[tuple[int, LakemqError]]) -> int:
