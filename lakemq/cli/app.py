@@ -14,6 +14,7 @@ from lakemq.cli import (
     broker,
     clients,
     consume,
+    dead_letters,
     demo,
     doctor,
     erase,
@@ -114,6 +115,7 @@ app.command()(pull.pull)
 app.command()(consume.consume)
 app.add_typer(message.app, name="message")
 app.add_typer(group.app, name="group")
+app.add_typer(dead_letters.app, name="dead-letters")
 app.command()(clients.clients)
 app.add_typer(user.app, name="user")
 app.add_typer(acl.app, name="acl")

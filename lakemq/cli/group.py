@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -12,20 +11,20 @@ from rich.text import Text
 from lakemq.cli import shown
 from lakemq.cli.brokers import ask_each, connect_all, said_of
 from lakemq.cli.clients import show_clients
+from lakemq.cli.dead_letters import redrive
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import note, progress, stdout, write_line
+from lakemq.cli.output import note, stdout, write_line
 from lakemq.model.errors import GroupNotFound, TopicNotFound
 
 if TYPE_CHECKING:
-    from lakemq.client.http import HttpClient, ResetTo
+    from lakemq.client.http import ResetTo
 
-LOOK_S = 0.2
-RUNNING = "running"
 _NOT_THERE = (GroupNotFound, TopicNotFound)
 """A broker may not have heard of a group that others have."""
 
 app = typer.Typer(no_args_is_help=True, help="Look at consumer groups, and care for them.")
+app.command()(redrive)
 
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="Its name.")]
@@ -254,56 +253,3 @@ def _show_lag(group: str, found: dict[str, dict[str, Any]]) -> None:
     stdout().print(made)
     if any(content.get("partial") for content in found.values()):
         note("lakemq: the group has more topics: to see how far it is behind in them takes Sub, Get or List on them")
-
-
-@app.command()
-def redrive(
-    context: typer.Context,
-    group: Annotated[str, typer.Argument(help="Whose dead letters.")],
-    where: Annotated[str, typer.Option("--where", metavar="SQL", help="Which: a predicate over their columns.")],
-    rate: Annotated[float, typer.Option("--rate", min=0.01, help="At most so many a second.")] = 100,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
-    as_json: AsJson = False,
-    broker: Broker = None,
-    nameservers: Nameservers = None,
-) -> None:
-    """Send dead letters to their group again, and wait until all are sent.
-
-    Each is sent once, whatever happens on the way; a redrive that was begun goes on without this
-    command. The columns are those of a message (tag, keys, properties, real_topic, body and so on), and
-    failure_class, failure_text, failed_at, deliveries.
-
-    \b
-    lakemq group redrive billing --where "tag = 'invoice' AND reconsume_times >= 3" --dry-run
-    lakemq group redrive billing --where "failure_class = 'TimeoutError'"
-    lakemq group redrive billing --where "true" --rate 10
-    lakemq group redrive billing --where "true" --nameservers http://127.0.0.1:9876
-    """
-    with connect_all(context, broker, nameservers) as brokers:
-        started = ask_each(brokers, lambda client: client.redrive(group, where, rate, dry_run), _NOT_THERE)
-        clients = {each.name: each.client for each in brokers}
-        done = {name: _wait(clients[name], each.redrive_id, each.matched) for name, each in started.items()}
-    if as_json:
-        for name, each in done.items():
-            write_line(orjson.dumps({"redrive_id": started[name].redrive_id} | each | said_of(name)).decode())
-        return
-    matched = sum(each.matched for each in started.values())
-    if dry_run:
-        write_line(f"{matched:,} dead letters of {group} match; none was sent")
-        return
-    write_line(f"{sum(each['redriven'] for each in done.values()):,} of {matched:,} dead letters sent to {group} again")
-    if failed := sum(each["failed"] for each in done.values()):
-        note(f"lakemq: {failed:,} failed; lakemq group redrive --json says which")
-        raise typer.Exit(1)
-
-
-def _wait(client: HttpClient, redrive_id: str, matched: int) -> dict[str, Any]:
-    """What became of the redrive, once it is over."""
-    with progress() as bar:
-        task = bar.add_task("redriven", total=matched)
-        while True:
-            found = client.redrive_progress(redrive_id)
-            bar.update(task, completed=found["redriven"] + found["failed"])
-            if found["state"] != RUNNING:
-                return found
-            time.sleep(LOOK_S)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lakemq.client.aio.admin import AdminOptions
     from lakemq.client.aio.pull_consumer import PullOptions
     from lakemq.client.aio.simple_consumer import SimpleOptions
+    from lakemq.client.dead_letters import DeadLetters
     from lakemq.client.frames import read_backlog, read_sql, read_topic, write_topic
     from lakemq.client.producer import Producer, SendFuture
     from lakemq.client.pull_consumer import PullConsumer
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Admin",
     "AdminOptions",
+    "DeadLetters",
     "Producer",
     "PullConsumer",
     "PullOptions",
@@ -46,6 +48,7 @@ _MODULES = {
     **shared.MODULES,
     "Admin": "lakemq.client.admin",
     "AdminOptions": "lakemq.client.aio.admin",
+    "DeadLetters": "lakemq.client.dead_letters",
     "Producer": "lakemq.client.producer",
     "PullConsumer": "lakemq.client.pull_consumer",
     "PullOptions": "lakemq.client.aio.pull_consumer",

@@ -9,6 +9,7 @@ from typing import Self, Unpack
 
 from lakemq.client.aio.admin import Admin as AsyncAdmin
 from lakemq.client.aio.admin import AdminOptions
+from lakemq.client.dead_letter import DeadLetter, DeadLetterState
 from lakemq.client.durations import Seconds
 from lakemq.client.errors import LakemqError
 from lakemq.client.frame import Frame
@@ -201,6 +202,28 @@ class Admin:
         """Say how transactions end, by their ids, in the place of their producers. Of each what went wrong, or None:
         `TransactionResolved` where it was resolved the other way before, `TransactionNotFound`."""
         return self._loop.run(self._admin.resolve_transactions(producer_group, resolutions))
+
+    def dead_letters(
+        self,
+        group: str,
+        *,
+        state: DeadLetterState | None = None,
+        reason: str | None = None,
+        topic: str | None = None,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        broker: str | None = None,
+    ) -> Iterator[DeadLetter]:
+        """A group's dead letters, of one broker after the other, each newest first and a page at a time.
+
+        `state`: `open`, `redriven` or `gone`. `reason`: a part of the failure's class or text. `topic`: to which they
+        were sent first. `begin`, `end`: when they died. `message` finds their bodies. Raises `GroupNotFound`.
+        """
+        return self._loop.iterate(
+            self._admin.dead_letters(
+                group, state=state, reason=reason, topic=topic, begin=begin, end=end, broker=broker
+            )
+        )
 
     def redrive(
         self,

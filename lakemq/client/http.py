@@ -21,12 +21,12 @@ import orjson
 
 from lakemq.client.errors import Unreachable, Untrusted
 from lakemq.client.message import Nack, encode_draft
+from lakemq.client.operator_requests import OperatorRequests
 from lakemq.client.results import (
     OffsetRange,
     Pulled,
     PulledTable,
     Receipt,
-    RedriveStarted,
     SqlRows,
     Status,
     TableReceipt,
@@ -35,7 +35,7 @@ from lakemq.client.results import (
 )
 from lakemq.client.user_api import UserApi
 from lakemq.client.view import MessageView, Rows
-from lakemq.contract import client_routes, leader_routes, log_level_routes, routes
+from lakemq.contract import leader_routes, log_level_routes, routes
 from lakemq.contract.forms import ARROW, JSON, NDJSON
 from lakemq.contract.route import Target
 from lakemq.contract.sql_routes import STATEMENT
@@ -61,7 +61,7 @@ HOPS_MAX = 3
 _CREATED = 201
 
 
-class HttpClient:
+class HttpClient(OperatorRequests):
     """One gateway. May be used from several threads; close it, or use it as a context manager.
 
     `timeout_s` bounds the wait for an answer, on top of what a long poll asks for. `token`: by which it says who it is;
@@ -227,16 +227,6 @@ class HttpClient:
         answer = self._send(routes.NACKS.at(group), _dumps(content))
         return {entry["message_id"]: entry["status"] for entry in answer["messages"]}
 
-    def redrive(self, group: str, where: str, rate_per_s: float = 100, dry_run: bool = False) -> RedriveStarted:
-        """Send the group's dead letters that fulfil the SQL predicate to it again; returns at once."""
-        content = _dumps({"where": where, "rate_per_s": rate_per_s, "dry_run": dry_run})
-        answer = self._send(routes.REDRIVE.at(group), content)
-        return RedriveStarted(answer["redrive_id"], answer["matched"])
-
-    def redrive_progress(self, redrive_id: str) -> dict[str, Any]:
-        """How far a redrive is, with a result for each message."""
-        return _json(self._request(routes.REDRIVEN.at(redrive_id)))
-
     def create_topic(
         self, topic: str, queues: int, permission: str = "rw", config: Mapping[str, str | int] | None = None
     ) -> bool:
@@ -291,19 +281,6 @@ class HttpClient:
     def group(self, group: str) -> dict[str, Any]:
         """One consumer group: members, subscriptions, lag by queue. Raises `GroupNotFound`."""
         return _json(self._request(routes.GROUP.at(group)))
-
-    def enable_group(self, group: str, consume_enabled: bool) -> None:
-        """Have a consumer group consume, or nothing until it is told otherwise; it is made if it isn't there."""
-        self._send(client_routes.PUT_GROUP.at(group), _dumps({"consume_enabled": consume_enabled}))
-
-    def clients(self, group: str | None = None, producer_group: str | None = None) -> list[dict[str, Any]]:
-        """Who is connected: all, or those of one group. Raises `GroupNotFound` for a group of consumers."""
-        target = client_routes.CLIENTS.at()
-        if group is not None:
-            target = client_routes.GROUP_CLIENTS.at(group)
-        elif producer_group is not None:
-            target = client_routes.PRODUCER_CLIENTS.at(producer_group)
-        return _json(self._request(target))["clients"]
 
     def delete_group(self, group: str) -> None:
         """Delete a consumer group with all that it has, its dead letters too. Raises `GroupNotFound`, and
@@ -367,10 +344,12 @@ class HttpClient:
         """Users, their policies and tokens."""
         return UserApi(self._call)
 
-    def _call(self, target: Target, content: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _call(
+        self, target: Target, content: Mapping[str, Any] | None, params: Mapping[str, str | int] | None = None
+    ) -> dict[str, Any]:
         if content is not None:
-            return self._send(target, _dumps(content))
-        answer = self._request(target)
+            return self._send(target, _dumps(content), params)
+        answer = self._request(target, params=params)
         return _json(answer) if answer.body else {}
 
     def is_ready(self) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lakemq.client.consume.process_queue import Limits
     from lakemq.client.consume.push_options import PushOptions
     from lakemq.client.consume.reply import ReplyFields
+    from lakemq.client.dead_letter import DeadLetter
     from lakemq.client.error_names import *  # noqa: F403
     from lakemq.client.frame import Frame
     from lakemq.client.manage.results import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lakemq.client.produce.options import ProducerOptions
     from lakemq.client.produce.selecting import QueueSelector
     from lakemq.client.produce.transactions import Resolution, TransactionReceipt
+    from lakemq.client.results import RedriveStarted
     from lakemq.client.route_source import BrokerAddress, RouteSource
     from lakemq.client.view import MessageView
     from lakemq.model.message_queue import MessageQueue
@@ -47,6 +49,7 @@ __all__: list[str] = [
     "ClientInfo",
     "ConsumeLater",
     "ConsumeResult",
+    "DeadLetter",
     "Frame",
     "GroupInfo",
     "GroupSummary",
@@ -66,6 +69,7 @@ __all__: list[str] = [
     "Redrive",
     "RedriveProgress",
     "RedriveResult",
+    "RedriveStarted",
     "ReplyFields",
     "Resolution",
     "RouteSource",
@@ -100,6 +104,7 @@ MODULES = {
     "BrokerAddress": "lakemq.client.route_source",
     "ConsumeLater": "lakemq.client.consume.listener",
     "ConsumeResult": "lakemq.client.consume.listener",
+    "DeadLetter": "lakemq.client.dead_letter",
     "Limits": "lakemq.client.consume.process_queue",
     "Message": "lakemq.client.outgoing",
     "MessageBatch": "lakemq.client.consume.message_batch",
@@ -109,6 +114,7 @@ MODULES = {
     "ProducerOptions": "lakemq.client.produce.options",
     "PushOptions": "lakemq.client.consume.push_options",
     "QueueSelector": "lakemq.client.produce.selecting",
+    "RedriveStarted": "lakemq.client.results",
     "ReplyFields": "lakemq.client.consume.reply",
     "Resolution": "lakemq.client.produce.transactions",
     "RouteSource": "lakemq.client.route_source",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakemq.contract import client_routes, leader_routes, log_level_routes, sql_routes, user_routes
+from lakemq.contract import client_routes, dead_letter_routes, leader_routes, log_level_routes, sql_routes, user_routes
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.contract.right import PUBLIC, Right, also, cluster, every, group, guarded, known, sink, sinks, topic
 from lakemq.contract.route import Answered, Field, Reads, Route
@@ -453,9 +453,10 @@ _HERE = tuple(each for each in list(globals().values()) if isinstance(each, Rout
 ALL: tuple[Route, ...] = (
     *_HERE,
     *client_routes.ALL,
+    *dead_letter_routes.ALL,
     *log_level_routes.ALL,
     *leader_routes.ALL,
     *user_routes.ALL,
     sql_routes.OWN_ACCESS,
 )
-"""Every route above, in that order, and those of leaders and users."""
+"""Every route above, in that order, and those that stand in files of their own."""

@@ -98,10 +98,22 @@ def test_dead_letters_are_counted_and_sent_again(run: Run, shell: Shell) -> None
     assert answer.status_code == 200
     assert shell("pull", "%DLQ%cli_d").count("ValueError: \\x1b[31mno") == 3
     by_class = "failure_class = 'ValueError' AND deliveries = 1 AND tag > 'a'"
+    letters = lines(shell("dead-letters", "list", "cli_d", "--json", "--reason", "valueerror"))
+    assert [each["tag"] for each in letters] == ["c", "b", "a"]
+    assert {(each["state"], each["deliveries"]) for each in letters} == {("open", 1)}
+    shown = json.loads(shell("dead-letters", "show", "cli_d", letters[0]["message_id"], "--json"))
+    assert (shown["body"], shown["topic"], shown["state"], shown["tag"]) == ("c", "cli_dead", "open", "c")
+    assert "ValueError" in shell("dead-letters", "list", "cli_d", "--begin", "2020-01-01", "--max", "1")
+    elsewhere = run("dead-letters", "show", "cli_other", letters[0]["message_id"], "--broker", shell.url)
+    assert (elsewhere.code, "no dead letter" in elsewhere.stderr) == (1, True)
     assert shell("group", "redrive", "cli_d", "--where", by_class, "--dry-run").startswith("2 dead letters of cli_d")
     assert shell("group", "redrive", "cli_d", "--where", "tag = 'a'").startswith("1 of 1 dead letters")
     done = json.loads(shell("group", "redrive", "cli_d", "--where", "true", "--rate", "99.5", "--json"))
     assert (done["redriven"], done["failed"], done["rate_per_s"]) == (2, 0, 99.5)
+    results = lines(shell("dead-letters", "watch", done["redrive_id"], "--json"))
+    assert [each["status"] for each in results] == ["redriven", "redriven"]
+    assert lines(shell("dead-letters", "list", "cli_d", "--json")) == []
+    assert len(lines(shell("dead-letters", "list", "cli_d", "--state", "redriven", "--json"))) == 3
 
 
 def test_messages_are_found_by_key_tag_property_and_time(run: Run, shell: Shell, tmp_path: Path) -> None:

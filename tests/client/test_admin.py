@@ -182,6 +182,12 @@ def test_dead_letters_of_all_brokers_are_redriven(two_brokers: Two, topic: str, 
     with SimpleConsumer(group, brokers=urls(two_brokers)) as consumer, Admin(brokers=urls(two_brokers)) as admin:
         for message in consumer.messages(topic, max_messages=10, idle_s=2):
             consumer.nack(message, delay_level=-1, reason=message.text())
+        assert (
+            sorted(each.failure_text or "" for each in admin.dead_letters(group))
+            == ["keep"] * 2 + ["x"] * 2 + ["y"] * 2
+        )
+        [letter] = admin.dead_letters(group, reason="keep", broker="broker-b")
+        assert admin.message(letter.message_id or "").text() == "keep"
         where = "failure_text <> 'keep'"
         assert admin.redrive(group, where, dry_run=True).matched == 4
         redrive = admin.redrive(group, where, rate_per_s=1000)
@@ -190,7 +196,11 @@ def test_dead_letters_of_all_brokers_are_redriven(two_brokers: Two, topic: str, 
         assert (steps[-1].matched, steps[-1].redriven, steps[-1].running) == (4, 4, False)
         assert [each.status for each in admin.redrive_results(redrive)] == ["redriven"] * 4
         assert admin.redrive_progress(redrive.ids[0]).redriven == 2
+        assert len(list(admin.dead_letters(group, state="redriven"))) == 4
+        assert list(admin.dead_letters(group, end=datetime.fromtimestamp(1, UTC))) == []
         assert admin.redrive(group).matched == 2, "the rest"
+        with pytest.raises(GroupNotFound):
+            next(admin.dead_letters(f"{group}-not"))
 
 
 def test_transactions_are_resolved_in_their_producers_place(gateway: GatewayProcess, topic: str, group: str) -> None:

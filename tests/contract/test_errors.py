@@ -46,8 +46,8 @@ def test_a_known_code_gives_its_class() -> None:
 
 
 def test_an_error_has_its_answers_status_request_id_and_time_to_wait() -> None:
-    answer = make_problem("busy", "too much").body[:-1] + b',"request_id":"r-1"}'
-    error = error_of_answer(503, bytes(answer), retry_after="7")
+    answer = bytes(make_problem("busy", "too much").body)[:-1] + b',"request_id":"r-1"}'
+    error = error_of_answer(503, answer, retry_after="7")
     assert isinstance(error, Busy)
     assert (error.status, error.request_id, error.retryable, error.retry_after_s) == (503, "r-1", True, 7)
     lasting = error_of_answer(404, b'{"code": "topic_not_found", "detail": "no", "request_id": 5}', retry_after="7")

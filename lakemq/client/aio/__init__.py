@@ -11,6 +11,7 @@ from lakemq.client import shared
 
 if TYPE_CHECKING:
     from lakemq.client.aio.admin import Admin, AdminOptions
+    from lakemq.client.aio.dead_letters import DeadLetters
     from lakemq.client.aio.frames import read_backlog, read_sql, read_topic, write_topic
     from lakemq.client.aio.producer import Producer, SendFuture
     from lakemq.client.aio.pull_consumer import PullConsumer, PullOptions
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Admin",
     "AdminOptions",
+    "DeadLetters",
     "Producer",
     "PullConsumer",
     "PullOptions",
@@ -42,6 +44,7 @@ _MODULES = {
     **shared.MODULES,
     "Admin": "lakemq.client.aio.admin",
     "AdminOptions": "lakemq.client.aio.admin",
+    "DeadLetters": "lakemq.client.aio.dead_letters",
     "Producer": "lakemq.client.aio.producer",
     "PullConsumer": "lakemq.client.aio.pull_consumer",
     "PullOptions": "lakemq.client.aio.pull_consumer",

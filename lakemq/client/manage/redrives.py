@@ -4,23 +4,57 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from lakemq.client.consume.subscription import to_ms
+from lakemq.client.dead_letter import DeadLetter, DeadLetterPage, DeadLetterState, asked
 from lakemq.client.manage.ask import Brokers
 from lakemq.client.manage.results import Redrive, RedriveProgress, RedriveResult
 from lakemq.client.outgoing import check_group
 from lakemq.contract import routes
+from lakemq.contract.dead_letter_routes import DEAD_LETTERS
 
 LOOK_EVERY = timedelta(milliseconds=500)
 PAGE = 1_000
+LETTERS = 200
 _RUNNING = "running"
 
 
 class Redrives:
-    """Redrives at all brokers."""
+    """Dead letters and redrives at all brokers."""
 
     _brokers: Brokers
+
+    async def dead_letters(
+        self,
+        group: str,
+        *,
+        state: DeadLetterState | None = None,
+        reason: str | None = None,
+        topic: str | None = None,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        broker: str | None = None,
+    ) -> AsyncIterator[DeadLetter]:
+        """A group's dead letters, of one broker after the other, each newest first and a page at a time.
+
+        `state`: `open`, `redriven` or `gone`. `reason`: a part of the failure's class or text. `topic`: to which they
+        were sent first. `begin`, `end`: when they died. `message` finds their bodies. Raises `GroupNotFound`.
+        """
+        target = DEAD_LETTERS.at(check_group(group))
+        begin_ms, end_ms = (None if each is None else to_ms(each) for each in (begin, end))
+        query = asked(state, reason, topic, begin_ms, end_ms, None, LETTERS)
+        first = await self._brokers.each(lambda each: each.get(target, query), broker)
+        for name, answer in first.items():
+            page = DeadLetterPage.of(answer)
+            while True:
+                for letter in page.letters:
+                    yield letter
+                if page.next_after is None:
+                    break
+                query = asked(state, reason, topic, begin_ms, end_ms, page.next_after, LETTERS)
+                page = DeadLetterPage.of(await self._brokers.cluster.primary(name).get(target, query))
 
     async def redrive(
         self,
@@ -40,7 +74,7 @@ class Redrives:
         content: dict[str, Any] = {"rate_per_s": rate_per_s, "dry_run": dry_run}
         content |= {} if where is None else {"where": where}
         target = routes.REDRIVE.at(check_group(group))
-        found = await self._brokers.each(lambda asked: asked.send(target, content, twice=False), broker)
+        found = await self._brokers.each(lambda each: each.send(target, content, twice=False), broker)
         answers = list(found.values())
         return Redrive(
             ids=tuple(each["redrive_id"] for each in answers),
@@ -80,8 +114,8 @@ class Redrives:
                 offset, more = offset + len(found["results"]), found["truncated"]
 
     async def _look(self, redrive_id: str, offset: int, results_max: int) -> dict[str, Any]:
-        asked = await self._brokers.owner(redrive_id)
-        return await asked.get(routes.REDRIVEN.at(redrive_id), {"offset": offset, "max": results_max})
+        owner = await self._brokers.owner(redrive_id)
+        return await owner.get(routes.REDRIVEN.at(redrive_id), {"offset": offset, "max": results_max})
 
 
 def _ids(redrive: Redrive | str) -> tuple[str, ...]:

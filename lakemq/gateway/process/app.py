@@ -27,6 +27,7 @@ from lakemq.gateway.pull.pull import Puller
 from lakemq.gateway.receive import serve
 from lakemq.gateway.receive.places import Places
 from lakemq.gateway.receive.receiver import Receiver
+from lakemq.gateway.redrive import Listing
 from lakemq.gateway.requests.request_handler import RequestHandler
 from lakemq.gateway.requests.requests import Requests
 from lakemq.gateway.routes import (
@@ -172,7 +173,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         message_routes.make_router(store, cold, limits.pull_bytes_max),
         routing_routes.make_router(router, log, work.answering),
         transaction_routes.make_router(router, limits.wait_ms_max),
-        redrive_routes.make_router(broker.redriver),
+        redrive_routes.make_router(broker.redriver, Listing(router.executor, cold, limits.client_share), broker.groups),
         sink_routes.make_router(broker.sinks, broker.replication),
         group_routes.make_router(broker.groups, log, work),
         client_routes.make_router(broker.groups, log, work),

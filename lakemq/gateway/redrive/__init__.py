@@ -7,6 +7,7 @@ its copy in `%RETRY%{group}` is: a redrive goes on after a crash where it stoppe
 
 from __future__ import annotations
 
+from lakemq.gateway.redrive.listing import Listing
 from lakemq.gateway.redrive.redriver import Redriver
 
-__all__ = ["Redriver"]
+__all__ = ["Listing", "Redriver"]

@@ -1,22 +1,36 @@
-"""Routes of redrives."""
+"""Routes of dead letters, and of redrives."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from lakemq.contract import routes
+from lakemq.contract import dead_letter_routes, routes
+from lakemq.contract.limits import NUMBER_MAX
+from lakemq.contract.limits import OFFSET_MAX as QUEUE_OFFSET_MAX
 from lakemq.gateway.access.caller import caller_of
+from lakemq.gateway.groups import Groups
 from lakemq.gateway.http.by_fastapi import serves
-from lakemq.gateway.redrive.redriver import Redriver
+from lakemq.gateway.http.in_slices import respond
+from lakemq.gateway.http.text import check_text
+from lakemq.gateway.redrive import Listing, Redriver
+from lakemq.gateway.redrive.letters import Wanted
+from lakemq.gateway.routes.topics_of_group import READS, sight_of_topics
 from lakemq.model.access import Action, need_of_group
-from lakemq.model.names import check_group
+from lakemq.model.dead_letter import LetterState
+from lakemq.model.names import check_group, check_readable
+from lakemq.web.asgi import client_of
 
 RATE_MIN, RATE_MAX = 0.01, 100_000
 RESULTS_MAX = 10_000
 OFFSET_MAX = 2**31
+LETTERS_MAX = 1_000
+REASON_CHARACTERS_MAX = 200
+Text = Annotated[str, AfterValidator(check_text), Query(max_length=REASON_CHARACTERS_MAX)]
+TimeMs = Annotated[int, Query(ge=0, le=NUMBER_MAX)]
 
 
 class RedriveBody(BaseModel):
@@ -28,9 +42,10 @@ class RedriveBody(BaseModel):
     dry_run: bool = False
 
 
-def make_router(redriver: Redriver) -> APIRouter:
+def make_router(redriver: Redriver, listing: Listing, groups: Groups) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
+    _add_listing(router, listing, groups)
 
     @serves(router, routes.REDRIVE, status_code=202)
     async def begin(request: Request, group: str, body: RedriveBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
@@ -53,3 +68,23 @@ def make_router(redriver: Redriver) -> APIRouter:
         return await redriver.describe(redrive_id, offset, results_max, check)
 
     return router
+
+
+def _add_listing(router: APIRouter, listing: Listing, groups: Groups) -> None:
+    @serves(router, dead_letter_routes.DEAD_LETTERS)
+    async def list_letters(  # pyright: ignore[reportUnusedFunction]
+        request: Request,
+        group: str,
+        state: LetterState | None = None,
+        reason: Text | None = None,
+        topic: Text | None = None,
+        begin_ms: TimeMs | None = None,
+        end_ms: TimeMs | None = None,
+        after: Annotated[int, Query(ge=0, le=QUEUE_OFFSET_MAX)] = QUEUE_OFFSET_MAX,
+        letters_max: Annotated[int, Query(alias="max", ge=1, le=LETTERS_MAX)] = 100,
+    ) -> Response:
+        groups.find(check_group(group))
+        wanted = Wanted(reason or None, topic if topic is None else check_readable(topic), begin_ms, end_ms)
+        sees = cache(sight_of_topics(caller_of(request.scope), READS))
+        found = await listing.page(group, wanted, state, after, letters_max, sees, client_of(request.scope))
+        return await respond({"group": group, "dead_letters": iter(found.letters), "next_after": found.next_after})

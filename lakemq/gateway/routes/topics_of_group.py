@@ -14,12 +14,12 @@ READS = (Action.SUB, Action.GET)
 _KNOWS = (*READS, Action.LIST)
 
 
-def sight_of_topics(caller: Caller) -> Sees:
-    """Which topics of groups are shown to who asks, with their offsets: those that he may read, or list. Where nobody
-    says who he is there are no others."""
+def sight_of_topics(caller: Caller, actions: tuple[Action, ...] = _KNOWS) -> Sees:
+    """Which topics of groups are shown to who asks, with their offsets: those that he may read, or list, or do one of
+    the `actions` on. Where nobody says who he is there are no others."""
     if caller.trusted or not caller.name:
         return _all
-    return lambda topic: caller.may(need_of_topic(_KNOWS, topic))
+    return lambda topic: caller.may(need_of_topic(actions, topic))
 
 
 def _all(_: str) -> bool:

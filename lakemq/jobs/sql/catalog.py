@@ -19,7 +19,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakemq.jobs.session.connect import LIVE
 from lakemq.jobs.tables.schemas import SCHEMAS
-from lakemq.jobs.tables.tables import TABLES
+from lakemq.jobs.tables.tables import MESSAGES, TABLES
+from lakemq.model.dead_letter import Fact, state_in_sql
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.ids import MESSAGE_ID_PATTERN, NONCE_PATTERN
 from lakemq.model.names import AUDIT_TOPIC, DEAD_LETTER_PREFIX, GROUP_TOPIC, RETRY_PREFIX
@@ -87,12 +88,37 @@ WHERE nth = 1 OR NOT coalesce(change.if_absent, false)
 resets since then added, is stale; `if_absent` counts where it is the first of its queue. A group that is deleted begins
 anew."""
 
+_GONE_COLUMNS = ("broker", "topic", "queue_id", "queue_offset", "group")
+_GONE = ", ".join(
+    name if name in _GONE_COLUMNS else f"CAST(NULL AS {kind}) AS {name}" for name, kind in MESSAGES.columns.items()
+)
+_DEAD = f"""
+SELECT {", ".join(MESSAGES.columns)} FROM {{messages}} WHERE startswith(topic, '{DEAD_LETTER_PREFIX}')
+UNION ALL
+SELECT {_GONE} FROM (
+  SELECT broker, topic, queue_id, substr(topic, {len(DEAD_LETTER_PREFIX) + 1}) AS group,
+    explode(sequence(first_gone, last_gone)) AS queue_offset
+  FROM (SELECT broker, topic, queue_id, queue_offset - 1 AS last_gone,
+      coalesce(lag(queue_offset) OVER (PARTITION BY broker, topic, queue_id ORDER BY queue_offset) + 1, 0) AS first_gone
+    FROM {{messages}} WHERE startswith(topic, '{DEAD_LETTER_PREFIX}'))
+  WHERE first_gone <= last_gone)
+"""  # noqa: S608
+"""Dead letters, and of each that is stored no more, before one that is, a row with its place alone."""
+
+_STATE = state_in_sql(
+    {
+        Fact.UNSTORED: "dead.position IS NULL",
+        Fact.COPIED: "again.redriven_at IS NOT NULL",
+        Fact.UNREACHABLE: "deleted.position > dead.position",
+    }
+)
+
 _DEAD_LETTERS = f"""
 SELECT dead.*, dead.properties['{FAILURE_CLASS}'] AS failure_class, dead.properties['{FAILURE_TEXT}'] AS failure_text,
-  dead.store_time AS failed_at, coalesce(dead.reconsume_times, 0) + 1 AS deliveries,
-  CASE WHEN again.redriven_at IS NOT NULL THEN 'redriven' WHEN deleted.position > dead.position THEN 'gone'
-    ELSE 'open' END AS state, again.redriven_at
-FROM {{messages}} AS dead
+  dead.store_time AS failed_at,
+  CASE WHEN dead.position IS NOT NULL THEN coalesce(dead.reconsume_times, 0) + 1 END AS deliveries,
+  {_STATE} AS state, again.redriven_at
+FROM ({_DEAD}) AS dead
 LEFT JOIN (SELECT broker, cause, min(store_time) AS redriven_at FROM {{messages}}
   WHERE startswith(topic, '{RETRY_PREFIX}') AND cause IS NOT NULL AND coalesce(reconsume_times, 0) = 0
   GROUP BY broker, cause) AS again ON again.broker = dead.broker AND again.cause = dead.position
@@ -101,7 +127,6 @@ LEFT JOIN (SELECT broker, change.topic AS topic, max(position) AS position
     FROM {{messages}} WHERE topic = '{TOPICS_TOPIC}')
   WHERE change.op = 'delete' GROUP BY broker, change.topic) AS deleted
   ON deleted.broker = dead.broker AND deleted.topic = dead.topic
-WHERE startswith(dead.topic, '{DEAD_LETTER_PREFIX}')
 """  # noqa: S608
 """A redrive's copy is the one kind of retry that was tried no time before, and its cause is the dead letter. With its
 group its topic was deleted, and no redrive finds it any more."""

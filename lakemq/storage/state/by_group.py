@@ -29,6 +29,11 @@ class ByGroup:
         found = self._of.get(group)
         return 0 if found is None else found.intersection_cardinality(pending)
 
+    def of(self, group: str) -> BitMap64:
+        """All that are the group's, as far as they are known still."""
+        found = self._of.get(group)
+        return BitMap64() if found is None else found
+
     def groups(self) -> list[str]:
         """Those that have had any."""
         return list(self._of)

@@ -44,7 +44,7 @@ class LogState:
         """Nothing is known of what the group received and nacked."""
         self.routing.receipts.forget_group(group)
         self.routing.nacked.pop(group, None)
-        self.routing.dead_of.forget(group)
+        self.routing.forget_dead_of(group)
         self.routing.retries_of.forget(group)
 
     def dump(self) -> dict[str, Any]:

@@ -187,6 +187,11 @@ class RoutingState:
         self.receipts.hand_out(meta.first_position + run.row, _values(content, run, "body"), names)
         self.on_out()
 
+    def forget_dead_of(self, group: str) -> None:
+        """The group was deleted, and its dead letters with it: none is redriven any more."""
+        self.dead -= self.dead_of.of(group)
+        self.dead_of.forget(group)
+
     def _redrive(self, meta: Meta, content: Content, run: Run) -> None:
         for position, tag in zip(range(*_range(meta, run)), _values(content, run, "tag"), strict=True):
             if tag == "redrive":

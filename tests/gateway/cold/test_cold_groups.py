@@ -168,6 +168,22 @@ def test_a_redrive_says_how_many_dead_letters_are_gone_for_good(cold: Cold) -> N
     assert (answer["matched"], answer["gone"]) == (2, 1)
 
 
+def test_a_letter_that_is_stored_no_more_is_gone(cold: Cold) -> None:
+    path = "/v1/groups/pruned/dead-letters"
+    page = cold.http.get(path).json()
+    assert [(each["queue_offset"], each["state"], each["deliveries"]) for each in page["dead_letters"]] == [
+        (2, "open", 1),
+        (1, "gone", None),
+        (0, "open", 1),
+    ]
+    first = page["dead_letters"][2]
+    assert (first["topic"], first["keys"], first["failure_class"]) == ("d", [], None)
+    gone = {"queue_offset": 1, "state": "gone", "keys": []}
+    (shown,) = cold.http.get(path, params={"state": "gone"}).json()["dead_letters"]
+    assert {name: value for name, value in shown.items() if value is not None} == gone
+    assert len(cold.http.get(path, params={"topic": "d"}).json()["dead_letters"]) == 2, "of what nobody knows the topic"
+
+
 def test_consumers_are_told_of_what_is_gone(cold: Cold) -> None:
     queue = MessageQueue("pruned", "broker-a", 0)
     gaps: list[tuple[MessageQueue, int, int]] = []

@@ -199,3 +199,25 @@ def test_more_than_a_redrive_can_hold_is_refused_with_how_to_narrow_it(
     with pytest.raises(InvalidRequest, match=f"position <= {dead[2]}"):
         begin(harness)
     assert finished(harness, begin(harness, f"position <= {dead[2]}"))["redriven"] == 3
+
+
+def test_letters_are_kept_no_longer_than_their_group(harness: RoutingHarness) -> None:
+    """Regression: those of deleted groups were counted, and kept in memory, until there were millions."""
+    make_dead(harness, 3)
+    position = harness.produce(Draft(b"x"))
+    harness.run(harness.broker.router.nacks.nack("other", [Nack(harness.id_of(position), -1)], anybody))
+    (kept,) = [message.position for message in of_topic(harness, dead_letter_topic("other"))]
+    harness.run(harness.broker.groups.delete(GROUP))
+    assert harness.broker.log.routing.dead == BitMap64([kept])
+    harness.crash()
+    harness.open(LEAD_MS)
+    assert harness.broker.log.routing.dead == BitMap64([kept])
+
+
+def test_a_redrive_ends_with_its_group(harness: RoutingHarness) -> None:
+    make_dead(harness, 50)
+    redrive_id = begin(harness, rate_per_s=1)
+    until_first_of(harness, 50)
+    harness.run(harness.broker.groups.delete(GROUP))
+    shown = finished(harness, redrive_id)
+    assert (shown["matched"], shown["redriven"], shown["failed"]) == (50, 1, 49)

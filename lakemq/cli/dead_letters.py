@@ -1,0 +1,242 @@
+"""`lakemq dead-letters list | show | redrive | watch`."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from lakemq.cli import shown
+from lakemq.cli.brokers import ask_each, connect_all, said_of, the_one_of
+from lakemq.cli.delay import moment_ms
+from lakemq.cli.options import AsJson, Broker, Nameservers
+from lakemq.cli.output import note, progress, stdout, write_line
+from lakemq.client.message import encode_message
+from lakemq.model.errors import GroupNotFound, MessageNotFound, TopicNotFound
+from lakemq.model.names import dead_letter_topic
+
+if TYPE_CHECKING:
+    from lakemq.client.dead_letter import DeadLetter
+    from lakemq.client.http import HttpClient
+
+LOOK_S = 0.2
+PAGE, RESULTS_PAGE = 500, 1_000
+RUNNING = "running"
+_NOT_THERE = (GroupNotFound, TopicNotFound)
+"""A broker may not have heard of a group that others have."""
+
+app = typer.Typer(no_args_is_help=True, help="Look at what groups have given up on, and send it to them again.")
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Whose dead letters.")]
+
+
+class State(StrEnum):
+    """Which letters."""
+
+    OPEN = "open"
+    REDRIVEN = "redriven"
+    GONE = "gone"
+    ALL = "all"
+
+
+@app.command("list")
+def list_letters(
+    context: typer.Context,
+    group: GroupName,
+    state: Annotated[State, typer.Option("--state", help="Only these.")] = State.OPEN,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Only with this in the failure's class or text.")
+    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Only of messages that were sent there.")] = None,
+    begin: Annotated[str | None, typer.Option("--begin", metavar="TIME", help="Dead since then.")] = None,
+    end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="Dead until then.")] = None,
+    count_max: Annotated[int, typer.Option("--max", min=1, max=1_000_000, help="At most so many of a broker.")] = 100,
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """List a group's dead letters, newest first: when each died, how often it was tried, and why it failed.
+
+    Open ones wait to be redriven. Gone ones nobody can redrive any more: neither log nor lake have them.
+
+    \b
+    lakemq dead-letters list billing
+    lakemq dead-letters list billing --reason timeout --begin 2026-12-24T18:00
+    lakemq dead-letters list billing --state all --json | jq -r .message_id
+    lakemq dead-letters list billing --nameservers http://127.0.0.1:9876
+    """
+    wanted: dict[str, Any] = {"state": None if state is State.ALL else state.value, "reason": reason, "topic": topic}
+    wanted |= {"begin_ms": None if begin is None else moment_ms(begin, "--begin")}
+    wanted |= {"end_ms": None if end is None else moment_ms(end, "--end")}
+    with connect_all(context, broker, nameservers) as brokers:
+        found = ask_each(brokers, lambda client: _letters(client, group, wanted, count_max), _NOT_THERE)
+    if as_json:
+        for name, (letters, _) in found.items():
+            for letter in letters:
+                write_line(orjson.dumps({**letter._asdict(), **said_of(name)}).decode())
+    else:
+        stdout().print(_table(found))
+    if any(more for _, more in found.values()):
+        note(f"lakemq: there are more; --max shows more than {count_max:,}")
+
+
+def _letters(client: HttpClient, group: str, wanted: dict[str, Any], count_max: int) -> tuple[list[DeadLetter], bool]:
+    """So many of them, and whether there may be more."""
+    letters: list[DeadLetter] = []
+    after: int | None = None
+    while True:
+        page = client.dead_letters(group, **wanted, after=after, count_max=min(count_max - len(letters), PAGE))
+        letters += page.letters
+        after = page.next_after
+        if after is None or len(letters) >= count_max:
+            return letters, after is not None
+
+
+def _table(found: dict[str, tuple[list[DeadLetter], bool]]) -> Table:
+    made = shown.table("failed", "state", *said_of(*found), "topic", "keys", "tries", "failed by", "message id")
+    for name, (letters, _) in found.items():
+        for each in letters:
+            failed = "" if each.failed_ms is None else shown.time_of(each.failed_ms)
+            keys = shown.plain(" ".join(each.keys)) + (f" +{each.more_keys}" if each.more_keys else "")
+            made.add_row(
+                Text(failed),
+                Text(each.state, shown.NOWHERE if each.state == State.OPEN else "dim"),
+                *said_of(name).values(),
+                Text(each.topic or "", shown.NAME),
+                Text(keys, shown.LABEL),
+                "" if each.deliveries is None else str(each.deliveries),
+                Text(shown.plain(_why(each)), shown.NOWHERE),
+                Text(each.message_id or f"offset {each.queue_offset}", shown.NAME),
+            )
+    return made
+
+
+def _why(letter: DeadLetter) -> str:
+    return ": ".join(part for part in (letter.failure_class, letter.failure_text) if part)
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    group: GroupName,
+    message_id: Annotated[str, typer.Argument(metavar="MESSAGE_ID", help="As list tells it.")],
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Show one dead letter with its body and all else that it has.
+
+    \b
+    lakemq dead-letters show billing broker-a.5b1f3c6e0d0a-1.0
+    lakemq dead-letters show billing broker-a.5b1f3c6e0d0a-1.0 --nameservers http://127.0.0.1:9876
+    """
+    with connect_all(context, broker, nameservers) as brokers:
+        client = the_one_of(brokers, message_id)
+        message = client.message(message_id)
+        if message.topic != dead_letter_topic(group):
+            raise MessageNotFound(f"{message_id!r} is no dead letter of group {group!r}")
+        (letter,) = client.dead_letters(group, after=message.queue_offset + 1, count_max=1).letters
+    said = letter._asdict() | {"queue_id": message.queue_id}
+    content = said | {name: value for name, value in encode_message(message).items() if name not in said}
+    if as_json:
+        write_line(orjson.dumps(content).decode())
+        return
+    table = Table.grid(padding=(0, 2))
+    for name, value in content.items():
+        if value is not None:
+            text = value if isinstance(value, str) else orjson.dumps(value).decode()
+            table.add_row(Text(name, "bold"), Text(shown.plain(text)))
+    stdout().print(table)
+
+
+@app.command()
+def redrive(
+    context: typer.Context,
+    group: GroupName,
+    where: Annotated[str, typer.Option("--where", metavar="SQL", help="Which: a predicate over their columns.")],
+    rate: Annotated[float, typer.Option("--rate", min=0.01, help="At most so many a second.")] = 100,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Send dead letters to their group again, and wait until all are sent.
+
+    Each is sent once, whatever happens on the way; a redrive that was begun goes on without this
+    command. The columns are those of a message (tag, keys, properties, real_topic, body and so on), and
+    failure_class, failure_text, failed_at, deliveries.
+
+    \b
+    lakemq dead-letters redrive billing --where "tag = 'invoice' AND reconsume_times >= 3" --dry-run
+    lakemq dead-letters redrive billing --where "failure_class = 'TimeoutError'"
+    lakemq dead-letters redrive billing --where "true" --rate 10
+    lakemq dead-letters redrive billing --where "true" --nameservers http://127.0.0.1:9876
+    """
+    with connect_all(context, broker, nameservers) as brokers:
+        started = ask_each(brokers, lambda client: client.redrive(group, where, rate, dry_run), _NOT_THERE)
+        clients = {each.name: each.client for each in brokers}
+        if not dry_run:
+            for each in started.values():
+                note(f"lakemq: redrive {each.redrive_id}")
+        done = {name: _wait(clients[name], each.redrive_id) for name, each in started.items()}
+    if as_json:
+        for name, each in done.items():
+            write_line(orjson.dumps({"redrive_id": started[name].redrive_id} | each | said_of(name)).decode())
+        return
+    matched = sum(each.matched for each in started.values())
+    if dry_run:
+        write_line(f"{matched:,} dead letters of {group} match; none was sent")
+        return
+    write_line(f"{sum(each['redriven'] for each in done.values()):,} of {matched:,} dead letters sent to {group} again")
+    if failed := sum(each["failed"] for each in done.values()):
+        note(f"lakemq: {failed:,} failed; lakemq dead-letters watch with the redrive's id says which")
+        raise typer.Exit(1)
+
+
+@app.command()
+def watch(
+    context: typer.Context,
+    redrive_id: Annotated[str, typer.Argument(metavar="REDRIVE_ID", help="As redrive tells it.")],
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Wait until a redrive is over, and tell what became of each letter that it is about.
+
+    \b
+    lakemq dead-letters watch broker-a.5b1f3c6e0d0a-1.0
+    lakemq dead-letters watch broker-a.5b1f3c6e0d0a-1.0 --json | jq 'select(.status == "failed")'
+    lakemq dead-letters watch broker-a.5b1f3c6e0d0a-1.0 --nameservers http://127.0.0.1:9876
+    """
+    with connect_all(context, broker, nameservers) as brokers:
+        client = the_one_of(brokers, redrive_id)
+        done = _wait(client, redrive_id)
+        results: list[dict[str, Any]] = done["results"]
+        while done["truncated"]:
+            done = client.redrive_progress(redrive_id, offset=len(results), count_max=RESULTS_PAGE)
+            results += done["results"]
+    if as_json:
+        for each in results:
+            write_line(orjson.dumps(each).decode())
+        return
+    made = shown.table("dead letter", "status", "sent again as", title=f"{done['group']}: {done['state']}")
+    for each in results:
+        status = Text(each["status"], shown.NOWHERE if each["status"] == "failed" else shown.HERE)
+        made.add_row(shown.name(each["message_id"]), status, each.get("redriven_message_id", ""))
+    stdout().print(made)
+
+
+def _wait(client: HttpClient, redrive_id: str) -> dict[str, Any]:
+    """What became of the redrive, once it is over."""
+    with progress() as bar:
+        task = bar.add_task("redriven", total=None)
+        while True:
+            found = client.redrive_progress(redrive_id)
+            bar.update(task, completed=found["redriven"] + found["failed"], total=found["matched"])
+            if found["state"] != RUNNING:
+                return found
+            time.sleep(LOOK_S)

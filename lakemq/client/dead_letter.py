@@ -1,0 +1,63 @@
+"""Dead letters as a broker lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Self
+
+DeadLetterState = Literal["open", "redriven", "gone"]
+
+
+class DeadLetter(NamedTuple):
+    """A message that a group has given up on, at its place in `%DLQ%{group}`. Of one that is stored no more, all but
+    its place is None. `message_id`: by which its body can be had. `topic`, `origin_message_id`: of the message that was
+    sent first. `deliveries`: how often the broker handed it out. `failure_class`, `failure_text`: by what it failed
+    last."""
+
+    queue_offset: int
+    state: DeadLetterState
+    message_id: str | None
+    failed_ms: int | None
+    deliveries: int | None
+    failure_class: str | None
+    failure_text: str | None
+    topic: str | None
+    tag: str | None
+    keys: tuple[str, ...]
+    more_keys: int
+    """So many keys are not listed, as they are too long."""
+    born_time_ms: int | None
+    origin_message_id: str | None
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Self:
+        """As it is answered."""
+        known = {name: entry[name] for name in cls._fields if name not in ("keys", "more_keys")}
+        return cls(**known, keys=tuple(entry["keys"]), more_keys=entry.get("more_keys", 0))
+
+
+class DeadLetterPage(NamedTuple):
+    """Letters, newest first. `next_after`: what to ask for the next page with, also where this one is empty; None:
+    nothing is left."""
+
+    letters: list[DeadLetter]
+    next_after: int | None
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """As it is answered."""
+        return cls([DeadLetter.of(each) for each in answer["dead_letters"]], answer["next_after"])
+
+
+def asked(
+    state: DeadLetterState | None,
+    reason: str | None,
+    topic: str | None,
+    begin_ms: int | None,
+    end_ms: int | None,
+    after: int | None,
+    count_max: int,
+) -> dict[str, str | int]:
+    """A page's query."""
+    said = {"state": state, "reason": reason, "topic": topic, "begin_ms": begin_ms, "end_ms": end_ms, "after": after}
+    return {"max": count_max, **{name: value for name, value in said.items() if value is not None}}

@@ -1,0 +1,63 @@
+"""The contract's requests of who looks after groups: what they gave up on, and who is connected."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from lakemq.client.dead_letter import DeadLetterPage, DeadLetterState, asked
+from lakemq.client.results import RedriveStarted
+from lakemq.contract import client_routes, dead_letter_routes, routes
+from lakemq.contract.route import Target
+
+
+class OperatorRequests(ABC):
+    """Those of one gateway."""
+
+    @abstractmethod
+    def _call(
+        self, target: Target, content: Mapping[str, Any] | None, params: Mapping[str, str | int] | None = None
+    ) -> dict[str, Any]:
+        """Send a body, or none, and return what is answered."""
+
+    def dead_letters(
+        self,
+        group: str,
+        *,
+        state: DeadLetterState | None = None,
+        reason: str | None = None,
+        topic: str | None = None,
+        begin_ms: int | None = None,
+        end_ms: int | None = None,
+        after: int | None = None,
+        count_max: int = 100,
+    ) -> DeadLetterPage:
+        """A page of the group's dead letters, newest first; `after`: the `next_after` of the page before. `reason`: a
+        part of the failure's class or text. `topic`: to which they were sent first. `begin_ms`, `end_ms`: when they
+        died. A page may be empty, or short, and not the last. Raises `GroupNotFound`."""
+        params = asked(state, reason, topic, begin_ms, end_ms, after, count_max)
+        return DeadLetterPage.of(self._call(dead_letter_routes.DEAD_LETTERS.at(group), None, params))
+
+    def redrive(self, group: str, where: str, rate_per_s: float = 100, dry_run: bool = False) -> RedriveStarted:
+        """Send the group's dead letters that fulfil the SQL predicate to it again; returns at once."""
+        content = {"where": where, "rate_per_s": rate_per_s, "dry_run": dry_run}
+        answer = self._call(routes.REDRIVE.at(group), content)
+        return RedriveStarted(answer["redrive_id"], answer["matched"])
+
+    def redrive_progress(self, redrive_id: str, offset: int = 0, count_max: int = 1_000) -> dict[str, Any]:
+        """How far a redrive is, with a result for each message, from that number on."""
+        return self._call(routes.REDRIVEN.at(redrive_id), None, {"offset": offset, "max": count_max})
+
+    def enable_group(self, group: str, consume_enabled: bool) -> None:
+        """Have a consumer group consume, or nothing until it is told otherwise; it is made if it isn't there."""
+        self._call(client_routes.PUT_GROUP.at(group), {"consume_enabled": consume_enabled})
+
+    def clients(self, group: str | None = None, producer_group: str | None = None) -> list[dict[str, Any]]:
+        """Who is connected: all, or those of one group. Raises `GroupNotFound` for a group of consumers."""
+        target = client_routes.CLIENTS.at()
+        if group is not None:
+            target = client_routes.GROUP_CLIENTS.at(group)
+        elif producer_group is not None:
+            target = client_routes.PRODUCER_CLIENTS.at(producer_group)
+        return self._call(target, None)["clients"]
