@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from lakemq.client.aio.admin import AdminOptions
     from lakemq.client.aio.pull_consumer import PullOptions
     from lakemq.client.aio.simple_consumer import SimpleOptions
+    from lakemq.client.app_testing import TestApp
+    from lakemq.client.application import App
     from lakemq.client.dead_letters import DeadLetters
     from lakemq.client.frames import read_backlog, read_sql, read_topic, write_topic
     from lakemq.client.producer import Producer, SendFuture
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Admin",
     "AdminOptions",
+    "App",
     "DeadLetters",
     "Producer",
     "PullConsumer",
@@ -35,6 +38,7 @@ __all__ = [
     "SendFuture",
     "SimpleConsumer",
     "SimpleOptions",
+    "TestApp",
     "TransactionListener",
     "TransactionProducer",
     "read_backlog",
@@ -49,6 +53,8 @@ _MODULES = {
     "Admin": "lakemq.client.admin",
     "AdminOptions": "lakemq.client.aio.admin",
     "DeadLetters": "lakemq.client.dead_letters",
+    "App": "lakemq.client.application",
+    "TestApp": "lakemq.client.app_testing",
     "Producer": "lakemq.client.producer",
     "PullConsumer": "lakemq.client.pull_consumer",
     "PullOptions": "lakemq.client.aio.pull_consumer",

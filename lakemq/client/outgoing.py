@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
+from lakemq.client.bodies.encoder import Encoded, Encoder, default_encoder, encode_by
+from lakemq.client.bodies.json_value import json_of
 from lakemq.client.wrong_type import WrongType
+from lakemq.contract.forms import CONTENT_TYPE, JSON
 from lakemq.model import names
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.message_columns import GIVEN, Kind
@@ -16,8 +19,10 @@ from lakemq.model.names import check_readable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message to be sent; only `body` is needed, and text is sent as UTF-8.
+    """One message to be sent; only its body is needed: `body`, or `json`, any value, which becomes the body.
 
+    Text is sent as UTF-8. A body that is neither bytes nor text is what the producer's `encoder` makes of it; by
+    default JSON of dictionaries, lists, dataclasses and pydantic models. JSON has a property `content_type`.
     `keys` are what it can be looked up by, `tag` and `properties` what subscriptions filter by.
     `ordering_key`: messages with the same one go to the same queue, in order; `queue_id` names the
     queue. At most one of `delay_level` (from 1), `delay` (seconds, or a timedelta) and `deliver_at`
@@ -25,7 +30,7 @@ class Message:
     a topic of priorities, whose queue it is. Raises `InvalidRequest` for what can't be sent.
     """
 
-    body: bytes | str
+    body: Any = None
     tag: str | None = None
     keys: Sequence[str] | str | None = None
     properties: Mapping[str, str] | None = None
@@ -36,9 +41,16 @@ class Message:
     deliver_at: datetime | None = None
     ttl_ms: int | None = None
     priority: int | None = None
+    json: InitVar[Any] = None
 
-    def __post_init__(self) -> None:
-        check_fields(self.fields())
+    def __post_init__(self, json: Any) -> None:
+        fields = check_fields(self.fields())
+        if json is not None:
+            body, fields = _encoded(_as_json(self.body, json), fields)
+            object.__setattr__(self, "body", body)
+            object.__setattr__(self, "properties", fields.get("properties"))
+        elif self.body is None:
+            raise WrongType("a message has a body, or json", None)
 
     def fields(self) -> MessageFields:
         """What it has beside its body."""
@@ -90,14 +102,43 @@ _COMMON = {name: kind for name, (kind, _) in _KINDS.items() if kind in (str, int
 _DELAYS = frozenset({"delay_level", "delay", "deliver_at"})
 
 
-def parts_of(body: bytes | str | Message, fields: MessageFields) -> tuple[bytes, MessageFields]:
+def parts_of(
+    body: object, fields: MessageFields, json: object = None, encoder: Encoder = default_encoder
+) -> tuple[bytes, MessageFields]:
     """The bytes and the fields of what a producer's method was given; they share nothing with it that can
-    be changed later. Raises `InvalidRequest`, and `TypeError` for what no message has."""
+    be changed later. Raises `InvalidRequest`, `TypeError` for what no message has, and what the encoder raises."""
     if isinstance(body, Message):
-        if fields:
-            raise InvalidRequest(f"a Message says everything itself: {', '.join(fields)} belongs in it")
-        return body_of(body.body), _own(body.fields())
-    return body_of(body), _own(check_fields(fields))
+        if fields or json is not None:
+            names_given = [*fields, *(["json"] if json is not None else [])]
+            raise InvalidRequest(f"a Message says everything itself: {', '.join(names_given)} belongs in it")
+        body, own = body.body, _own(body.fields())
+    else:
+        own = _own(check_fields(fields))
+    if isinstance(body, bytes) and json is None:
+        return body, own
+    if json is not None:
+        return _encoded(_as_json(body, json), own)
+    if isinstance(body, str):
+        return _utf8("the body", body), own
+    if isinstance(body, bytearray):
+        return bytes(body), own
+    if body is None:
+        raise WrongType("a message has a body, or json", None)
+    return _encoded(encode_by(encoder, body), own)
+
+
+def _as_json(body: object, json: object) -> Encoded:
+    if body is not None:
+        raise InvalidRequest("a message has a body, or json, not both")
+    return Encoded(json_of(json), JSON)
+
+
+def _encoded(made: Encoded, fields: MessageFields) -> tuple[bytes, MessageFields]:
+    """With the content type among the properties, where the sender gave none."""
+    if made.content_type is not None:
+        given = fields.get("properties") or {}
+        fields = {**fields, "properties": {CONTENT_TYPE: made.content_type, **given}}
+    return made.body, fields
 
 
 def _own(fields: MessageFields) -> MessageFields:
@@ -111,12 +152,13 @@ def _own(fields: MessageFields) -> MessageFields:
     return fields
 
 
-def message_of(body: bytes | str | Message, fields: MessageFields) -> Message:
+def message_of(body: object, fields: MessageFields, json: object = None) -> Message:
     """What a producer's method was given, as a message. Raises as `parts_of`."""
-    if isinstance(body, Message):
-        parts_of(body, fields)
-        return body
-    return Message(body=body, **fields)
+    if not isinstance(body, Message):
+        return Message(body=body, json=json, **fields)
+    if fields or json is not None:
+        parts_of(body, fields, json)
+    return body
 
 
 def check_fields(fields: MessageFields) -> MessageFields:
@@ -200,15 +242,3 @@ def check_group(group: object) -> str:
 def is_delayed(fields: MessageFields) -> bool:
     """Whether the message is not to be delivered at once."""
     return not fields.keys().isdisjoint(_DELAYS)
-
-
-def body_of(body: object) -> bytes:
-    """A body's bytes; text is UTF-8. Raises `InvalidRequest` for text that can't be, and `WrongType`."""
-    if isinstance(body, bytes):
-        return body
-    if isinstance(body, str):
-        return _utf8("the body", body)
-    if isinstance(body, bytearray):
-        return bytes(body)
-    hint = ": json.dumps makes text of it" if type(body) in (dict, list) else ""
-    raise WrongType(f"a body is bytes or text{hint}", body)

@@ -8,9 +8,11 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from lakemq.client.aio.producer import no_room
+from lakemq.client.bodies.encoder import default_encoder
+from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.errors import Closed, SendFailed
 from lakemq.client.loop import WRONG_THREAD, background
-from lakemq.client.outgoing import Message, MessageFields, SendReceipt, parts_of
+from lakemq.client.outgoing import MessageFields, SendReceipt, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import send_whole
 from lakemq.client.produce.call import call
@@ -39,21 +41,21 @@ class SendFuture:
         """Whether it is known what became of the message."""
         return self._batch.outcome is not None
 
-    def result(self, timeout: float | None = None) -> SendReceipt:
+    def result(self, timeout: Seconds | None = None) -> SendReceipt:
         """Wait for the receipt, `timeout` seconds at most. Raises what kept the message from being
         stored, or `TimeoutError`."""
         return receipt_of(self._result(timeout))
 
-    def exception(self, timeout: float | None = None) -> LakemqError | None:
+    def exception(self, timeout: Seconds | None = None) -> LakemqError | None:
         """Wait for what kept the message from being stored; None when it is stored."""
         result = self._result(timeout)
         return result if isinstance(result, LakemqError) else None
 
-    def _result(self, timeout: float | None) -> SendReceipt | LakemqError:
+    def _result(self, timeout: Seconds | None) -> SendReceipt | LakemqError:
         if self._batch.outcome is None:
             if background().is_here():
                 raise RuntimeError(WRONG_THREAD)
-            self._batch.wait(timeout)
+            self._batch.wait(None if timeout is None else to_seconds(timeout, "timeout"))
         return self._batch.result(self._number)
 
     def add_done_callback(self, callback: Callable[[SendFuture], object]) -> None:
@@ -82,28 +84,34 @@ class Producer:
         self._core = Core(cluster, self._options, self._loop.loop, self._loop.call)
         given = options.get("tracing", False)
         self._tracing = tracing_of(given)
+        self._encoder = options.get("encoder") or default_encoder
 
     def send(
         self,
         topic: str,
-        body: bytes | str | Message,
+        body: object = None,
         *,
+        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
     ) -> SendReceipt:
         """Send a message and wait until it is stored. Raises what keeps it from being stored.
 
+        `body` is bytes, text, a `Message`, or what the option `encoder` takes; `json`, in its place, any value that
+        JSON has.
+
         It goes to the queue that its `ordering_key` or `queue_id` choose, else to any. `queue` names one of a certain
         broker, and `queue_selector` chooses it: it is called here with the topic's queues and the message, and what it
         raises is raised. A chosen queue is never changed: while its broker is away, the message isn't stored."""
-        return self.send_async(topic, body, queue=queue, queue_selector=queue_selector, **fields).result()
+        return self.send_async(topic, body, json=json, queue=queue, queue_selector=queue_selector, **fields).result()
 
     def send_async(
         self,
         topic: str,
-        body: bytes | str | Message,
+        body: object = None,
         *,
+        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
@@ -115,15 +123,16 @@ class Producer:
         core = self._core
         if core.buffered >= self._buffer_bytes:
             self._wait_for_room()
-        if isinstance(body, bytes) and not fields and queue is queue_selector is self._tracing is None:
+        if isinstance(body, bytes) and not fields and queue is queue_selector is json is self._tracing is None:
             return SendFuture(*core.append_plain(topic, body))
-        return SendFuture(*self._append(topic, body, fields, False, queue, queue_selector))
+        return SendFuture(*self._append(topic, body, fields, json, False, queue, queue_selector))
 
     def send_oneway(
         self,
         topic: str,
-        body: bytes | str | Message,
+        body: object = None,
         *,
+        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
@@ -131,39 +140,47 @@ class Producer:
         """Send a message and never learn what became of it: quick, and it may be lost."""
         if self._core.buffered >= self._buffer_bytes:
             self._wait_for_room()
-        self._append(topic, body, fields, True, queue, queue_selector)
+        self._append(topic, body, fields, json, True, queue, queue_selector)
 
     def send_batch(
-        self, topic: str, messages: Sequence[Message | bytes | str], queue: MessageQueue | None = None
+        self, topic: str, messages: Sequence[object], queue: MessageQueue | None = None
     ) -> list[SendReceipt]:
         """Send messages in one request, which is stored as a whole or not at all, in that queue if one is named; their
-        receipts.
+        receipts. Each is a `Message`, or a body as `send` takes it.
 
         Raises `InvalidRequest` for delayed messages, and for ordering keys whose queues lie on several
         brokers.
         """
-        return self._loop.run(send_whole(self._core, topic, messages, self._tracing, queue))
+        return self._loop.run(send_whole(self._core, topic, messages, self._tracing, queue, self._encoder))
 
     def request(
-        self, topic: str, body: bytes | str | Message, timeout_s: float = 3.0, **fields: Unpack[MessageFields]
+        self,
+        topic: str,
+        body: object = None,
+        timeout_s: Seconds = 3.0,
+        *,
+        json: object = None,
+        **fields: Unpack[MessageFields],
     ) -> MessageView:
         """Send a message and wait for the reply that a consumer gives to it, `timeout_s` at most.
 
         Raises `RequestTimeout` when none comes. Not tried again once it may have been stored.
         """
-        return self._loop.run(call(self._core, topic, *parts_of(body, fields), timeout_s, self._tracing))
+        return self._loop.run(
+            call(self._core, topic, *parts_of(body, fields, json, self._encoder), timeout_s, self._tracing)
+        )
 
     def flush(self) -> None:
         """Send all that waits, and return when it is known what became of it."""
         self._loop.run(self._core.flush())
 
-    def close(self, timeout_s: float | None = None) -> None:
+    def close(self, timeout_s: Seconds | None = None) -> None:
         """Send all that waits, and end; what isn't stored after `timeout_s` is given up (None: after
         all its retries). Raises `SendFailed` with the messages that weren't stored: of those that failed
         before, the first 1,000 (16 MiB) whose futures nobody asked, not those sent one way. Twice is fine."""
         if self._loop.forked:
             return  # what waits is the parent's
-        failures = self._loop.run(self._core.close(timeout_s))
+        failures = self._loop.run(self._core.close(None if timeout_s is None else to_seconds(timeout_s, "timeout_s")))
         if failures:
             raise SendFailed(f"{len(failures)} messages could not be sent: {failures[0][1]}", failures)
 
@@ -183,13 +200,14 @@ class Producer:
     def _append(
         self,
         topic: str,
-        given: bytes | str | Message,
+        given: object,
         given_fields: MessageFields,
+        json: object,
         oneway: bool,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
     ) -> tuple[Batch, int]:
-        body, fields = parts_of(given, given_fields)
+        body, fields = parts_of(given, given_fields, json, self._encoder)
         core = self._core
         if queue is not None or selector is not None:
             choice = choice_of(topic, queue, selector, fields)

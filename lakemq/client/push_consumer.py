@@ -74,6 +74,11 @@ class PushConsumer:
         return self._engine.client_id
 
     @property
+    def connected(self) -> bool:
+        """Whether some broker has heard of this member lately, and has it in the group."""
+        return self._engine.connected
+
+    @property
     def queues(self) -> list[MessageQueue]:
         """The queues that this member has now, sorted."""
         return self._engine.queues
@@ -103,7 +108,7 @@ class PushConsumer:
         """Whether all is paused, by `pause` without a name."""
         return self._engine.paused
 
-    def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
+    def reply(self, message: MessageView, body: object = None, **fields: Unpack[ReplyFields]) -> None:
         """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
         when it is no request, and `RequestNotFound` when nobody waits any more."""
         self._loop.run(self._engine.reply(message, body, fields))

@@ -130,7 +130,7 @@ class SimpleConsumer:
         message has its new receipt then. Raises `ReceiptExpired` when its time was over."""
         self._loop.run(self._consumer.change_invisible(message, invisible_s))
 
-    def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
+    def reply(self, message: MessageView, body: object = None, **fields: Unpack[ReplyFields]) -> None:
         """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
         when it is no request, and `RequestNotFound` when nobody waits any more."""
         self._loop.run(self._consumer.reply(message, body, **fields))

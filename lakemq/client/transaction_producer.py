@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, Unpack
 
 from lakemq.client.consume.listener import check_transaction_listener
+from lakemq.client.durations import Seconds
 from lakemq.client.outgoing import Message, MessageFields, message_of
 from lakemq.client.produce.options import ProducerOptions
 from lakemq.client.produce.transactions import Resolution, TransactionReceipt, Transactions
@@ -57,7 +58,13 @@ class TransactionProducer(Producer):
         self._loop.call(self._transactions.start)
 
     def send_in_transaction(
-        self, topic: str, body: bytes | str | Message, argument: Any = None, **fields: Unpack[MessageFields]
+        self,
+        topic: str,
+        body: object = None,
+        argument: Any = None,
+        *,
+        json: object = None,
+        **fields: Unpack[MessageFields],
     ) -> TransactionReceipt:
         """Store a message that nobody sees, have the listener execute the local transaction, and tell the
         broker how it ended.
@@ -66,8 +73,8 @@ class TransactionProducer(Producer):
         `TransactionResolved` where it ended otherwise meanwhile. That the broker couldn't be told is no
         error: it will ask.
         """
-        message = message_of(body, fields)
-        half = self._loop.run(self._transactions.begin(topic, message))
+        message = message_of(body, fields, json)
+        half = self._loop.run(self._transactions.begin(topic, message, self._encoder))
         resolution = Resolution.UNKNOWN
         try:
             resolution = Resolution(self._listener.execute_local_transaction(message, half.transaction_id, argument))
@@ -75,7 +82,7 @@ class TransactionProducer(Producer):
             self._loop.run(self._transactions.tell(half, resolution))
         return half.ended(resolution)
 
-    def close(self, timeout_s: float | None = None) -> None:
+    def close(self, timeout_s: Seconds | None = None) -> None:
         """As `Producer.close`; and answer no more checks."""
         if self._loop.forked:
             return

@@ -12,10 +12,11 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import orjson
 
+from lakemq.client.bodies.decoder import Decoder, default_decoder
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.message_queue import MessageQueue
 from lakemq.model.names import RETRY_PREFIX
@@ -23,6 +24,7 @@ from lakemq.model.names import RETRY_PREFIX
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Kind = TypeVar("Kind")
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -194,6 +196,15 @@ class MessageView:
         """The body as JSON; raises `ValueError`."""
         return orjson.loads(self.body)
 
+    def decode(self, kind: type[Kind], decoder: Decoder | None = None) -> Kind:
+        """The body as a `kind`, by the decoder that is given, else by that of the consumer. Without one it is the JSON
+        of a pydantic model, a dataclass, an attrs class or another type of Python's; raises `DecodeError`."""
+        return (decoder or self._rows.decoder or default_decoder)(self, kind)
+
+    def decode_by(self, decoder: Decoder) -> None:
+        """Have `decode` use this decoder, for all messages of the answer that it came in."""
+        self._rows.decoder = decoder
+
     def __repr__(self) -> str:
         shown = self.body[:40]
         more = "…" if len(self.body) > len(shown) else ""
@@ -203,12 +214,14 @@ class MessageView:
 class Rows(Sequence[MessageView]):
     """The messages of one answer, in its order. `read` makes one column's values."""
 
-    __slots__ = ("_count", "_made", "_read")
+    __slots__ = ("_count", "_made", "_read", "decoder")
 
     def __init__(self, count: int, read: Callable[[str], Sequence[Any]]) -> None:
         self._count = count
         self._read = read
         self._made: dict[str, Sequence[Any]] = {}
+        self.decoder: Decoder | None = None
+        """Reads bodies, where a consumer was given one."""
 
     @classmethod
     def of_table(cls, table: pa.Table) -> Rows:

@@ -13,6 +13,8 @@ OCTETS = "application/octet-stream"
 """A body that isn't called anything."""
 FRAMES = "application/vnd.lakemq.frames"
 """Frames of the log, one after the other, as docs/log_format.md has them: answered only."""
+CONTENT_TYPE = "content_type"
+"""The property that says what a message's body is: of a raw message its header's, of `json` that it is JSON."""
 
 FORMS = (JSON, NDJSON, ARROW, EVENT, EVENT_BATCH)
 

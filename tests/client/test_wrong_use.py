@@ -135,8 +135,8 @@ def test_what_is_no_listener_of_transactions_is_refused_with_what_was_expected(
 @pytest.mark.parametrize(
     ("body", "fields", "said"),
     [
-        ({"a": 1}, {}, "a body is bytes or text: json.dumps makes text of it, not {'a': 1} (dict)"),
-        (None, {}, "a body is bytes or text, not None (NoneType)"),
+        (5, {}, "a body is bytes, text, a dictionary, a list, a dataclass or a model, not 5 (int)"),
+        (None, {}, "a message has a body, or json, not None (NoneType)"),
         ("x", {"keys": [42]}, "a key is text, not 42 (int)"),
         ("x", {"keys": 42}, "keys are text, or a list of texts, not 42 (int)"),
         ("x", {"keys": b"k"}, "keys are text, or a list of texts, not b'k' (bytes)"),

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from lakemq import client
-from lakemq.client import error_names
 from lakemq.client.errors import LakemqError
 from lakemq.web.problems import STATUS
 
@@ -17,8 +16,9 @@ TO_DO = "What to do: "
 
 def kinds() -> list[type[LakemqError]]:
     """All errors of `lakemq.client`, but for their base."""
-    found: list[type[LakemqError]] = [getattr(client, name) for name in error_names.__all__]
-    return [kind for kind in found if kind is not LakemqError]
+    found = [getattr(client, name) for name in sorted(client.__all__)]
+    kinds = [each for each in found if isinstance(each, type) and issubclass(each, LakemqError)]
+    return [each for each in kinds if each is not LakemqError]
 
 
 def parts(kind: type[LakemqError]) -> tuple[str, str]:

@@ -11,6 +11,8 @@ from lakemq.client import shared
 
 if TYPE_CHECKING:
     from lakemq.client.aio.admin import Admin, AdminOptions
+    from lakemq.client.aio.app_testing import TestApp
+    from lakemq.client.aio.application import App
     from lakemq.client.aio.dead_letters import DeadLetters
     from lakemq.client.aio.frames import read_backlog, read_sql, read_topic, write_topic
     from lakemq.client.aio.producer import Producer, SendFuture
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Admin",
     "AdminOptions",
+    "App",
     "DeadLetters",
     "Producer",
     "PullConsumer",
@@ -31,6 +34,7 @@ __all__ = [
     "SendFuture",
     "SimpleConsumer",
     "SimpleOptions",
+    "TestApp",
     "TransactionListener",
     "TransactionProducer",
     "read_backlog",
@@ -45,6 +49,8 @@ _MODULES = {
     "Admin": "lakemq.client.aio.admin",
     "AdminOptions": "lakemq.client.aio.admin",
     "DeadLetters": "lakemq.client.aio.dead_letters",
+    "App": "lakemq.client.aio.application",
+    "TestApp": "lakemq.client.aio.app_testing",
     "Producer": "lakemq.client.aio.producer",
     "PullConsumer": "lakemq.client.aio.pull_consumer",
     "PullOptions": "lakemq.client.aio.pull_consumer",

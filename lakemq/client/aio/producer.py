@@ -8,8 +8,10 @@ from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
+from lakemq.client.bodies.encoder import default_encoder
+from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.errors import SendFailed
-from lakemq.client.outgoing import Message, MessageFields, SendReceipt, parts_of
+from lakemq.client.outgoing import MessageFields, SendReceipt, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import send_whole
 from lakemq.client.produce.call import call
@@ -61,6 +63,7 @@ class Producer:
         self._cluster = Cluster(brokers, options.get("routes"), options.get("nameservers"), options.get("token"))
         given = options.get("tracing", False)
         self._tracing = tracing_of(given)
+        self._encoder = options.get("encoder") or default_encoder
         self._started: Core | None = None
         self._filled = 0
 
@@ -77,24 +80,31 @@ class Producer:
     async def send(
         self,
         topic: str,
-        body: bytes | str | Message,
+        body: object = None,
         *,
+        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
     ) -> SendReceipt:
         """Send a message and wait until it is stored. Raises what keeps it from being stored.
 
+        `body` is bytes, text, a `Message`, or what the option `encoder` takes; `json`, in its place, any value that
+        JSON has.
+
         It goes to the queue that its `ordering_key` or `queue_id` choose, else to any. `queue` names one of a certain
         broker, and `queue_selector` chooses it: it is called here with the topic's queues and the message, and what it
         raises is raised. A chosen queue is never changed: while its broker is away, the message isn't stored."""
-        return await (await self.send_async(topic, body, queue=queue, queue_selector=queue_selector, **fields))
+        return await (
+            await self.send_async(topic, body, json=json, queue=queue, queue_selector=queue_selector, **fields)
+        )
 
     async def send_async(
         self,
         topic: str,
-        body: bytes | str | Message,
+        body: object = None,
         *,
+        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
@@ -106,19 +116,20 @@ class Producer:
         core = self._core
         if not core.has_room():
             await self._wait_for_room(core)
-        if isinstance(body, bytes) and not fields and queue is queue_selector is self._tracing is None:
+        if isinstance(body, bytes) and not fields and queue is queue_selector is json is self._tracing is None:
             future = SendFuture(*core.append_plain(topic, body))
             if core.filled != self._filled:
                 self._filled = core.filled
                 await asyncio.sleep(0)  # who sends in a loop never lets the batches go otherwise
             return future
-        return SendFuture(*await self._append(core, topic, body, fields, False, queue, queue_selector))
+        return SendFuture(*await self._append(core, topic, body, fields, json, False, queue, queue_selector))
 
     async def send_oneway(
         self,
         topic: str,
-        body: bytes | str | Message,
+        body: object = None,
         *,
+        json: object = None,
         queue: MessageQueue | None = None,
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
@@ -127,37 +138,43 @@ class Producer:
         core = self._core
         if not core.has_room():
             await self._wait_for_room(core)
-        await self._append(core, topic, body, fields, True, queue, queue_selector)
+        await self._append(core, topic, body, fields, json, True, queue, queue_selector)
 
     async def send_batch(
-        self, topic: str, messages: Sequence[Message | bytes | str], queue: MessageQueue | None = None
+        self, topic: str, messages: Sequence[object], queue: MessageQueue | None = None
     ) -> list[SendReceipt]:
         """Send messages in one request, which is stored as a whole or not at all, in that queue if one is named; their
-        receipts.
+        receipts. Each is a `Message`, or a body as `send` takes it.
 
         Raises `InvalidRequest` for delayed messages, and for ordering keys whose queues lie on several
         brokers.
         """
-        return await send_whole(self._core, topic, messages, self._tracing, queue)
+        return await send_whole(self._core, topic, messages, self._tracing, queue, self._encoder)
 
     async def request(
-        self, topic: str, body: bytes | str | Message, timeout_s: float = 3.0, **fields: Unpack[MessageFields]
+        self,
+        topic: str,
+        body: object = None,
+        timeout_s: Seconds = 3.0,
+        *,
+        json: object = None,
+        **fields: Unpack[MessageFields],
     ) -> MessageView:
         """Send a message and wait for the reply that a consumer gives to it, `timeout_s` at most.
 
         Raises `RequestTimeout` when none comes. Not tried again once it may have been stored.
         """
-        return await call(self._core, topic, *parts_of(body, fields), timeout_s, self._tracing)
+        return await call(self._core, topic, *parts_of(body, fields, json, self._encoder), timeout_s, self._tracing)
 
     async def flush(self) -> None:
         """Send all that waits, and return when it is known what became of it."""
         await self._core.flush()
 
-    async def close(self, timeout_s: float | None = None) -> None:
+    async def close(self, timeout_s: Seconds | None = None) -> None:
         """Send all that waits, and end; what isn't stored after `timeout_s` is given up (None: after
         all its retries). Raises `SendFailed` with the messages that weren't stored: of those that failed
         before, the first 1,000 (16 MiB) whose futures nobody awaited, not those sent one way. Twice is fine."""
-        failures = await self._core.close(timeout_s)
+        failures = await self._core.close(None if timeout_s is None else to_seconds(timeout_s, "timeout_s"))
         if failures:
             raise SendFailed(f"{len(failures)} messages could not be sent: {failures[0][1]}", failures)
 
@@ -178,13 +195,14 @@ class Producer:
         self,
         core: Core,
         topic: str,
-        given: bytes | str | Message,
+        given: object,
         given_fields: MessageFields,
+        json: object,
         oneway: bool,
         queue: MessageQueue | None,
         selector: QueueSelector | None,
     ) -> tuple[Batch, int]:
-        body, fields = parts_of(given, given_fields)
+        body, fields = parts_of(given, given_fields, json, self._encoder)
         if queue is not None or selector is not None:
             choice = choice_of(topic, queue, selector, fields)
             queues = core.queues_known(topic, queue) or await queues_to_choose(core, topic)

@@ -59,6 +59,11 @@ class PushConsumer:
         return self._engine.client_id
 
     @property
+    def connected(self) -> bool:
+        """Whether some broker has heard of this member lately, and has it in the group."""
+        return self._engine.connected
+
+    @property
     def queues(self) -> list[MessageQueue]:
         """The queues that this member has now, sorted."""
         return self._engine.queues
@@ -88,7 +93,7 @@ class PushConsumer:
         """Whether all is paused, by `pause` without a name."""
         return self._engine.paused
 
-    async def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
+    async def reply(self, message: MessageView, body: object = None, **fields: Unpack[ReplyFields]) -> None:
         """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
         when it is no request, and `RequestNotFound` when nobody waits any more."""
         await self._engine.reply(message, body, fields)

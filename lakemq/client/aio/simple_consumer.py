@@ -255,7 +255,7 @@ class SimpleConsumer:
         answer = await primary.send(routes.INVISIBILITY.at(self.group), content, twice=False)
         message.replace_receipt(answer["receipt"], answer["invisible_until_ms"])
 
-    async def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
+    async def reply(self, message: MessageView, body: object = None, **fields: Unpack[ReplyFields]) -> None:
         """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
         when it is no request, and `RequestNotFound` when nobody waits any more."""
         await reply(self._cluster, message, body, fields)

@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self, Unpack
 
 from lakemq.client.aio.producer import Producer
 from lakemq.client.consume.listener import check_transaction_listener
+from lakemq.client.durations import Seconds
 from lakemq.client.outgoing import Message, MessageFields, message_of
 from lakemq.client.produce.options import ProducerOptions
 from lakemq.client.produce.transactions import Resolution, TransactionReceipt, Transactions
@@ -51,7 +52,13 @@ class TransactionProducer(Producer):
         self._begun()
 
     async def send_in_transaction(
-        self, topic: str, body: bytes | str | Message, argument: Any = None, **fields: Unpack[MessageFields]
+        self,
+        topic: str,
+        body: object = None,
+        argument: Any = None,
+        *,
+        json: object = None,
+        **fields: Unpack[MessageFields],
     ) -> TransactionReceipt:
         """Store a message that nobody sees, have the listener execute the local transaction, and tell the
         broker how it ended.
@@ -61,8 +68,8 @@ class TransactionProducer(Producer):
         error: it will ask.
         """
         transactions = self._begun()
-        message = message_of(body, fields)
-        half = await transactions.begin(topic, message)
+        message = message_of(body, fields, json)
+        half = await transactions.begin(topic, message, self._encoder)
         resolution = Resolution.UNKNOWN
         try:
             resolution = Resolution(
@@ -72,7 +79,7 @@ class TransactionProducer(Producer):
             await transactions.tell(half, resolution)
         return half.ended(resolution)
 
-    async def close(self, timeout_s: float | None = None) -> None:
+    async def close(self, timeout_s: Seconds | None = None) -> None:
         """As `Producer.close`; and answer no more checks."""
         if self._transactions is not None:
             await self._transactions.stop()

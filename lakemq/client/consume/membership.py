@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -69,6 +70,11 @@ class Membership:
         if view is None or broker in self._expired:
             return False
         return _now_s() - self._heard_s[broker] < view.expiry_s
+
+    @property
+    def connected(self) -> bool:
+        """Whether some broker has heard of this client lately."""
+        return any(map(self.is_sure, list(self._views)))
 
     def take_expired(self) -> set[str]:
         """The brokers where this client had expired, since this was asked last."""
@@ -228,4 +234,4 @@ class Membership:
 
 
 def _now_s() -> float:
-    return asyncio.get_running_loop().time()
+    return time.monotonic()  # of any thread: consumers in threads are asked whether they are connected

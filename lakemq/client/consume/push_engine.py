@@ -93,6 +93,11 @@ class PushEngine:
         return self._member.client_id
 
     @property
+    def connected(self) -> bool:
+        """As `Membership.connected`."""
+        return self._member.membership.connected
+
+    @property
     def queues(self) -> list[MessageQueue]:
         """The queues it has now, sorted."""
         return sorted(self._held)
@@ -144,7 +149,7 @@ class PushEngine:
         said = {"paused": paused, "buffered": buffered, "stuck": self._overdue.stuck}
         return said | describe_queues(each.queue for each in held)
 
-    async def reply(self, message: MessageView, body: bytes | str, fields: ReplyFields) -> None:
+    async def reply(self, message: MessageView, body: object, fields: ReplyFields) -> None:
         """As `reply.reply`."""
         await reply(self._member.cluster, message, body, fields)
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
+from lakemq.client.bodies.decoder import Decoder
 from lakemq.client.consume.gaps import OnGap
-from lakemq.client.consume.listener import Span
+from lakemq.client.consume.listener import Outcome, Span, Terms
 from lakemq.client.consume.member import MemberOptions, Model
-from lakemq.client.consume.process_queue import Limits
+from lakemq.client.consume.process_queue import Limits, Work
 from lakemq.client.consume.push_engine import Invoke, Processing, PushEngine
 from lakemq.client.consume.reason import Reasons
 from lakemq.client.consume.subscription import ConsumeFrom
 from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.route_source import RouteSource
+from lakemq.client.view import MessageView
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.rebalance import Strategy
 
@@ -55,6 +57,8 @@ class PushOptions(TypedDict, total=False):
     max_reconsume_times: int | None
     """After so many retries a message goes to the group's dead letters. Default: as the broker is set
     (16); an orderly consumer tries without end."""
+    decoder: Decoder
+    """What `message.decode(kind)` reads bodies by. Without one they are JSON."""
     reasons: Reasons
     """What the broker is told of an error that the listener raises, and keeps with the message: `full` (default) its
     class and its text, which may hold what nobody else should see; `class`; or `none`."""
@@ -89,13 +93,14 @@ def make_engine(group: str, invoke: Invoke, batch: bool, cancels: bool, options:
     that don't fit, and `TypeError` for others."""
     own: dict[str, Any] = dict(options)
     tracing = own.pop("tracing", False)
+    decoder = own.pop("decoder", None)
     batch_size = own.pop("batch_size", BATCH_SIZE)
     given_s = own.pop("consume_timeout_s", None if own.get("orderly") else CONSUME_TIMEOUT_S)
     timeout_s = None if given_s is None else to_seconds(given_s, "consume_timeout_s")
     if timeout_s is not None and (own.get("orderly") or not timeout_s > 0):
         raise InvalidRequest("consume_timeout_s is more than 0, and an orderly consumer has none")
     processing = Processing(
-        invoke=invoke,
+        invoke=invoke if decoder is None else _decoding(invoke, decoder),
         cancels=cancels,
         consume_timeout_s=timeout_s,
         concurrency=own.pop("concurrency", CONCURRENCY),
@@ -114,6 +119,15 @@ def make_engine(group: str, invoke: Invoke, batch: bool, cancels: bool, options:
     if (processing.max_reconsume_times or 0) < 0 or processing.suspend_s < 0:
         raise InvalidRequest("max_reconsume_times and suspend_s are at least 0")
     return PushEngine(group, MemberOptions(**own), processing)
+
+
+def _decoding(invoke: Invoke, decoder: Decoder) -> Invoke:
+    def with_decoder(work: Work[MessageView], terms: Terms) -> Awaitable[Outcome]:
+        for message in work.messages:
+            message.decode_by(decoder)
+        return invoke(work, terms)
+
+    return with_decoder
 
 
 def span_of(tracing: bool | TracerProvider, group: str) -> Span | None:

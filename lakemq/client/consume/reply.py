@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from lakemq.client.message import encode_body
+from lakemq.client.outgoing import MessageFields, parts_of
 from lakemq.client.routes import Cluster
 from lakemq.client.view import MessageView
 from lakemq.contract import routes
@@ -18,15 +19,18 @@ class ReplyFields(TypedDict, total=False):
     tag: str | None
     keys: Sequence[str] | None
     properties: Mapping[str, str] | None
+    json: Any
+    """A value that JSON has, in the place of the body."""
 
 
-async def reply(cluster: Cluster, message: MessageView, body: bytes | str, fields: ReplyFields) -> None:
+async def reply(cluster: Cluster, message: MessageView, body: object, fields: ReplyFields) -> None:
     """Answer the message, at its broker. Raises `InvalidRequest` when it is no request, and
     `RequestNotFound` when nobody waits for the reply any more."""
     correlation_id = message.properties.get("correlation_id")
     if correlation_id is None:
         raise InvalidRequest(f"message {message.message_id} is no request: it has no correlation_id")
-    content: dict[str, Any] = {"body": body} if isinstance(body, str) else encode_body(body)
-    content |= {name: value for name, value in fields.items() if value is not None}
+    given = {name: value for name, value in fields.items() if name != "json"}
+    encoded, said = parts_of(body, cast("MessageFields", given), fields.get("json"))
+    content = {**said, **encode_body(encoded)}
     primary = cluster.primary(message.broker)
     await primary.send(routes.REPLY.at(correlation_id), content, twice=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakemq.client.outgoing import Message, SendReceipt, check_topic, is_delayed, parts_of
+from lakemq.client.bodies.encoder import Encoder, default_encoder
+from lakemq.client.outgoing import SendReceipt, check_topic, is_delayed, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.choice import chooses, queue_of
 from lakemq.client.produce.core import Core, read_answer, receipt_of
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 async def send_whole(
     core: Core,
     topic: str,
-    messages: Sequence[Message | bytes | str],
+    messages: Sequence[object],
     tracing: Tracing | None,
     queue: MessageQueue | None = None,
+    encoder: Encoder = default_encoder,
 ) -> list[SendReceipt]:
     """Store the messages, all or none, in that queue if one is named; receipts in their order.
 
@@ -38,7 +40,7 @@ async def send_whole(
         check_queue(topic, queue)
     batch = Batch(check_topic(topic), 0.0)
     for message in messages:
-        batch.add(*parts_of(message, {}))
+        batch.add(*parts_of(message, {}, None, encoder))
     if any(is_delayed(batch.fields(number)) for number in range(len(messages))):
         raise InvalidRequest("a batch is delivered at once: send delayed messages one by one")
     if not messages:

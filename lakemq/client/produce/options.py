@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypedDict
 
+from lakemq.client.bodies.encoder import Encoder
 from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.produce.deliver import Patience
 from lakemq.client.produce.encode import Compression
@@ -63,6 +64,8 @@ class ProducerOptions(TypedDict, total=False):
     another that has the topic; if both stored it, both copies have the same property `send_id`, which all such
     messages are given. False: it waits for the first. Those with an ordering key or a queue id, and halves, always do.
     `tracing` (False): OpenTelemetry spans, by the process's tracer provider or the one given.
+    `encoder`: makes bytes of bodies that are neither bytes nor text. Without one JSON is made of dictionaries, lists,
+    dataclasses, pydantic models and attrs classes.
     `nameservers`: addresses of name servers, which know the brokers, in the place of `brokers`.
     `routes`: a source of routes in the place of both.
     `token`: by which the producer says who it is; else that of the environment's LAKEMQ_TOKEN, or of the file that its
@@ -81,6 +84,7 @@ class ProducerOptions(TypedDict, total=False):
     attempt_timeout_s: Seconds
     duplicates_allowed: bool
     tracing: bool | TracerProvider
+    encoder: Encoder
     nameservers: str | Sequence[str] | None
     routes: RouteSource | None
     token: str | None

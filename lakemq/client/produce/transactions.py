@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
+from lakemq.client.bodies.encoder import Encoder, default_encoder
 from lakemq.client.errors import Closed
 from lakemq.client.failures import say_failed, wait_of
 from lakemq.client.outgoing import Message, check_group, check_topic, is_delayed, parts_of
@@ -98,10 +99,10 @@ class Transactions:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._asking.clear()
 
-    async def begin(self, topic: str, message: Message) -> Half:
+    async def begin(self, topic: str, message: Message, encoder: Encoder = default_encoder) -> Half:
         """Store a half. Raises what keeps it from being stored."""
         batch = Batch(check_topic(topic), 0.0)
-        batch.add(*parts_of(message, {}))
+        batch.add(*parts_of(message, {}, None, encoder))
         if is_delayed(batch.fields(0)):
             raise InvalidRequest("a message of a transaction can't be delayed as well")
         with spans_of(self._tracing, batch):

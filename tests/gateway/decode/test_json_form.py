@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakemq.gateway.decode import Limits, decode
+from lakemq.gateway.decode.json_form import decode_json_message
 from lakemq.gateway.decode.limits import JSON_VALUES_MAX
 from lakemq.model.errors import InvalidRequest, MessageTooLarge, UnsupportedMediaType
 from lakemq.model.message import Draft
@@ -117,12 +118,49 @@ def test_messages_come_out_as_they_were_written(messages: list[dict[str, Any]]) 
 
 
 @pytest.mark.parametrize(
+    ("value", "body"),
+    [
+        (
+            '{"a": 1, "b": [1.10, 1e300, 123456789012345678901234567890]}',
+            b'{"a":1,"b":[1.10,1e300,123456789012345678901234567890]}',
+        ),
+        ('"text"', b'"text"'),
+        ("true", b"true"),
+        ("null", b"null"),
+        ("5.00", b"5.00"),
+    ],
+)
+def test_a_value_in_the_place_of_a_body_is_json_with_every_digit(value: str, body: bytes) -> None:
+    line = f'{{"json": {value}, "tag": "T", "properties": {{"a": "b"}}}}'.encode()
+    draft = expected_draft(body=body, tag="T", properties={"content_type": "application/json", "a": "b"})
+    plain = expected_draft(body=b"x")
+    assert decode(NDJSON, {}, b'{"body": "x"}\n' + line, LIMITS) == [plain, draft]
+    assert decode(JSON, {}, b'{"messages": [{"body": "x"}, %s, %s]}' % (line, line), LIMITS) == [plain, draft, draft]
+    assert decode_json_message(line, LIMITS) == draft
+
+
+def test_who_says_what_the_json_is_has_the_last_word() -> None:
+    message = {"json": {}, "properties": {"content_type": "application/vnd.order+json"}}
+    assert drafts_of(message)[0].properties == message["properties"]
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e", "[" * 500 + "]" * 500])
+def test_what_is_no_json_is_no_value(value: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"no valid JSON|nested too deeply"):
+        decode(NDJSON, {}, b'{"json": %s}' % value.encode(), LIMITS)
+
+
+@pytest.mark.parametrize(
     ("message", "says"),
     [
         ([], "a message must be an object"),
         (None, "a message must be an object"),
         ({}, "body is missing"),
         ({"body": 5}, "body must be a string"),
+        ({"body": "", "json": 1}, "a message has a body, or json, not both"),
+        ({"json": 1, "body_encoding": "utf-8"}, "a message has a body, or json, not both"),
+        ({"json": 1, "jsom": 1}, "unknown field 'jsom'"),
+        ({"json": 1, "properties": ["a"]}, "properties must be an object"),
         ({"body": {"a": 1}}, "body must be a string"),
         ({"body": "", "body_encoding": "hex"}, "body_encoding must be 'utf-8' or 'base64'"),
         ({"body": "aGk", "body_encoding": "base64"}, "body is no valid base64"),

@@ -1,0 +1,164 @@
+"""`App` for programs without asyncio: its listeners are plain functions, called in threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from inspect import isgeneratorfunction, unwrap
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from lakemq.client.app.base import BaseApp, raise_first
+from lakemq.client.app.listeners import Plan
+from lakemq.client.app.options import AppOptions
+from lakemq.client.app.parameters import Given
+from lakemq.client.app.stopping import asked_to_stop, check_main_thread, say_stopping
+from lakemq.client.consume.listener import ConsumeResult
+from lakemq.client.errors import Closed
+from lakemq.client.producer import Producer
+from lakemq.client.push_consumer import PushConsumer
+from lakemq.client.view import MessageView
+from lakemq.model.errors import InvalidRequest
+
+CLOSE_S = 5.0
+"""How long a consumer waits by itself as it is closed."""
+
+
+class App(BaseApp):
+    """An application: functions that are called with the messages of topics, what they need, and what runs them.
+
+    `@app.listener("orders")` says what is called; `app.run()` starts, and returns once SIGTERM, SIGINT or SIGHUP has
+    asked it to stop: it takes nothing more, gives the calls that are under way `stop_timeout_s`, and closes. A second
+    signal ends the process at once. Within another program it is a context manager, or is `start`ed and `close`d.
+    Options: `AppOptions`. Each group is one `PushConsumer`, so all that is promised of that holds here.
+    """
+
+    types = (Producer,)
+
+    def __init__(self, group: str, **options: Unpack[AppOptions]) -> None:
+        super().__init__(group, **options)
+        self._consumers: dict[str, PushConsumer] = {}
+        self._producer: Producer | None = None
+        self._given: Given | None = None
+        self._stack = ExitStack()
+
+    @property
+    def producer(self) -> Producer:
+        """What listeners send by, while the application runs. Raises `Closed` before and after."""
+        if self._producer is None:
+            raise Closed("an application has its producer from its start to its stop")
+        return self._producer
+
+    def start(self) -> None:
+        """Open the resources, call what `on_start` names, and begin to consume. Raises what these raise, and what
+        `PushConsumer.start` does; then it is stopped again."""
+        self._open(lambda: Producer(**self.producer_options), {})
+        try:
+            for plan in self.plans.values():
+                consumer = PushConsumer(plan.group, self.handler(plan), **self.options_of(plan))
+                self._consumers[plan.group] = consumer
+                for listener in plan.listeners.values():
+                    consumer.subscribe(listener.topic, listener.tags, listener.sql)
+            for consumer in self._consumers.values():
+                consumer.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Take nothing more, let calls that are under way end within `stop_timeout_s`, leave the groups, call what
+        `on_stop` names, and close the resources. Twice is fine."""
+        if self.state != "running":
+            return
+        self.state = "stopping"
+        with ExitStack() as rest:
+            rest.callback(self._shut)
+            for consumer in self._consumers.values():
+                rest.callback(consumer.close)
+            for consumer in self._consumers.values():
+                with suppress(Closed):  # one that could not start
+                    consumer.pause()
+            idle = threading.Event()
+            self.counts.on_idle = idle.set
+            if self.counts.in_hand:
+                idle.wait(max(self.stop_timeout_s - CLOSE_S, 0.0))
+
+    def run(self) -> None:
+        """Run until a signal asks for its end. Raises what `start` raises, and `InvalidRequest` in another thread than
+        the main one."""
+        check_main_thread()
+        with asked_to_stop() as wait, self:
+            say_stopping(self.group, wait(), self.counts.in_hand)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def handler(self, plan: Plan) -> Callable[[MessageView], ConsumeResult | None]:
+        """What a group's consumer calls with each message."""
+
+        def handle(message: MessageView) -> ConsumeResult | None:
+            listener = plan.listener_of(message)
+            assert self._given is not None
+            with self.counts.call():
+                try:
+                    result = listener.function(**listener.parameters.arguments(self._given, message))
+                    if listener.send_to is None or result is None or isinstance(result, ConsumeResult):
+                        return listener.on_result(message, result)
+                    self.producer.send(listener.send_to, result)
+                except Exception as error:
+                    listener.on_error(message, error)
+                    raise
+            return None
+
+        return handle
+
+    def _connected(self) -> Mapping[str, bool]:
+        return {group: consumer.connected for group, consumer in self._consumers.items()}
+
+    def _open(self, make: Callable[[], Producer], instead: Mapping[Callable[..., Any], Any]) -> None:
+        """Make the producer and the resources, `instead` of which others are given, and call what comes first."""
+        if self.state in ("running", "stopping"):
+            raise InvalidRequest("the application runs already")
+        self.state = "running"
+        try:
+            self._producer = self._stack.enter_context(make())
+            resources: dict[Callable[..., Any], Any] = {}
+            self._given = self.given(self._producer, resources)
+            for factory, parameters in self.factories.items():
+                if factory in instead:
+                    resources[factory] = instead[factory]
+                elif isgeneratorfunction(plain := unwrap(factory)):
+                    opened = contextmanager(plain)(**parameters.arguments(self._given))
+                    resources[factory] = self._stack.enter_context(opened)
+                else:
+                    resources[factory] = factory(**parameters.arguments(self._given))
+            for function, parameters in self.starters:
+                function(**parameters.arguments(self._given))
+        except BaseException:
+            self._stack.close()
+            self._producer, self._given, self.state = None, None, "stopped"
+            raise
+
+    def _shut(self) -> None:
+        """Call what comes last, and close the resources and the producer, whatever goes wrong of that."""
+        errors: list[Exception] = []
+        for function, parameters in self.stoppers:
+            assert self._given is not None
+            try:
+                function(**parameters.arguments(self._given))
+            except Exception as error:  # noqa: BLE001  it is raised once all is closed
+                errors.append(error)
+        try:
+            self._stack.close()
+        finally:
+            self._stack = ExitStack()
+            self._consumers.clear()
+            self._producer, self._given, self.state = None, None, "stopped"
+        raise_first(errors)

@@ -1,0 +1,1 @@
+"""What a program's values are as a message's bytes, in both directions."""
