@@ -82,15 +82,20 @@ wanted() {
   pwd # an editable install and the scripts in .venv hold the path of the folder
 }
 
+debian_programs() {
+  local name
+  for name in etcd promtool nginx; do scripts/setup-debian.sh "$name"; done
+}
+
 have_python
 if [ "$(cat "$stamp" 2>/dev/null || true)" = "$(wanted)" ]; then
   scripts/setup-java.sh
   scripts/setup-fuse.sh
-  scripts/setup-etcd.sh
-  scripts/setup-promtool.sh
+  debian_programs
+  scripts/setup-chromium.sh
 else
   make_venv
-  { scripts/setup-java.sh && scripts/setup-fuse.sh && scripts/setup-etcd.sh && scripts/setup-promtool.sh; } & # apt waits for its network while pip works
+  { scripts/setup-java.sh && scripts/setup-fuse.sh && debian_programs && scripts/setup-chromium.sh; } & # apt waits for its network while pip works
   system=$!
   trap 'wait' EXIT # what runs beside ends with this, however that ends
   install

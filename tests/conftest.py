@@ -142,8 +142,8 @@ def etcd() -> Iterator[EtcdServer]:
     """One etcd for the whole run; whoever uses it has a broker or cluster of its own name."""
     program = find_etcd()
     if program is None:
-        assert "CI" not in os.environ, "scripts/setup-etcd.sh found no etcd"
-        pytest.skip("there is no etcd: scripts/setup-etcd.sh gets Debian's")
+        assert "CI" not in os.environ, "scripts/setup-debian.sh found no etcd"
+        pytest.skip("there is no etcd: scripts/setup-debian.sh gets Debian's")
     server = EtcdServer(program)
     try:
         server.start()

@@ -13,6 +13,7 @@ from lakemq.cli import (
     backup,
     broker,
     clients,
+    console,
     consume,
     dead_letters,
     demo,
@@ -108,6 +109,7 @@ app.command()(up.up)
 app.command()(gateway.gateway)
 app.command()(jobs.jobs)
 app.command()(nameserver.nameserver)
+app.command()(console.console)
 app.add_typer(broker.app, name="broker")
 app.add_typer(topic.app, name="topic")
 app.command()(produce.produce)

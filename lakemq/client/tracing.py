@@ -7,8 +7,9 @@ messaging. Off by default: then nothing of OpenTelemetry is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
@@ -16,6 +17,8 @@ from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from lakemq import __version__
+from lakemq.contract import spans as names
+from lakemq.contract.spans import PROCESS, SEND
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from lakemq.client.view import MessageView
 
 _W3C = TraceContextTextMapPropagator()
-_SYSTEM = "lakemq"
+STATUS_CHARACTERS_MAX = 1_024
 
 
 class Tracing:
@@ -39,15 +42,9 @@ class Tracing:
         """The span of one message on its way, a child of the span that is current, and the properties
         that carry it. Who sends ends it by `end_send`."""
         span = self._tracer.start_span(
-            f"send {topic}",
+            SEND.span_name(topic),
             kind=SpanKind.PRODUCER,
-            attributes={
-                "messaging.system": _SYSTEM,
-                "messaging.operation.type": "send",
-                "messaging.operation.name": "send",
-                "messaging.destination.name": topic,
-                "messaging.message.body.size": body_bytes,
-            },
+            attributes=SEND.attributes(topic) | {names.BODY_BYTES: body_bytes},
         )
         carrier = dict(properties or {})
         _W3C.inject(carrier, trace.set_span_in_context(span))
@@ -58,32 +55,27 @@ class Tracing:
         if isinstance(outcome, BaseException):
             _fail(span, outcome)
         elif outcome is not None:
-            span.set_attribute("messaging.message.id", outcome.message_id)
-            span.set_attribute("messaging.destination.partition.id", str(outcome.queue_id))
-            span.set_attribute("lakemq.broker", outcome.broker)
+            span.set_attribute(names.MESSAGE_ID, outcome.message_id)
+            span.set_attribute(names.QUEUE, str(outcome.queue_id))
+            span.set_attribute(names.BROKER, outcome.broker)
         span.end()
 
     @contextmanager
-    def process(self, messages: Sequence[MessageView], group: str) -> Generator[Span]:
+    def process(self, messages: Sequence[MessageView], group: str) -> Generator[Callable[[str], None]]:
         """The span of a listener's call, current within. One message's is a child of the span that sent
-        it; that of several is linked to theirs. What is raised within fails it and goes on."""
+        it; that of several is linked to theirs. What is raised within fails it and goes on; so does what is yielded,
+        when it is called with the word by which the messages are to come again."""
         contexts = [_W3C.extract(message.properties) for message in messages]
         alone = len(messages) == 1
         links = [] if alone else [Link(trace.get_current_span(context).get_span_context()) for context in contexts]
         topic = messages[0].real_topic or messages[0].topic
-        attributes: dict[str, str | int] = {
-            "messaging.system": _SYSTEM,
-            "messaging.operation.type": "process",
-            "messaging.operation.name": "process",
-            "messaging.destination.name": topic,
-            "messaging.consumer.group.name": group,
-        }
+        attributes = PROCESS.attributes(topic, group)
         if alone:
             attributes |= _of_message(messages[0])
         else:
-            attributes["messaging.batch.message_count"] = len(messages)
+            attributes[names.COUNT] = len(messages)
         span = self._tracer.start_span(
-            f"process {topic}",
+            PROCESS.span_name(topic),
             context=contexts[0] if alone else None,
             kind=SpanKind.CONSUMER,
             attributes=attributes,
@@ -91,7 +83,7 @@ class Tracing:
         )
         with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             try:
-                yield span
+                yield partial(_fail_by, span)
             except BaseException as error:
                 _fail(span, error)
                 raise
@@ -99,14 +91,20 @@ class Tracing:
 
 def _of_message(message: MessageView) -> dict[str, str | int]:
     return {
-        "messaging.message.id": message.message_id,
-        "messaging.message.body.size": len(message.body),
-        "messaging.destination.partition.id": str(message.queue_id),
-        "lakemq.reconsume_times": message.reconsume_times,
+        names.MESSAGE_ID: message.message_id,
+        names.BODY_BYTES: len(message.body),
+        names.QUEUE: str(message.queue_id),
+        names.RECONSUME_TIMES: message.reconsume_times,
     }
 
 
 def _fail(span: Span, error: BaseException) -> None:
     span.record_exception(error)
-    span.set_attribute("error.type", getattr(error, "code", type(error).__name__))
-    span.set_status(Status(StatusCode.ERROR, str(error)))
+    reason = getattr(error, "reason", None)  # of who asks for its message to come later
+    why = reason if isinstance(reason, BaseException) else error
+    _fail_by(span, getattr(why, "code", type(why).__name__), str(reason or error))
+
+
+def _fail_by(span: Span, error_type: str, text: str | None = None) -> None:
+    span.set_attribute(names.ERROR, error_type)
+    span.set_status(Status(StatusCode.ERROR, text and text[:STATUS_CHARACTERS_MAX]))

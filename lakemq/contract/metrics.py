@@ -74,6 +74,7 @@ TRAFFIC = (
     HTTP,
     _counter("problems", "Errors answered, by code.", "code"),
     _counter("over_quota", "Requests that a user's quota held up.", "quota"),
+    _counter("trace_spans", "Spans that ended: exported, dropped (no room), failed (not taken).", "outcome"),
     _gauge("connections", "Connections that are open."),
     _counter("connections_cut", "Closed on clients that were too slow."),
     _counter("tls_handshakes_failed", "TLS with who asked came to nothing."),

@@ -43,6 +43,7 @@ PUT_LOG_LEVELS = Route(
     rights=known(),
 )
 HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up", rights=PUBLIC)
+READY = Route("GET", "/readyz", "operations", "Whether it is to be asked: not while it stops", rights=PUBLIC)
 METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics", rights=PUBLIC)
 
 ALL: tuple[Route, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Route))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from lakemq.model.trace_parent import trace_parent_of
+
 REQUEST_ID_MAX = 128
 _REQUEST_ID = re.compile(rf"[A-Za-z0-9._:/+=@-]{{1,{REQUEST_ID_MAX}}}")
-_TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
-_NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16
 
 
 def is_request_id(text: str) -> bool:
@@ -17,7 +17,5 @@ def is_request_id(text: str) -> bool:
 
 def trace_id_of(parent: str) -> str | None:
     """The trace's id in a header `traceparent` (W3C Trace Context); None: it is none."""
-    found = _TRACE_PARENT.fullmatch(parent)
-    if found is None or found[1] == _NO_TRACE or found[2] == _NO_SPAN or (parent.startswith("00") and found[3]):
-        return None
-    return found[1]
+    found = trace_parent_of(parent)
+    return None if found is None else found.trace_id

@@ -22,7 +22,7 @@ from lakemq.nameserver.registration import ShownReplica
 from lakemq.nameserver.registry import EVERYTHING, Heard, Key
 from lakemq.web.asgi import client_of, parse_int, read_body, send_answer
 from lakemq.web.gone import client_gone
-from lakemq.web.problems import Answer, json_answer
+from lakemq.web.problems import Answer, identified, json_answer, make_problem
 from lakemq.web.request import Handler, HttpRequest
 
 DESCRIBED_AT_ONCE = 500
@@ -40,6 +40,7 @@ def make_handlers(name_server: NameServer) -> Mapping[Route, Handler]:
         routes.LOG_LEVELS: levels.show,
         routes.PUT_LOG_LEVELS: levels.put,
         routes.HEALTH: _health,
+        routes.READY: asking.ready,
         routes.METRICS: asking.metrics,
     }
 
@@ -102,6 +103,13 @@ class _Asking:
                 described = 0
                 await asyncio.sleep(0)
         await send_answer(request.send, json_answer(orjson.dumps({"brokers": brokers})))
+
+    async def ready(self, request: HttpRequest) -> None:
+        if self._name_server.leaving:
+            stopping = make_problem("busy", "the name server is stopping")
+            await send_answer(request.send, identified(stopping, request.scope))  # which no bound has refused
+        else:
+            await send_answer(request.send, json_answer(b'{"status":"ready"}'))
 
     async def metrics(self, request: HttpRequest) -> None:
         headers = [(b"content-type", CONTENT_TYPE_LATEST.encode())]

@@ -55,6 +55,11 @@ class NameServer:
         self._prober = Prober(self.registry, limits.probe_ms, self.refused) if limits.probe_ms else None
         self._refusing: list[str] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self.leaving = False
+
+    def depart(self) -> None:
+        """Be ready no more; it serves on."""
+        self.leaving = True
 
     def start(self) -> None:
         """Look after those who say nothing more, until `close`."""

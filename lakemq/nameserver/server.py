@@ -46,7 +46,9 @@ async def serve(settings: Settings, begin: Callable[[Server, str], None]) -> Non
     listener = listen(limits.host, limits.port)
     try:
         name_server = NameServer(limits)
-        server = Server(_config(name_server, listener.getsockname()[1], tls), name_server.watchers.stop)
+        config = _config(name_server, listener.getsockname()[1], tls)
+        stopping, leaving, drain_ms = name_server.watchers.stop, name_server.depart, limits.drain_ms
+        server = Server(config, stopping, leaving=leaving, drain_ms=drain_ms)
         begin(server, url_of(listener, tls is not None))
         name_server.start()
         try:

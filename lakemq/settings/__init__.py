@@ -29,6 +29,7 @@ from lakemq.settings.limits import Receive as Receive
 from lakemq.settings.limits import Requests as Requests
 from lakemq.settings.limits import Sinks as Sinks
 from lakemq.settings.limits import Topics as Topics
+from lakemq.settings.listener import Console as Console
 from lakemq.settings.listener import Gateway as Gateway
 from lakemq.settings.listener import Listener as Listener
 from lakemq.settings.listener import NameServer as NameServer
@@ -45,6 +46,7 @@ from lakemq.settings.section import KIB, MIB, Section
 from lakemq.settings.section import is_loopback as is_loopback
 from lakemq.settings.storage import Storage as Storage
 from lakemq.settings.tls import Tls as Tls
+from lakemq.settings.traces import Traces as Traces
 
 DEFAULT_FILE = Path("conf/lakemq.toml")
 _ANY = ("0.0.0.0", "::", "")  # noqa: S104  (what is refused)
@@ -148,6 +150,7 @@ class Settings(Section):
     nameserver: NameServer = Field(default_factory=NameServer)
     auth: Auth = Field(default_factory=Auth)
     log: Log = Field(default_factory=Log)
+    traces: Traces = Field(default_factory=Traces)
     tls: Tls = Field(default_factory=Tls)
     fleet: Fleet = Field(default_factory=Fleet)
     replication: Replication = Field(default_factory=Replication)
@@ -167,6 +170,7 @@ class Settings(Section):
     spark: Spark = Field(default_factory=Spark)
     sql: Sql = Field(default_factory=Sql)
     sql_http: SqlHttp = Field(default_factory=SqlHttp)
+    console: Console = Field(default_factory=Console)
 
     @model_validator(mode="after")
     def _follows_somebody(self) -> Settings:
@@ -185,9 +189,14 @@ class Settings(Section):
     @model_validator(mode="after")
     def _knows_who_registers(self) -> Settings:
         server = self.nameserver
-        if not is_loopback(server.host) and server.token_file is None and not self.auth.insecure:
+        if (
+            server.token_file is None
+            and not self.auth.insecure
+            and not (is_loopback(server.host) and not server.trusted_proxies)
+        ):
+            at = f"host is {server.host}" if not is_loopback(server.host) else "trusted_proxies lets others in"
             raise ValueError(
-                f"nameserver.host is {server.host}: whoever reaches it could register as a broker; "
+                f"nameserver.{at}: whoever reaches it could register as a broker; "
                 "nameserver.token_file has tokens of those who may; auth.insecure = true lets everybody"
             )
         return self
@@ -205,6 +214,8 @@ class Settings(Section):
             raise ValueError("storage.log_bytes_max is below 2 × storage.segment_bytes")
         if self.nameserver.request_bytes_max > self.nameserver.request_bytes_in_flight_max:
             raise ValueError("nameserver.request_bytes_max is above nameserver.request_bytes_in_flight_max")
+        if self.console.request_bytes_max > self.console.request_bytes_in_flight_max:
+            raise ValueError("console.request_bytes_max is above console.request_bytes_in_flight_max")
         if topics.default_queues > topics.queues_max:
             raise ValueError("topics.default_queues is above topics.queues_max")
         return self
@@ -212,7 +223,13 @@ class Settings(Section):
     @model_validator(mode="after")
     def _others_reach_it_as_they_may(self) -> Settings:
         gateway = self.gateway
-        for name, listener in (("gateway", gateway), ("nameserver", self.nameserver), ("sql_http", self.sql_http)):
+        servers = {
+            "gateway": gateway,
+            "nameserver": self.nameserver,
+            "sql_http": self.sql_http,
+            "console": self.console,
+        }
+        for name, listener in servers.items():
             if not is_loopback(listener.host) and not self.auth.insecure and not (self.auth.required and self.tls.on):
                 lacking = [
                     *([] if self.auth.required else ["auth.required = true"]),
@@ -221,6 +238,11 @@ class Settings(Section):
                 raise ValueError(
                     f"{name}.host is {listener.host}: beyond this machine it takes {' and '.join(lacking)}, as others "
                     "could ask, and read on the way what goes there; auth.insecure = true allows that"
+                )
+            if listener.trusted_proxies and not self.auth.required and not self.auth.insecure:
+                raise ValueError(
+                    f"{name}.trusted_proxies lets others in, by a proxy: that takes auth.required = true; "
+                    "auth.insecure = true does without"
                 )
         if self.tls.on and gateway.advertise.startswith("http:"):
             raise ValueError(

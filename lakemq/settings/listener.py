@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from lakemq.model.forwarded import parse_network
 from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
 from lakemq.settings.section import GIB, HOUR_MS, KIB, MIB, Section, check_url, split_list
 
@@ -26,6 +27,9 @@ class Listener(Section):
 
     `hosts`: other names that a request's `Host` may have, with or without a port. `origins`: other pages
     that may use the server, as a browser's `Origin` names them.
+
+    `trusted_proxies`: addresses and networks of proxies whose `X-Forwarded-For` is believed: the client is then the
+    last address in it that is none of theirs. Of all others it is no more than a header.
     """
 
     host: str = "127.0.0.1"
@@ -33,6 +37,7 @@ class Listener(Section):
     port: int = Field(ge=0, le=65535)
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
     request_bytes_max: int = Field(default=64 * MIB, ge=1, le=GIB)
     """A request's body may have so many, counted while it comes and while it is inflated."""
     request_bytes_in_flight_max: int = Field(default=256 * MIB, ge=1)
@@ -59,7 +64,7 @@ class Listener(Section):
         """What requests may call it, beside its own host."""
         return self.hosts
 
-    @field_validator("hosts", "origins", mode="before")
+    @field_validator("hosts", "origins", "trusted_proxies", mode="before")
     @classmethod
     def _list(cls, value: object) -> object:
         return split_list(value)
@@ -70,6 +75,13 @@ class Listener(Section):
         for host in value:
             if not _HOST.fullmatch(host):
                 raise ValueError(f"{host!r} is no name or address, with or without a port")
+        return value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _proxies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            parse_network(each)
         return value
 
     @field_validator("origins")
@@ -84,12 +96,16 @@ class Listener(Section):
 class Gateway(Listener):
     """The gateway's `Listener`, and what of messages one request has.
 
+    `drain_ms`: how long after a signal to stop it serves on, while `GET /readyz` says 503: as long as a proxy or an
+    orchestrator takes to see that, and to send nobody here any more.
+
     `advertise`: the address by which others find it, such as http://10.0.0.5:8080; empty: where it listens.
     """
 
     port: int = Field(default=8080, ge=0, le=65535)
     """The port to listen on; 0: any that is free."""
     advertise: str = ""
+    drain_ms: int = Field(default=0, ge=0, le=HOUR_MS)
     message_bytes_max: int = Field(default=4 * MIB, ge=1, le=64 * MIB)
     """A message's body may have so many."""
     messages_per_pull_max: int = Field(default=MESSAGES_PER_PULL_MAX, ge=1, le=100_000)
@@ -163,12 +179,13 @@ class NameServer(Listener):
     A replica that isn't heard of for `expiry_ms` is gone. Each is probed every `probe_ms`, or less often when there are
     many; 0: never. `topics_max`: of one replica; `all_topics_max`: of all together, counted as often as they are told.
     `client_share`: also of the replicas, and of all topics, for whoever comes from one address. `token_file`: tokens by
-    which brokers may register, a line each; without, everybody may.
+    which brokers may register, a line each; without, everybody may. `drain_ms`: as the gateway's.
     """
 
     token_file: Path | None = None
     port: int = Field(default=9876, ge=0, le=65535)
     """The port to listen on; 0: any that is free."""
+    drain_ms: int = Field(default=0, ge=0, le=HOUR_MS)
     request_bytes_max: int = Field(default=4 * MIB, ge=KIB, le=GIB)
     """A heartbeat may have so many."""
     request_bytes_in_flight_max: int = Field(default=64 * MIB, ge=KIB)
@@ -183,3 +200,28 @@ class NameServer(Listener):
     """So many replicas of one broker."""
     topics_max: int = Field(default=20_000, ge=1)
     all_topics_max: int = Field(default=200_000, ge=1)
+
+
+class Console(Listener):
+    """The console's `Listener`, and who may look (docs/console.md).
+
+    `enabled`: whether `lakemq up` starts one beside the gateway. `sign_in_required`: nobody without a token; else who
+    is on this machine sees what its brokers show without one; from other machines it takes a token always. A session
+    that isn't used for `session_idle_ms_max` ends, and so does one that is `session_ms_max` old.
+    """
+
+    port: int = Field(default=8088, ge=0, le=65535)
+    """The port to listen on; 0: any that is free."""
+    enabled: bool = True
+    sign_in_required: bool = False
+    request_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=256 * MIB)
+    """A form may have so many: one with a message has up to three for each of its body."""
+    request_bytes_in_flight_max: int = Field(default=64 * MIB, ge=64 * KIB)
+    connections_max: int = Field(default=1_000, ge=1)
+    connections_per_client_max: int = Field(default=500, ge=1)
+    sessions_max: int = Field(default=1_000, ge=1, le=100_000)
+    """Who is signed in at once; then those that were not used for longest end."""
+    session_idle_ms_max: int = Field(default=8 * HOUR_MS, ge=60_000, le=24 * HOUR_MS)
+    session_ms_max: int = Field(default=24 * HOUR_MS, ge=60_000, le=7 * 24 * HOUR_MS)
+    live_max: int = Field(default=64, ge=1, le=10_000)
+    """Pages that are kept current at once."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 
+from lakemq.model.forwarded import Proxies
 from lakemq.settings import Listener
 from lakemq.web.counters import WebCounters
+from lakemq.web.problems import Headers
 from lakemq.web.turns import Ahead, Turns
 from lakemq.web.watch import Unsent, Uploads
 
@@ -20,6 +22,7 @@ class ConnectionRules:
         self.counters = counters
         self.connections_max = limits.connections_max
         self.connections_per_client_max = limits.connections_per_client_max
+        self.proxies = Proxies(limits.trusted_proxies) if limits.trusted_proxies else None
         self.of_client: dict[str | None, int] = {}
         counters.connections = lambda: sum(self.of_client.values())
         self.unsent = unsent = Unsent(limits.answer_bytes_max)
@@ -30,3 +33,9 @@ class ConnectionRules:
         # The other half is for those that are whole, and being worked on.
         bytes_max = max(limits.request_bytes_in_flight_max // 2, limits.request_bytes_max)
         self.uploads = Uploads(bytes_max, limits.request_bytes_max, limits.client_share, time.monotonic)
+
+    def client_behind(self, proxy: str, headers: Headers) -> tuple[str, int]:
+        """Whose request it is that this proxy, one of those that are believed, has passed on; of its port nothing is
+        known."""
+        said = [value for name, value in headers if name == b"x-forwarded-for"]
+        return proxy if self.proxies is None else self.proxies.client_behind(proxy, said), 0

@@ -19,6 +19,7 @@ from lakemq.web.meter import METER, metered
 from lakemq.web.problems import Answer, answer_to, identified, make_problem
 from lakemq.web.request import Handler, HttpRequest, check_head, read_query
 from lakemq.web.told import TOLD, Told
+from lakemq.web.traced import RequestSpans
 
 PATH_SHOWN_MAX = 200
 
@@ -53,7 +54,8 @@ class Front:
     """All routes of a grammar: `handlers` answers some, `app` the others, whose bodies have at most so many bytes.
     `count` is told of each error by its code. Routes that are in `until` are answered when that is done.
     `checks`: what raises where a route can't be served now. `refused`: what refusals of other handlers wait for.
-    `access`: who is let in. `durations` is told how long each took until it was answered, if it was."""
+    `access`: who is let in. `durations` is told how long each took until it was answered, if it was.
+    `spans`: has those of requests that are recorded."""
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class Front:
         refused: Mapping[Route, Until] = MappingProxyType({}),
         access: Admits = _EVERYBODY,
         durations: Durations | None = None,
+        spans: RequestSpans | None = None,
     ) -> None:
         """Raises `NotImplementedError` where there is no `app` for a route that has no handler."""
         if app is None and (without := [route.path for route in grammar.routes if route not in handlers]):
@@ -81,9 +84,11 @@ class Front:
         self._refused = refused
         self._access = access
         self._durations = Durations() if durations is None else durations
+        self._spans = spans
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began_s, answering = perf_counter(), send
+        traced = None if self._spans is None else self._spans.begin(scope)
         if TOLD.isEnabledFor(logging.DEBUG):
             send = Told(send, scope, self._grammar).send
         try:
@@ -98,6 +103,8 @@ class Front:
             if status:
                 route = scope.get(ROUTE) or scope["method"]
                 self._durations.of(route, status).note(perf_counter() - began_s)
+            if self._spans is not None and traced is not None:
+                self._spans.end(traced, scope, status)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         method, path = scope["method"], scope["path"]

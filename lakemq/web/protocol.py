@@ -68,16 +68,14 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.flow = self._flow = Flow(transport)
-        rules, peer = self.rules, self.client_address
+        rules = self.rules
+        self.client_address = self._peer = peer = self.client[0] if self.client else None
+        self._is_proxy = rules.proxies is not None and peer is not None and peer in rules.proxies
         rules.of_client[peer] = count = rules.of_client.get(peer, 0) + 1
         if len(self.connections) > rules.connections_max:
             self._refuse_all(_too_many("the server has"))
         elif count > rules.connections_per_client_max:
             self._refuse_all(_too_many("this client has"))
-
-    @property
-    def client_address(self) -> str | None:
-        return self.client[0] if self.client else None
 
     def _refuse_all(self, answer: Answer) -> None:
         self._refused = True
@@ -246,6 +244,9 @@ class Connection(HttpToolsProtocol):
             # What is remembered of a request is its cycle's, and this one has none before it is parsed once more.
             self._upgrading, self._came = True, None
             return
+        if self._is_proxy:
+            self.client = self.rules.client_behind(self._peer or "", self.headers)
+            self.client_address = self.client[0]
         method, version = parser.get_method(), parser.get_http_version()
         problem = self.guard.problem(method, self.url, self.headers, version != "1.0", self.server)
         if problem is not None:
@@ -399,7 +400,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self.seat.leave()
-        rules, peer = self.rules, self.client_address
+        rules, peer = self.rules, self._peer
         rules.unsent.remove(self)
         self._end_upload()
         rules.ahead.set(self, 0)

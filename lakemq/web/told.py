@@ -11,8 +11,7 @@ from typing import Any
 from lakemq.contract.grammar import Grammar
 from lakemq.web.asgi import Scope, Send
 from lakemq.web.request_id import about
-
-PATH_SHOWN_MAX = 200
+from lakemq.web.shown_path import path_of
 
 TOLD = logging.getLogger(__name__)
 """Its level says whether requests are told of."""
@@ -35,12 +34,5 @@ class Told:
 
 
 def _path_of(scope: Scope, grammar: Grammar) -> str:
-    """With the names in it that rights are by; ids may be secrets."""
     found = grammar.find(scope["method"], scope["path"])
-    if found is None:
-        return "(no route)"
-    path = found.route.path
-    named = {right.of for right in found.route.path_rights}
-    for name, value in zip(found.route.within, found.values, strict=True):
-        path = path.replace(f"{{{name}}}", value) if name in named else path
-    return path[:PATH_SHOWN_MAX]
+    return "(no route)" if found is None else path_of(found)

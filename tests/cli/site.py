@@ -31,6 +31,7 @@ UNTIL = {
     "up": "stop with Ctrl-C",
     "gateway": "listening on",
     "nameserver": "listening on",
+    "console": "listening on",
     "consume": "Ctrl-C ends it",
     "jobs": "",
 }
@@ -59,6 +60,7 @@ class Site:
             "LAKEMQ_LAKE__DIR": "lake",
             "LAKEMQ_SPARK__CONF": json.dumps({"spark.hadoop.lakemq.test.secret": SPARK_SECRET}),
             "LAKEMQ_GATEWAY__PORT": "0",
+            "LAKEMQ_CONSOLE__PORT": "0",
             # A gateway that an example starts, and ends, mustn't take this broker's place at the name server.
             "LAKEMQ_BROKER__NAME": "of-an-example",
             "LAKEMQ_STORAGE__DATA_DIR": "own",
@@ -90,7 +92,11 @@ class Site:
         if call.path[:1] in (("user",), ("acl",)):
             self._make_user()
         words = [re.sub(r"^/(?=var/|srv/|backups/)", f"{self.folder}/", word) for word in call.arguments]
-        replaced = {"http://127.0.0.1:9000": self.url, **dict.fromkeys(("9000", "9876", "9877"), "0"), "30000": "100"}
+        replaced = {
+            "http://127.0.0.1:9000": self.url,
+            **dict.fromkeys(("9000", "9876", "9877", "8088"), "0"),
+            "30000": "100",
+        }
         replaced["http://127.0.0.1:9000,http://127.0.0.1:9001"] = self.url
         names = "http://127.0.0.1:9876", "http://127.0.0.1:9877"
         replaced |= dict.fromkeys((*names, ",".join(names)), self.nameserver)

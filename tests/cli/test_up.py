@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import pytest
 import typer.main
 
@@ -26,6 +27,7 @@ from lakemq.settings import Broker, Fleet, Gateway, Lake, Settings, Storage, loa
 from lakemq.testing import start_gateway
 from tests.cli.shell import Run
 from tests.cli.site import a_java_that_never_gets_up
+from tests.gateway.http_client import TLS
 from tests.ports import Ports
 
 WAIT_S_MAX = 120.0
@@ -35,12 +37,17 @@ pytestmark = pytest.mark.timeout(500)
 class Up:
     """A running `lakemq up`."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, console: int | None = None) -> None:
+        """`console`: the port of one; None: without."""
         self.port = port
         self._log = folder / "up.log"
         command = [sys.executable, "-m", "lakemq", "up", "--data-dir", "data", "--lake", "lake"]
         command += ["--port", str(self.port)]
         environment = os.environ | {"JAVA_HOME": str(a_java_that_never_gets_up(folder / "jdk"))}
+        environment |= {
+            "LAKEMQ_CONSOLE__ENABLED": str(console is not None),
+            "LAKEMQ_CONSOLE__PORT": str(console or 0),
+        }
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(command, cwd=folder, stderr=log, env=environment, start_new_session=True)
 
@@ -93,6 +100,40 @@ def test_killed_jobs_are_started_again(up: Up) -> None:
     up.wait_for(lambda: "jobs ended (killed by SIGKILL); starting again in 1 s" in up.said)
     up.wait_for(lambda: len(up.children()) == 2)
     assert up.children()[0] == gateway
+
+
+def test_the_console_is_there_too_and_stops_with_it(tmp_path: Path, ports: Ports) -> None:
+    up = Up(tmp_path, ports.take(), console=(port := ports.take()))
+    try:
+        up.wait_for(lambda: "console: listening on" in up.said)
+        url = url_of("127.0.0.1", port)
+        assert f"lakemq: console on {url}" in up.said
+        page = httpx.get(url, trust_env=False, verify=TLS).text
+        assert f"{url_of('127.0.0.1', up.port)}/v1/topics/greetings/messages" in page
+        children = up.children()
+        assert len(children) == 3
+        up.process.send_signal(signal.SIGINT)
+        assert up.process.wait(WAIT_S_MAX) == 0
+        assert all(is_gone(pid) for pid in children)
+    finally:
+        up.process.kill()
+        up.process.wait()
+
+
+def test_a_console_whose_port_is_taken_stops_nothing(tmp_path: Path, ports: Ports) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        up = Up(tmp_path, ports.take(), console=(port := taken.getsockname()[1]))
+        try:
+            up.wait_for(lambda: "stop with Ctrl-C" in up.said)
+            said = (
+                f"no console, as it can't listen on 127.0.0.1:{port}: Address already in use; console.port says another"
+            )
+            assert said in up.said
+            with HttpClient(url_of("127.0.0.1", up.port)) as client:
+                assert client.is_ready()
+        finally:
+            up.process.send_signal(signal.SIGINT)
+            up.process.wait(WAIT_S_MAX)
 
 
 def test_a_killed_gateway_is_started_again_on_its_port_with_its_log(up: Up) -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 def promtool(*arguments: str, text: str | None = None) -> None:
     """Run it, with `text` as what it reads. Raises `AssertionError` with what it says where it isn't content. Where
     Debian's packages can be had it has to be there."""
-    own = ROOT / ".venv/promtool"
+    own = ROOT / ".venv/promtool/usr/bin/promtool"
     program = shutil.which("promtool") or (str(own) if own.is_file() else None)
     if program is None:
         if shutil.which("apt-get") is None:

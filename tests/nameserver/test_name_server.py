@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -257,3 +259,23 @@ def test_what_can_not_be_is_said_in_one_line(options: dict[str, str], said: str)
     with pytest.raises(RuntimeError, match=said) as error:
         start_nameserver(**options)
     assert str(error.value).count("\n") == 1
+
+
+def test_a_name_server_that_is_asked_to_stop_says_that_it_is_not_ready_and_serves_on() -> None:
+    with start_nameserver(nameserver__drain_ms=3_600_000) as server, connect(server) as http:
+        assert http.get("/readyz").json() == {"status": "ready"}
+        os.kill(server.pid, signal.SIGTERM)
+        wait_until(lambda: http.get("/readyz").status_code == 503)
+        assert is_problem(http.get("/readyz"), 503, "busy")
+        assert http.get("/healthz").status_code == 200
+        hear(http, "late")
+        assert [each["broker"] for each in routes(http)["brokers"]] == ["late"]
+        assert metric(http, "refused_total") == 0
+
+        def is_over() -> bool:
+            if server.poll() is None:
+                os.kill(server.pid, signal.SIGTERM)  # the first may be taken for the one before
+            return server.poll() is not None
+
+        wait_until(is_over)
+        assert server.stop() == 0

@@ -44,6 +44,7 @@ def test_the_client_alone_sends_and_pulls_by_a_gateway_that_the_wheel_starts(
     [
         ("gateway", "gateway"),
         ("nameserver", "gateway"),
+        ("console", "console"),
         ("log verify", "log"),
         ("sql x", "jobs"),
         ("up", "all"),

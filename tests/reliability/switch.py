@@ -88,7 +88,7 @@ def fleet_of(directory: Path, count: int, store: str, faults: Mapping[str, int],
         if store == "etcd":
             program = find_etcd()
             if program is None:
-                raise ValueError("there is no etcd: scripts/setup-etcd.sh gets Debian's")
+                raise ValueError("there is no etcd: scripts/setup-debian.sh gets Debian's")
             if network is None:
                 etcd = EtcdServer(program)
             else:

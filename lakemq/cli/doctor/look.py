@@ -124,10 +124,11 @@ def _check_java() -> None:
 
 def _check_jars() -> None:
     from lakemq.jobs.errors import JarsUnavailable
+    from lakemq.jobs.session.jar_set import GETS_THEM
     from lakemq.jobs.session.jars import DELTA
 
     if not DELTA.installed():
-        raise JarsUnavailable("they are not there: `make setup` gets them")
+        raise JarsUnavailable(f"they are not there: {GETS_THEM}, and so does the first start of the jobs")
 
 
 def _files_max() -> int:

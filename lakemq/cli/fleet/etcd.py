@@ -22,7 +22,10 @@ def find_etcd() -> str:
     unpacked = Path(sys.prefix) / UNPACKED
     found = str(unpacked) if unpacked.exists() else shutil.which("etcd")
     if found is None:
-        raise LakemqError("a fleet needs etcd, which says who leads; `make setup` gets it")
+        raise LakemqError(
+            "a fleet needs etcd, which says who leads: in a checkout `make setup` gets it, else Debian's package "
+            "etcd-server has it"
+        )
     return found
 
 

@@ -100,7 +100,9 @@ BatchListener = Callable[[list[MessageView]], ConsumeResult | None]
 AsyncListener = Callable[[MessageView], Awaitable[ConsumeResult | None]]
 AsyncBatchListener = Callable[[list[MessageView]], Awaitable[ConsumeResult | None]]
 
-Span = Callable[[Sequence[MessageView]], AbstractContextManager[object]]
+Fail = Callable[[str], object]
+"""Says that what is processed is to come again, as its listener asked by that word."""
+Span = Callable[[Sequence[MessageView]], AbstractContextManager[Fail]]
 """Makes the span in which messages are processed together."""
 
 
@@ -209,6 +211,16 @@ def _by_result(number: int, result: object, message: MessageView, reasons: Reaso
     return Failed(number, 0)
 
 
+_NO_SPAN: AbstractContextManager[Fail] = nullcontext(lambda result: None)
+
+
+def _told(result: ConsumeResult | None, fail: Fail) -> ConsumeResult | None:
+    """The same, of which its span knows."""
+    if isinstance(result, ConsumeResult) and result is not ConsumeResult.SUCCESS:
+        fail(result.value)
+    return result
+
+
 def _is_cancelled() -> bool:
     """Whether it is the worker that is cancelled, and not something that the listener waited for."""
     task = asyncio.current_task()
@@ -228,8 +240,8 @@ def run_listener(listener: Listener, work: Work[MessageView], terms: Terms) -> O
             if span is None:
                 result = listener(message)
             else:
-                with span([message]):
-                    result = listener(message)
+                with span([message]) as fail:
+                    result = _told(listener(message), fail)
             if result is not None and result is not success:
                 failed.append(_by_result(number, result, message, terms.reasons))
         except BaseException as error:  # noqa: BLE001  whatever it raises, SystemExit too, is about its message
@@ -254,8 +266,8 @@ async def run_async_listener(listener: AsyncListener, work: Work[MessageView], t
             if terms.span is None:
                 result = await listener(message)
             else:
-                with terms.span([message]):
-                    result = await listener(message)
+                with terms.span([message]) as fail:
+                    result = _told(await listener(message), fail)
             if result is not None and result is not ConsumeResult.SUCCESS:
                 failed.append(_by_result(number, result, message, terms.reasons))
         except asyncio.CancelledError as error:
@@ -278,8 +290,8 @@ def run_batch_listener(listener: BatchListener, work: Work[MessageView], terms: 
         return Outcome(work.done, [], 0.0)
     messages, begin_s = work.messages[work.done :], time.perf_counter()
     try:
-        with terms.span(messages) if terms.span else nullcontext():
-            return _of_batch(work, listener(messages), terms, begin_s)
+        with terms.span(messages) if terms.span else _NO_SPAN as fail:
+            return _of_batch(work, _told(listener(messages), fail), terms, begin_s)
     except BaseException as error:  # noqa: BLE001
         return _all_failed(work, _by_error(work.done, error, messages[0], terms.reasons), begin_s)
 
@@ -290,8 +302,8 @@ async def run_async_batch_listener(listener: AsyncBatchListener, work: Work[Mess
         return Outcome(work.done, [], 0.0)
     messages, begin_s = work.messages[work.done :], time.perf_counter()
     try:
-        with terms.span(messages) if terms.span else nullcontext():
-            return _of_batch(work, await listener(messages), terms, begin_s)
+        with terms.span(messages) if terms.span else _NO_SPAN as fail:
+            return _of_batch(work, _told(await listener(messages), fail), terms, begin_s)
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise

@@ -28,6 +28,7 @@ from lakemq.contract.forms import ARROW, JSON
 from lakemq.model.columns import REQUEST
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.message_columns import GIVEN, Column, Kind
+from lakemq.model.trace_parent import TRACE_PARENT, trace_parent_of
 
 Compression = Literal["lz4", "zstd"]
 COMPRESSED_FROM_BYTES = 4_096
@@ -57,10 +58,25 @@ def encode(
     large = compression is not None and max(map(len, batch.bodies)) >= COMPRESSED_FROM_BYTES
     try:
         if as_json:
-            return _encode_json(batch, queue_id, large, send_ids)
-        return _encode_arrow(batch, queue_id, compression if large else None, send_ids)
+            encoded = _encode_json(batch, queue_id, large, send_ids)
+        else:
+            encoded = _encode_arrow(batch, queue_id, compression if large else None, send_ids)
     except _FAULTS as fault:
         raise InvalidRequest(f"a message can't be sent: {fault}") from None
+    return _traced(encoded, batch)
+
+
+def _traced(encoded: Encoded, batch: Batch) -> Encoded:
+    """The same, in the trace of the first message, which the broker then knows of before it reads any. Only if all have
+    one: else it would be that of the others too."""
+    properties = batch.columns.get("properties", {})
+    first = properties.get(0)
+    parent = first.get(TRACE_PARENT) if isinstance(first, dict) else None
+    if not isinstance(parent, str) or len(properties) < len(batch.bodies) or trace_parent_of(parent) is None:
+        return encoded
+    if not all(each and TRACE_PARENT in each for each in properties.values()):
+        return encoded
+    return encoded._replace(headers={**encoded.headers, TRACE_PARENT: parent})
 
 
 # Arrow ---------------------------------------------------------------------------------------
@@ -181,7 +197,8 @@ def encode_one(batch: Batch, compression: Compression | None) -> Encoded:
         body = orjson.dumps(_message(batch, 0))
     except _FAULTS as fault:
         raise InvalidRequest(f"the message can't be sent: {fault}") from None
-    return _zipped(body, compression is not None and len(batch.bodies[0]) >= COMPRESSED_FROM_BYTES)
+    large = compression is not None and len(batch.bodies[0]) >= COMPRESSED_FROM_BYTES
+    return _traced(_zipped(body, large), batch)
 
 
 def _zipped(body: bytes, large: bool) -> Encoded:

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 
 from lakemq.gateway.decode.limits import PROPERTIES_BYTES_MAX, PROPERTIES_MAX
 from lakemq.model.message import Draft
-from lakemq.model.request_id import trace_id_of
+from lakemq.model.trace_parent import TRACE_PARENT as PARENT
+from lakemq.model.trace_parent import trace_parent_of
 
-PARENT, STATE = "traceparent", "tracestate"
-_PARENT = re.compile(r"[\x20-\x7e]{1,128}")
-"""A later version of the standard may add to it. Each of a request's messages has it, so more than this has none."""
+STATE = "tracestate"
 _STATE = re.compile(r"[\x20-\x7e]{1,512}")
 """What the standard asks every hop to keep at least."""
 
@@ -20,7 +19,7 @@ def traced(drafts: list[Draft], headers: Mapping[str, str]) -> list[Draft]:
     """The drafts, each with the trace that the request came with, unless it has one of its own, or no room for it.
     What is no trace is passed over, as the standard asks for: it is never the message's fault."""
     parent = headers.get(PARENT)
-    if parent is None or not _PARENT.fullmatch(parent) or trace_id_of(parent) is None:
+    if parent is None or trace_parent_of(parent) is None:
         return drafts
     state = headers.get(STATE, "")
     trace = {PARENT: parent} | ({STATE: state} if _STATE.fullmatch(state) else {})

@@ -55,6 +55,7 @@ from lakemq.storage.log.followed_log import FollowedLog
 from lakemq.web.front import Front
 from lakemq.web.problems import Answer, answer_to, identified, make_problem
 from lakemq.web.request import Handler, HttpRequest
+from lakemq.web.traced import RequestSpans
 
 _SHOW_MESSAGES = (routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.LOG_MESSAGES, routes.LOG_FRAMES)
 _BUILDING = threading.Lock()
@@ -68,10 +69,11 @@ Errors are `application/problem+json` with a stable `code`."""
 
 
 class App(NamedTuple):
-    """The ASGI application of a broker, and the producer that its quick requests share."""
+    """The ASGI application of a broker, and what its quick requests share: the producer, the spans."""
 
     front: Front
     producer: Producer
+    spans: RequestSpans | None
 
 
 def make_app(broker: Broker) -> App:
@@ -98,8 +100,10 @@ def _make_app(broker: Broker) -> App:
     problem = broker.work.counters.problem
     until, refused = answered_when(broker.log), refused_when(broker.log)
     most, durations = broker.work.limits.message_bytes_max, broker.work.counters.durations
-    front = Front(GRAMMAR, served, app, most, problem, until, checks, refused, broker.access, durations)
-    return App(front, producer)
+    ratio, to = broker.settings.traces.ratio, broker.work.spans
+    spans = None if to is None else RequestSpans(to, broker.clock.now_ms, ratio, GRAMMAR)
+    front = Front(GRAMMAR, served, app, most, problem, until, checks, refused, broker.access, durations, spans)
+    return App(front, producer, spans)
 
 
 def _refusals(log: FollowedLog) -> dict[Route, Handler]:
@@ -178,7 +182,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         group_routes.make_router(broker.groups, log, work),
         client_routes.make_router(broker.groups, log, work),
         topic_routes.make_router(log, broker.topics, cold, work.listing, limits.message_bytes_max),
-        log_routes.make_router(store, ends, work.answering),
+        log_routes.make_router(store, ends, work.answering, limits.wait_ms_max),
         erasure_routes.make_router(broker.erasures, log, broker.topics, router.transactions, broker.replication, cold),
         broker_routes.make_router(broker, log, router.jobs, work, MetricsPage(broker).write),
         leader_routes.make_router(broker.lead),

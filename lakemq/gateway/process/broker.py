@@ -205,7 +205,7 @@ class Broker:
         if self.audit is not None:
             await self.audit.begin()
         self.groups.start()
-        await self.router.start()
+        await self.router.start(self.work.spans)
         self.redriver.start()
         self.sinks.start()
 
@@ -213,6 +213,11 @@ class Broker:
         """From now on requests are answered."""
         if self.replication is not None:
             self.replication.serve()
+
+    def depart(self) -> None:
+        """Be ready no more, and have clients look for another broker; this one serves on."""
+        self.work.leaving = True
+        self.registrar.leave()
 
     def leave(self, stays: bool = False) -> None:
         """Answer who waits, and let clients look for another broker, unless it `stays`."""

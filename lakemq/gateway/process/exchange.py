@@ -21,7 +21,7 @@ from lakemq.gateway.process.app import App, forget_handlers, make_app
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.elected_lead import ElectedLead
 from lakemq.gateway.process.held import Held
-from lakemq.gateway.process.quick import Quick
+from lakemq.gateway.process.quick import Quick, SampledQuick
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Busy, LakemqError, NotInSync, NotLeader, StoreUnwritable
 from lakemq.model.in_sync import Member, Record
@@ -29,6 +29,7 @@ from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.lock import DirectoryLock
+from lakemq.traces.spans import Spans
 from lakemq.web.asgi import Receive, Scope, Send, client_of, send_answer
 from lakemq.web.front import Front
 from lakemq.web.problems import answer_to, json_answer
@@ -53,11 +54,18 @@ _PARTS = LOG_PART.path.partition("{")[0]
 class Exchange:
     """That of one process: an ASGI application, which gives requests to the broker of the moment."""
 
-    def __init__(self, settings: Settings, files: Files, clock: Clock | None, renew: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        files: Files,
+        clock: Clock | None,
+        renew: Callable[[], object],
+        spans: Spans | None = None,
+    ) -> None:
         """`renew` is called when a broker has gone, and nothing is served: it took much memory."""
         self._settings, self._files, self._clock = settings, files, clock
         self._renew = renew
-        self.work = Work(settings.gateway)
+        self.work = Work(settings.gateway, spans=spans)
         self._front: Front | None = None
         self._assuming: Front | None = None
         self._running: set[asyncio.Task[object]] = set()
@@ -318,6 +326,10 @@ class Exchange:
 
     # Stopping --------------------------------------------------------------------------------
 
+    def depart(self) -> None:
+        """Be ready no more. Name servers go on to say who leads, until nobody does here."""
+        self.work.leaving = True
+
     def leave(self) -> None:
         """Answer who waits."""
         self._stopping = True
@@ -364,4 +376,7 @@ def quick_of(broker: Broker, app: App) -> Quick | None:
     """Who serves a broker's quick requests: all of them write."""
     if broker.follower is not None:
         return None
-    return Quick(broker.store, app.producer, broker.router.transactions, broker.access, broker.work.counters)
+    served = broker.store, app.producer, broker.router.transactions, broker.access, broker.work.counters
+    if app.spans is None or not broker.settings.traces.ratio:
+        return Quick(*served)
+    return SampledQuick(*served, chooses=app.spans.choose)

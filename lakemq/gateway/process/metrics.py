@@ -44,6 +44,7 @@ class BrokerCollector(Collector):
         yield histogram("http_server_request_duration_seconds", counters.durations.all())
         yield families("lakemq_problems_total", [((code,), count) for code, count in sorted(counters.problems.items())])
         yield families("lakemq_over_quota_total", [((each,), count) for each, count in broker.quotas.refused.items()])
+        yield families("lakemq_trace_spans_total", [] if (to := broker.work.spans) is None else to.counts())
         yield family("lakemq_connections", counters.connections())
         yield family("lakemq_connections_cut_total", counters.cut)
         yield family("lakemq_tls_handshakes_failed_total", counters.handshakes_failed)

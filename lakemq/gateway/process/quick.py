@@ -7,6 +7,7 @@ is written by whoever writes the frame, or brings it to disk: no task, no future
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from time import perf_counter
 from typing import NamedTuple
@@ -278,6 +279,26 @@ class Quick:
             return False
         waiting = _Commit(self, connection, transaction_id)
         return self.transactions.commit_now(position, resolution[0], waiting)
+
+
+class SampledQuick(Quick):
+    """Serves all but those requests that are to be recorded, though they came without a trace."""
+
+    def __init__(
+        self,
+        store: Store,
+        producer: Producer,
+        transactions: Transactions,
+        access: Access,
+        counters: Counters,
+        chooses: Callable[[], bool],
+    ) -> None:
+        super().__init__(store, producer, transactions, access, counters)
+        self._chooses = chooses
+
+    def serve(self, connection: Answering, wanted: QuickRequest, body: bytes) -> bool:
+        """As `Quick` does."""
+        return not self._chooses() and super().serve(connection, wanted, body)
 
 
 @lru_cache(maxsize=1024)

@@ -25,6 +25,8 @@ from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.privacy import be_private
+from lakemq.traces.open_spans import open_spans
+from lakemq.traces.spans import Spans
 from lakemq.web.asgi import App
 from lakemq.web.connection_rules import ConnectionRules
 from lakemq.web.guard import Guard
@@ -62,11 +64,13 @@ class Door(NamedTuple):
         return url_of(self.listener, self.tls is not None)
 
 
-def _server(settings: Settings, front: App, work: Work, door: Door, stopping: Callable[[], object]) -> Serving:
+def _server(settings: Settings, front: App, broker: Broker | Exchange, door: Door) -> Serving:
+    work = broker.work
     guard = Guard("gateway", settings.gateway, door.listener.getsockname()[1])
     connections = make_connection_class(ConnectionRules(settings.gateway, work.counters), guard)
     config = make_config(front, connections, settings.gateway.stop_grace_ms, door.tls)
-    return Serving(Server(config, stopping, work.loop_lag.note), connections)
+    drain_ms = settings.gateway.drain_ms
+    return Serving(Server(config, broker.leave, work.loop_lag.note, broker.depart, drain_ms), connections)
 
 
 async def serve(
@@ -82,11 +86,14 @@ async def serve(
     check_token_file(settings)
     listener = listen(settings.gateway.host, settings.gateway.port)
     door = Door(listener, tls)
+    spans: Spans | None = None
     try:
+        spans = open_spans(settings.traces, "lakemq-gateway", settings.broker.name)
         if settings.fleet.leader == "static":
-            await _serve_one(settings, begin, Broker(settings, files, clock), door)
+            work = Work(settings.gateway, spans=spans)
+            await _serve_one(settings, begin, Broker(settings, files, clock, work=work), door)
         else:
-            await _serve_in_turns(settings, begin, Exchange(settings, files or Files(), clock, renew), door)
+            await _serve_in_turns(settings, begin, Exchange(settings, files or Files(), clock, renew, spans), door)
     except LogDamaged as error:
         directory = settings.storage.data_dir
         raise LogDamaged(
@@ -95,6 +102,8 @@ async def serve(
         ) from None
     finally:
         listener.close()
+        if spans is not None:
+            spans.close()
 
 
 async def _serve_one(settings: Settings, begin: Callable[[Server, str], None], broker: Broker, door: Door) -> None:
@@ -104,7 +113,7 @@ async def _serve_one(settings: Settings, begin: Callable[[Server, str], None], b
             broker.open()
             await broker.start()
         app = make_app(broker)
-        server, connections = _server(settings, app.front, broker.work, door, broker.leave)
+        server, connections = _server(settings, app.front, broker, door)
         connections.quick = quick_of(broker, app)
         begin(server, door.url)
         broker.serve()
@@ -122,11 +131,11 @@ async def _serve_in_turns(
 ) -> None:
     """Be what is elected."""
     url = door.url
-    server, connections = _server(settings, exchange, exchange.work, door, exchange.leave)
+    server, connections = _server(settings, exchange, exchange, door)
     with exchange.holding_folder():
         begin(server, url)
         running = asyncio.ensure_future(exchange.run(connections, url))
-        running.add_done_callback(lambda _: server.stop())
+        running.add_done_callback(lambda _: server.stop(drains=False))
         try:
             await server.serve_on(door.listener, settings.gateway, door.tls)
         finally:

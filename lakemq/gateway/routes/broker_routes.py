@@ -86,7 +86,7 @@ def make_router(
     async def readyz(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         if log.unwritable is not None:
             raise StoreUnwritable(log.unwritable)
-        if work.waiters.stopping:
+        if work.leaving or work.waiters.stopping:
             raise StoreUnwritable("the gateway is stopping")
         may_know = caller_of(request.scope).may(Need((Action.LIST, Action.GET), Resource(Kind.CLUSTER)))
         return {"status": "ready"} | ({"degraded": broker.degraded()} if may_know else {})

@@ -27,7 +27,8 @@ from lakemq.web.asgi import client_of
 
 MIB = 1024 * 1024
 Position = Annotated[int, Query(ge=0, le=OFFSET_MAX)]
-WAIT_MS_MAX = 60_000
+WAIT_MS_MAX = 600_000
+"""The longest that `gateway.wait_ms_max` may be."""
 
 
 def _schema(columns: str | None) -> pa.Schema:
@@ -40,12 +41,12 @@ def _schema(columns: str | None) -> pa.Schema:
     return pa.schema([READABLE[name] for name in dict.fromkeys(names)])
 
 
-def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:
-    """The routes of what is stored."""
+def make_router(store: Store, ends: LogEnd, answering: Workshop, wait_ms_max: int) -> APIRouter:
+    """The routes of what is stored. `wait_ms_max`: the longest that one of them waits."""
     router = APIRouter()
     log, reader, ids, _ = store
 
-    _add_end(router, log, ends)
+    _add_end(router, log, ends, wait_ms_max)
 
     @serves(router, routes.LOG_MESSAGES)
     async def messages(  # pyright: ignore[reportUnusedFunction]
@@ -88,7 +89,7 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop) -> APIRouter:
     return router
 
 
-def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd) -> None:
+def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd, wait_ms_max: int) -> None:
     @serves(router, routes.LOG_END)
     async def end(  # pyright: ignore[reportUnusedFunction]
         request: Request,
@@ -100,7 +101,8 @@ def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd) -> None:
         timer: Literal["delay", "transaction", "receive", "any"] | None = None,
     ) -> dict[str, Any]:
         caller = caller_of(request.scope)
-        deadline = asyncio.get_running_loop().time() + wait_ms / 1000
+        # Jobs know nothing of the broker's settings, and ask again: so they wait as long as it lets them.
+        deadline = asyncio.get_running_loop().time() + min(wait_ms, wait_ms_max) / 1000
         while True:
             # Each time: of topics that have come to be meanwhile too.
             wanted = await readable(log, caller, (Action.SUB, Action.GET), topics, pattern)

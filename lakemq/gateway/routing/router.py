@@ -9,6 +9,7 @@ from typing import Any
 from pyroaring import BitMap64
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, EnsureTopic, Executor
+from lakemq.gateway.effects.traced import EffectSpans
 from lakemq.gateway.receipts.acknowledger import Acknowledger
 from lakemq.gateway.receipts.run_out import RunOut
 from lakemq.gateway.routing.checks import Checks
@@ -28,6 +29,7 @@ from lakemq.storage.read.row_reader import RowReader
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.routing_state import RoutingState
 from lakemq.storage.state.secret_ids import SecretIds
+from lakemq.traces.spans import Spans
 
 
 class Router:
@@ -47,6 +49,7 @@ class Router:
         lead_ms = settings.routing.lead_ms
         self._settings = settings
         self._log = log
+        self._effect_spans: EffectSpans | None = None
         self.executor = Executor(log, reader, ids, ensure_topic)
         self.deliveries = Deliveries(self.executor, clock, lead_ms)
         self.transactions = Transactions(self.executor, secret_ids, settings.transactions, lead_ms > 0)
@@ -62,8 +65,12 @@ class Router:
         self.pending = Pending(self.executor, settings.transactions)
         self.decisions = Decisions(self.executor, self.deliveries, self.transactions, self.nacks, self.run_out)
 
-    async def start(self) -> None:
-        """Go on where the log says that the last process stopped. Raises `LogDamaged`."""
+    async def start(self, spans: Spans | None = None) -> None:
+        """Go on where the log says that the last process stopped. `spans` gets those of what is routed. Raises
+        `LogDamaged`."""
+        if spans is not None:
+            self._effect_spans = EffectSpans(spans, self.executor)
+            self.state.on_effects = self._effect_spans.note
         self.checks.start()
         await self.deliveries.start()
         self.run_out.start()
@@ -74,6 +81,9 @@ class Router:
         await self.overdue.close()
         await self.deliveries.close()
         await self.run_out.close()
+        self.state.on_effects = None
+        if self._effect_spans is not None:
+            await self._effect_spans.close()
 
     @property
     def state(self) -> RoutingState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import re
 import shutil
 import subprocess
@@ -21,6 +22,8 @@ from lakemq.jobs.errors import JarsNotGot, JarsUnavailable
 ATTEMPTS_MAX = 4
 _MANIFEST = "versions.txt"
 _IVY = "ivy"
+GETS_THEM = f"`{sys.executable} -m lakemq.jobs.session.setup_jars` gets them"
+"""In a checkout as where a wheel was installed."""
 _DIGEST_LINE = re.compile(r"^([0-9a-f]{64}) (\S+)$", re.MULTILINE)
 
 logger = logging.getLogger(__name__)
@@ -92,7 +95,11 @@ class JarSet:
             work.mkdir(parents=True)
             logger.info("getting %s (attempt %d of %d)", self.what, attempt, attempts_max)
             command = [sys.executable, "-m", self.module, str(work)]
-            found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (ours)
+            # A container's own name may be one that no name service has, and Java would ask for its address.
+            environment = {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ}
+            found = subprocess.run(  # noqa: S603 (ours)
+                command, capture_output=True, text=True, check=False, env=environment
+            )
             if found.returncode == 0:
                 break
             if attempt == attempts_max:
@@ -117,7 +124,7 @@ class JarSet:
                 check_pin(jar, pins.get(jar.name))
         missing = (pins.keys() | self.made) - {jar.name for jar in found}
         if missing:
-            raise JarsUnavailable(f"{self.folder()} lacks {sorted(missing)[0]}: delete the folder, and run make setup")
+            raise JarsUnavailable(f"{self.folder()} lacks {sorted(missing)[0]}: delete the folder; {GETS_THEM}")
 
 
 def ivy_in(work: Path) -> str:
@@ -137,7 +144,7 @@ def _digest_lines(made: Mapping[str, str]) -> str:
 
 def _check_made(jar: Path, digest: str) -> None:
     if digest_of(jar) != digest:
-        raise JarsUnavailable(f"{jar} is not as it was made: delete the folder {jar.parent}, and run make setup")
+        raise JarsUnavailable(f"{jar} is not as it was made: delete the folder {jar.parent}; {GETS_THEM}")
 
 
 def check_pin(jar: Path, pinned: str | None) -> None:

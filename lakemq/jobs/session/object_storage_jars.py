@@ -14,7 +14,7 @@ from typing import Any
 
 from lakemq.jobs.errors import JarsUnavailable
 from lakemq.jobs.session import jars
-from lakemq.jobs.session.jar_set import ATTEMPTS_MAX, JarSet, ivy_in
+from lakemq.jobs.session.jar_set import ATTEMPTS_MAX, GETS_THEM, JarSet, ivy_in
 
 HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.5.0"
 """Of the Hadoop that is in pyspark 4.2.0."""
@@ -53,7 +53,7 @@ def install(attempts_max: int = ATTEMPTS_MAX) -> list[Path]:
         return S3A.install(attempts_max)
     except JarsUnavailable as error:
         raise type(error)(
-            f"{error.detail}. A lake in a bucket needs them, and nothing else does; make setup gets them"
+            f"{error.detail}. A lake in a bucket needs them, and nothing else does; {GETS_THEM}"
         ) from None
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.errors import SparkNotStarted
 from lakemq.jobs.session import class_archive, cluster, connect, guard, jars, object_storage_jars
 from lakemq.jobs.session.java import QUICK, check_java
+from lakemq.jobs.session.left_java import no_java_left
 from lakemq.jobs.session.object_storage import give_keys, object_conf
 from lakemq.jobs.source.data_source import LakemqDataSource
 from lakemq.objects.path import is_object
@@ -164,8 +165,9 @@ def _start(conf: dict[str, str]) -> SparkSession:
     for key, value in shown.items():
         builder = builder.config(key, value)
     try:
-        guard.start_java_with(shown, secret)
-        session = builder.getOrCreate()
+        with no_java_left():
+            guard.start_java_with(shown, secret)
+            session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise

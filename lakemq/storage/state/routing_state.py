@@ -106,6 +106,8 @@ class RoutingState:
         self.on_decided: Callable[[list[Decision]], None] = lambda decisions: None
         self.on_check: Callable[[OpenHalf], None] = lambda half: None
         self.on_out: Callable[[], None] = lambda: None
+        self.on_effects: Callable[[Meta, Content, Run], None] | None = None
+        """Told of a run with effects before their causes are settled."""
 
     # A frame's effect ------------------------------------------------------------------------
 
@@ -119,6 +121,8 @@ class RoutingState:
                 self.dead.add_range(*_range(meta, run))
                 self.dead_of.add(run.topic.removeprefix(DEAD_LETTER_PREFIX), *_range(meta, run))
             if meta.columns & CAUSE_MASK:
+                if self.on_effects is not None:
+                    self.on_effects(meta, content, run)
                 self._settle(meta, content, run)
 
     def _schedule(self, meta: Meta, content: Content, run: Run) -> None:

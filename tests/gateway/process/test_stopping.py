@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
+from time import monotonic, sleep
 from typing import Any
 
 import httpx
@@ -114,21 +115,76 @@ def test_a_request_that_never_ends_does_not_keep_the_gateway(tmp_path: Path) -> 
         assert answer is None or answer.status == 503
 
 
-def test_from_a_stop_on_nobody_is_told_that_it_is_ready_and_another_signal_changes_nothing(tmp_path: Path) -> None:
+def until(condition: Callable[[], bool]) -> None:
+    end_s = monotonic() + 60
+    while not condition():
+        assert monotonic() < end_s
+        sleep(0.01)
+
+
+def readiness(http: httpx.Client) -> int:
+    return http.get("/readyz").status_code
+
+
+def test_from_a_stop_on_nobody_is_told_that_it_is_ready_and_the_same_signal_twice_is_one(tmp_path: Path) -> None:
     gateway = start_gateway(tmp_path)
-    with connect(gateway) as http, Connection(gateway) as half, ThreadPoolExecutor(100) as pool:
+    with connect(gateway) as http, ThreadPoolExecutor(100) as pool:
         put_topic(http, "t", QUEUES)
         path = "/v1/topics/t/queues/{}/messages?offset=0&wait_ms=60000"
         polls = [pool.submit(httpx.get, gateway.url + path.format(n % QUEUES), timeout=60) for n in range(100)]
         while waiting(http) < 100:
             pass
-        half.send(b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
-        http.get("/healthz")  # the half has come by then: it holds the end up for the whole grace
         os.kill(gateway.pid, signal.SIGTERM)
+        os.kill(gateway.pid, signal.SIGHUP)
         assert {poll.result().json()["status"] for poll in polls} == {"no_new_message"}
-        assert gateway.poll() is None
-        os.kill(gateway.pid, signal.SIGTERM)
         with suppress(httpx.TransportError):  # nobody listens any more
             assert is_problem(httpx.get(f"{gateway.url}/readyz", timeout=60), 503, "store_unwritable")
         assert gateway.stop() == 0
     assert not [line for line in gateway.log if "Traceback" in line]
+
+
+def end_at_once(gateway: GatewayProcess) -> None:
+    """Signals until it is over: the first of them may be taken for the one before."""
+
+    def is_over() -> bool:
+        if gateway.poll() is None:
+            os.kill(gateway.pid, signal.SIGTERM)
+        return gateway.poll() is not None
+
+    until(is_over)
+    assert gateway.stop() == 0
+    assert not [line for line in gateway.log if "Traceback" in line]
+
+
+def test_it_says_first_that_it_is_not_ready_and_serves_on_and_a_second_signal_ends_that(tmp_path: Path) -> None:
+    gateway = start_gateway(tmp_path, gateway__drain_ms=3_600_000)
+    with connect(gateway) as http, ThreadPoolExecutor(1) as pool:
+        put_topic(http, "t", QUEUES)
+        put_topic(http, "empty")
+        path = "/v1/topics/empty/queues/0/messages?offset=0&wait_ms=60000"
+        poll = pool.submit(httpx.get, gateway.url + path, timeout=60)
+        while waiting(http) < 1:
+            pass
+        os.kill(gateway.pid, signal.SIGTERM)
+        until(lambda: readiness(http) == 503)
+        assert is_problem(http.get("/readyz"), 503, "store_unwritable")
+        assert http.get("/healthz").status_code == 200
+        stored = httpx.post(f"{gateway.url}/v1/topics/t/messages", content=b"served on", timeout=60)  # a new connection
+        assert stored.status_code == 200, stored.text
+        assert not poll.done()
+        end_at_once(gateway)
+        assert poll.result().json()["status"] == "no_new_message"
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        assert [message["body"] for message in pull_all(http, "t")] == ["served on"]
+
+
+def test_a_second_signal_cuts_what_is_still_under_way(tmp_path: Path) -> None:
+    """A request that never ends has an hour's grace here."""
+    gateway = start_gateway(tmp_path, gateway__drain_ms=200, gateway__stop_grace_ms=3_600_000)
+    with connect(gateway) as http, Connection(gateway) as half:
+        half.send(b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
+        http.get("/healthz")  # the half has come by then
+        os.kill(gateway.pid, signal.SIGTERM)
+        with suppress(httpx.TransportError):
+            until(lambda: readiness(http) == 0)  # never: it ends as nobody listens any more
+        end_at_once(gateway)

@@ -1,0 +1,150 @@
+"""Brokers, as one user asks them: by that user's token, so what is allowed, and what is audited, is the brokers'."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from lakemq.client.transport import Answer, Transport
+from lakemq.contract import client_routes, routes
+from lakemq.contract.route import Target
+from lakemq.contract.sql_routes import OWN_ACCESS
+from lakemq.model.access import Action, Kind, Need, Resource, User, need_of_topic, parse_policy, parse_user
+from lakemq.model.errors import InvalidRequest, NotLeader
+from lakemq.model.names import may_follow
+from lakemq.wire.credentials import Credentials
+
+ANSWER_S = 10.0
+"""A broker that doesn't answer within that is told on the page."""
+CHANGE_S = 30.0
+CONNECTIONS_MAX = 32
+KNOWN_S = 15.0
+"""So long what a user may do isn't asked again: the broker looks each time in any case."""
+
+Params = Mapping[str, str | int]
+
+
+class Who(NamedTuple):
+    """Whom a broker takes this user for. `user` None: it is asked without a token, and says no to nobody known."""
+
+    user: User | None
+
+    def may(self, action: Action, resource: Resource) -> bool:
+        """Whether a page offers it."""
+        return self.user is None or self.user.may(Need((action,), resource), None)
+
+    def may_on_topic(self, action: Action, topic: str) -> bool:
+        """So of a topic, whose retries and dead letters are its group's."""
+        return self.user is None or self.user.may(need_of_topic((action,), topic), None)
+
+    def may_on_group(self, action: Action, group: str) -> bool:
+        """So of a group."""
+        return self.may(action, Resource(Kind.GROUP, group))
+
+
+class Broker:
+    """One broker. Every method raises `LakemqError`: the broker's own refusal, or `Unreachable`."""
+
+    def __init__(self, address: str, credentials: Credentials) -> None:
+        self.address = address
+        self._credentials = credentials
+        self._transport = Transport(address, CONNECTIONS_MAX, credentials)
+        self._leader: Transport | None = None
+        self._who: tuple[float, Who] | None = None
+
+    async def who(self, anew: bool = False) -> Who:
+        """Whom it takes this user for."""
+        now_s = time.monotonic()
+        if self._who is None or anew or now_s - self._who[0] > KNOWN_S:
+            self._who = now_s, _who(await self.get(OWN_ACCESS.at()))
+        return self._who[1]
+
+    async def get(self, target: Target, params: Params | None = None, timeout_s: float = ANSWER_S) -> Any:
+        """Its answer, which is JSON."""
+        return (await self.ask(target, params, timeout_s=timeout_s)).json()
+
+    async def text(self, target: Target) -> str:
+        """Its answer, as text."""
+        return (await self.ask(target)).body.decode(errors="replace")
+
+    async def ask(
+        self,
+        target: Target,
+        params: Params | None = None,
+        body: bytes = b"",
+        content_type: str = "application/json",
+        timeout_s: float = ANSWER_S,
+    ) -> Answer:
+        """What a follower doesn't do its leader is asked for, once."""
+        try:
+            return await self._transport.request(
+                target, params=params, body=body, content_type=content_type, timeout_s=timeout_s
+            )
+        except NotLeader as error:
+            if not may_follow(self.address, error.leader):
+                raise
+            return await (await self._at(error.leader)).request(
+                target, params=params, body=body, content_type=content_type, timeout_s=timeout_s
+            )
+
+    async def _at(self, leader: str) -> Transport:
+        if self._leader is None or self._leader.address != leader:
+            before, self._leader = self._leader, Transport(leader, CONNECTIONS_MAX, self._credentials)
+            if before is not None:
+                await before.close()
+        return self._leader
+
+    async def close(self) -> None:
+        """Close its connections, for good."""
+        for each in (self._transport, self._leader):
+            if each is not None:
+                await each.close()
+
+    async def describe(self) -> dict[str, Any]:
+        """Its name, role and positions."""
+        return await self.get(routes.BROKER.at())
+
+    async def topic(self, topic: str) -> dict[str, Any]:
+        """One topic and its queues."""
+        return await self.get(routes.TOPIC.at(topic))
+
+    async def pull(self, topic: str, queue_id: int, offset: int, most: int, wait_ms: int = 0) -> dict[str, Any]:
+        """What a queue has from an offset on."""
+        params = {"offset": offset, "max": most, "wait_ms": wait_ms}
+        return await self.get(routes.PULL.at(topic, queue_id), params, ANSWER_S + wait_ms / 1000)
+
+    async def offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """The first that was stored then, or after."""
+        answer = await self.get(routes.OFFSET_BY_TIME.at(topic, queue_id), {"timestamp_ms": timestamp_ms})
+        return int(answer["offset"])
+
+    async def clients(self, group: str) -> list[dict[str, Any]]:
+        """The members of a group, and how they are."""
+        return (await self.get(client_routes.GROUP_CLIENTS.at(group)))["clients"]
+
+
+class Asked:
+    """All brokers that a console knows, as one user asks them."""
+
+    def __init__(self, addresses: tuple[str, ...], credentials: Credentials) -> None:
+        self.brokers = {address: Broker(address, credentials) for address in addresses}
+
+    async def close(self) -> None:
+        """Close all connections, for good."""
+        await asyncio.gather(*(each.close() for each in self.brokers.values()))
+
+
+def _who(answer: Mapping[str, Any]) -> Who:
+    """Raises `InvalidRequest` where that is no broker's answer."""
+    try:
+        if answer["user"] is None:
+            return Who(None)
+        # A name such as admin.token is no user's, and the administrator's all the same.
+        user = parse_user(
+            "user", {"type": answer["type"], "status": answer["status"]}, map(parse_policy, answer["policies"])
+        )
+        return Who(User(str(answer["user"]), user.type, user.status, user.policies))
+    except (KeyError, TypeError):
+        raise InvalidRequest("that is no answer of a lakemq broker") from None

@@ -1,0 +1,23 @@
+"""The pages: each file has those of one noun, with their addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.responses import Response
+
+from lakemq.console.pages import groups, live, messages, overview, send, sign_in, topics
+from lakemq.console.visit import Visit
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    *overview.ROUTES,
+    *sign_in.ROUTES,
+    *topics.ROUTES,
+    *messages.ROUTES,
+    *send.ROUTES,
+    *groups.ROUTES,
+    *live.ROUTES,
+)
+"""Method, path and who answers it."""

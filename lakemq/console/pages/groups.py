@@ -1,0 +1,170 @@
+"""Consumer groups: the list, one of them, and changing where it goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.responses import Response
+
+from lakemq.console import shown
+from lakemq.console.rendering import segment
+from lakemq.console.visit import Visit
+from lakemq.contract import client_routes, routes
+from lakemq.model.access import Action
+from lakemq.model.errors import InvalidRequest, LakemqError
+
+PAGE_ROWS = 50
+QUEUES_SHOWN_MAX = 256
+CLIENTS_SHOWN_MAX = 100
+RESET_QUEUES_MAX = 64
+"""Of a topic that is previewed queue by queue."""
+TO = ("earliest", "latest", "timestamp")
+
+
+async def list_groups(visit: Visit) -> Response:
+    """So many of them a page, those that are furthest behind first."""
+    await visit.who()
+    search, number = visit.field("q"), visit.number("page", 1, 1, 1_000_000)
+    found = (await visit.broker.get(routes.GROUPS.at()))["groups"]
+    wanted = [each for each in found if search.lower() in each["group"].lower()]
+    wanted.sort(key=lambda each: (-(each.get("lag_total") or 0), each["group"]))
+    return visit.page(
+        "groups.html",
+        rows=wanted[(number - 1) * PAGE_ROWS : number * PAGE_ROWS],
+        search=search,
+        number=number,
+        pages=max(-(-len(wanted) // PAGE_ROWS), 1),
+        found=len(wanted),
+        all_groups=len(found),
+    )
+
+
+async def show_group(visit: Visit) -> Response:
+    """One group."""
+    name = visit.path("group")
+    who = await visit.who()
+    group = await visit.broker.get(routes.GROUP.at(name))
+    try:
+        clients = await visit.broker.clients(name)
+    except LakemqError as error:
+        if error.code not in ("forbidden", "group_not_found"):
+            raise
+        clients = []
+    topics = sorted({each["topic"] for each in group["lag"] if not each["topic"].startswith("%")})
+    return visit.page(
+        "group.html",
+        group=group,
+        clients=clients[:CLIENTS_SHOWN_MAX],
+        more_clients=max(len(clients) - CLIENTS_SHOWN_MAX, 0),
+        lags=group["lag"][:QUEUES_SHOWN_MAX],
+        more_lags=max(len(group["lag"]) - QUEUES_SHOWN_MAX, 0),
+        topics=topics,
+        may_change=who.may_on_group(Action.UPDATE, name),
+        may_delete=who.may_on_group(Action.DELETE, name),
+    )
+
+
+async def preview_reset(visit: Visit) -> Response:
+    """What a reset would come to: nothing is changed yet."""
+    group, topic, to = visit.path("group"), visit.field("topic"), visit.field("to")
+    time_ms = _time_ms(to, visit.field("time"))
+    now = {
+        each["queue_id"]: each
+        for each in (await visit.broker.get(routes.GROUP.at(group)))["lag"]
+        if each["topic"] == topic
+    }
+    queues = (await visit.broker.topic(topic))["queues"]
+    rows: list[dict[str, Any]] = []
+    for queue in queues[:RESET_QUEUES_MAX]:
+        then = await _then(visit, topic, queue, to, time_ms)
+        before = now.get(queue["queue_id"], {}).get("offset")
+        rows.append(
+            {"queue_id": queue["queue_id"], "before": before, "then": then, "lag": max(queue["max_offset"] - then, 0)}
+        )
+    return visit.page(
+        "group_reset.html",
+        group=group,
+        topic=topic,
+        to=to,
+        time=visit.field("time"),
+        rows=rows,
+        more=max(len(queues) - RESET_QUEUES_MAX, 0),
+        again=sum(max(each["before"] - each["then"], 0) for each in rows if each["before"] is not None),
+        skipped=sum(max(each["then"] - each["before"], 0) for each in rows if each["before"] is not None),
+    )
+
+
+def _time_ms(to: str, text: str) -> int | None:
+    if to not in TO:
+        raise InvalidRequest(f"to is one of {', '.join(TO)}")
+    if to != "timestamp":
+        return None
+    found = shown.parse_moment(text)
+    if found is None:
+        raise InvalidRequest(f"a time is such as 2026-01-31T12:00:00, in UTC, not {text[:40]!r}")
+    return found
+
+
+async def _then(visit: Visit, topic: str, queue: dict[str, Any], to: str, time_ms: int | None) -> int:
+    if to == "earliest":
+        return queue["min_offset"]
+    if time_ms is None:
+        return queue["max_offset"]
+    return await visit.broker.offset_at(topic, queue["queue_id"], time_ms)
+
+
+async def reset(visit: Visit) -> Response:
+    """Move the group's offsets."""
+    group, to = visit.path("group"), visit.field("to")
+    content: dict[str, Any] = {"topic": visit.field("topic"), "to": to}
+    if (time_ms := _time_ms(to, visit.field("time"))) is not None:
+        content["timestamp_ms"] = time_ms
+    await visit.broker.ask(routes.RESET_OFFSETS.at(group), body=json.dumps(content).encode(), timeout_s=30.0)
+    return visit.go(_page_of(group), "reset")
+
+
+async def enable(visit: Visit) -> Response:
+    """Have it consume, or not."""
+    group, resumed = visit.path("group"), visit.field("enabled") == "1"
+    content = json.dumps({"consume_enabled": resumed}).encode()
+    await visit.broker.ask(client_routes.PUT_GROUP.at(group), body=content, timeout_s=30.0)
+    return visit.go(_page_of(group), "resumed" if resumed else "paused")
+
+
+async def ask_pause(visit: Visit) -> Response:
+    """Whether that is meant."""
+    group = await visit.broker.get(routes.GROUP.at(visit.path("group")))
+    return visit.page("group_pause.html", group=group)
+
+
+async def ask_delete(visit: Visit) -> Response:
+    """What goes with it, and whether that is meant."""
+    group = await visit.broker.get(routes.GROUP.at(visit.path("group")))
+    return visit.page("group_delete.html", group=group, problem="")
+
+
+async def delete(visit: Visit) -> Response:
+    """Delete it, where its name was written."""
+    name = visit.path("group")
+    if visit.field("name") != name:
+        group = await visit.broker.get(routes.GROUP.at(name))
+        return visit.page("group_delete.html", 400, group=group, problem="That is another name.")
+    await visit.broker.ask(routes.DELETE_GROUP.at(name), timeout_s=30.0)
+    return visit.go("/groups", "deleted")
+
+
+def _page_of(group: str) -> str:
+    return f"/groups/{segment(group)}"
+
+
+ROUTES = (
+    ("GET", "/groups", list_groups),
+    ("GET", "/groups/{group}", show_group),
+    ("GET", "/groups/{group}/reset", preview_reset),
+    ("POST", "/groups/{group}/reset", reset),
+    ("GET", "/groups/{group}/pause", ask_pause),
+    ("POST", "/groups/{group}/enabled", enable),
+    ("GET", "/groups/{group}/delete", ask_delete),
+    ("POST", "/groups/{group}/delete", delete),
+)

@@ -1,0 +1,177 @@
+"""Messages: browsed by queue, found by id or key, and one of them with all that it has."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from starlette.responses import RedirectResponse, Response
+
+from lakemq.console import curl, shown
+from lakemq.console.asked import Broker
+from lakemq.console.rendering import segment
+from lakemq.console.visit import Visit
+from lakemq.contract import routes
+from lakemq.model.access import Action
+from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.names import is_system
+
+ROWS_MAX = 50
+QUEUES_MAX = 16
+"""Of all queues together so many are looked at; of others one at a time."""
+BYTES_MAX = 16 * 1024 * 1024
+"""Of bodies that one page reads."""
+FOUND_MAX = 100
+FROM = ("end", "offset", "time")
+
+
+class Sought(NamedTuple):
+    """`queue` None: all of them. `start`: from the end, an offset or a time."""
+
+    queue: int | None
+    start: str
+    offset: int
+    time: str
+
+
+class Found(NamedTuple):
+    """`following`: where one queue goes on. `said`: what is to be known of them."""
+
+    rows: list[dict[str, Any]]
+    following: int | None = None
+    said: str = ""
+
+
+async def browse(visit: Visit) -> Response:
+    """A topic's messages."""
+    name = visit.path("topic")
+    who = await visit.who()
+    topic = await visit.broker.topic(name)
+    sought = _sought(visit, len(topic["queues"]))
+    found = await _found(visit.broker, topic, sought)
+    return visit.page(
+        "messages.html",
+        topic=name,
+        queues=topic["queues"],
+        sought=sought,
+        found=found,
+        live=sought.start == "end" and sought.queue is None,
+        may_send=not is_system(name) and who.may_on_topic(Action.PUB, name),
+    )
+
+
+def _sought(visit: Visit, queues: int) -> Sought:
+    queue = visit.field("queue")
+    start = visit.field("from", "end")
+    if start not in FROM:
+        raise InvalidRequest(f"from is one of {', '.join(FROM)}")
+    return Sought(
+        visit.number("queue", 0, 0, queues - 1) if queue else None,
+        start,
+        visit.number("offset", 0),
+        visit.field("time"),
+    )
+
+
+async def _found(broker: Broker, topic: dict[str, Any], sought: Sought) -> Found:
+    queues = [each for each in topic["queues"] if sought.queue in (None, each["queue_id"])]
+    looked_at, each_max = queues[:QUEUES_MAX], max(ROWS_MAX // max(len(queues[:QUEUES_MAX]), 1), 1)
+    time_ms = _time_ms(sought)
+    rows: list[dict[str, Any]] = []
+    following, taken, said = None, 0, ""
+    if len(queues) > len(looked_at):
+        said = f"These are of the first {QUEUES_MAX} of {len(queues)} queues: choose one to see others."
+    for queue in looked_at:
+        if taken > BYTES_MAX:
+            said = "The messages are so large that not all queues are shown: choose one."
+            break
+        begin = await _begin(broker, topic["topic"], queue, sought, time_ms, each_max)
+        answer = await broker.pull(topic["topic"], queue["queue_id"], begin, each_max)
+        rows += answer["messages"]
+        taken += sum(len(each["body"]) for each in answer["messages"])
+        following = answer["next_offset"]
+    newest_first = sought.start == "end"
+    rows.sort(key=lambda each: each["position"], reverse=newest_first)
+    if sought.queue is None or newest_first or (following or 0) >= max(each["max_offset"] for each in queues):
+        following = None
+    return Found(rows, following, said)
+
+
+def _time_ms(sought: Sought) -> int:
+    if sought.start != "time":
+        return 0
+    found = shown.parse_moment(sought.time)
+    if found is None:
+        raise InvalidRequest(f"a time is such as 2026-01-31T12:00:00, in UTC, not {sought.time[:40]!r}")
+    return found
+
+
+async def _begin(broker: Broker, topic: str, queue: dict[str, Any], sought: Sought, time_ms: int, most: int) -> int:
+    if sought.start == "offset":
+        return max(sought.offset, queue["min_offset"])
+    if sought.start == "time":
+        return await broker.offset_at(topic, queue["queue_id"], time_ms)
+    return max(queue["max_offset"] - most, queue["min_offset"])
+
+
+async def find(visit: Visit) -> Response:
+    """Look for a message by its id, or for those of a topic that have a key."""
+    await visit.who()
+    what, topic = visit.field("id"), visit.field("topic")
+    if what:
+        return RedirectResponse(f"/messages/{segment(what)}", 303)
+    key, rows, complete, problem = visit.field("key"), [], True, ""
+    if key and topic:
+        try:
+            answer = await visit.broker.get(
+                routes.MESSAGES_BY_KEY.at(), {"topic": topic, "key": key, "max": FOUND_MAX}, timeout_s=30.0
+            )
+            rows, complete = answer["messages"], answer["complete"]
+        except LakemqError as error:
+            if error.code not in ("invalid_topic", "topic_not_found"):
+                raise
+            problem = error.detail
+    elif key or topic:
+        problem = "A key is looked for in one topic: give both."
+    asked = bool(key and topic) and not problem
+    return visit.page(
+        "find.html", topic=topic, key=key, rows=rows, complete=complete, problem=problem, asked=asked, most=FOUND_MAX
+    )
+
+
+async def show_message(visit: Visit) -> Response:
+    """One message."""
+    who = await visit.who()
+    message = await visit.broker.get(routes.MESSAGE.at(visit.path("message_id")))
+    topic = _sent_to(message)
+    return visit.page(
+        "message.html",
+        message=message,
+        topic=topic,
+        body=shown.body_of(message),
+        command=curl.command(visit.broker.address, topic, message, visit.session is not None),
+        may_send=not is_system(topic) and who.may_on_topic(Action.PUB, topic),
+    )
+
+
+def _sent_to(message: dict[str, Any]) -> str:
+    """The topic that it was sent to, also of one that waits, is retried or is dead."""
+    return str(message.get("real_topic") or message["topic"])
+
+
+async def show_body(visit: Visit) -> Response:
+    """The body as it is, to be kept as a file: no browser shows it."""
+    message = await visit.broker.get(routes.MESSAGE.at(visit.path("message_id")))
+    name = f"{message['topic']}-{message['queue_id']}-{message['queue_offset']}".replace("%", "_")
+    return Response(
+        shown.body_bytes(message),
+        media_type="application/octet-stream",
+        headers={"Content-Disposition": f'attachment; filename="{name}.bin"'},
+    )
+
+
+ROUTES = (
+    ("GET", "/topics/{topic}/messages", browse),
+    ("GET", "/messages", find),
+    ("GET", "/messages/{message_id}", show_message),
+    ("GET", "/messages/{message_id}/body", show_body),
+)

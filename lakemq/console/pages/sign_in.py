@@ -1,0 +1,89 @@
+"""Who looks, and at which broker."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.responses import JSONResponse, Response
+
+from lakemq.console.asked import Broker
+from lakemq.console.sessions import Session, new_id
+from lakemq.console.visit import Visit, checked_next
+from lakemq.model.errors import LakemqError, Unauthenticated
+from lakemq.model.token import parse_token
+from lakemq.wire.credentials import Credentials
+
+_NO_TOKEN = "This is no token: one is lmq_<id>_<secret>."  # noqa: S105
+_REFUSED = "The broker doesn't know this token: it was deleted or has run out, or it is another broker's."
+_WHY = {"token": "Sign in: the broker wants to know who asks."}
+
+
+async def show(visit: Visit) -> Response:
+    """The page to sign in."""
+    return _page(visit, 200, _WHY.get(visit.field("why"), ""), visit.request.query_params.get("next", "/"))
+
+
+def _page(visit: Visit, status: int, problem: str, following: str) -> Response:
+    at = visit.services.addresses[0] if visit.session is None else visit.broker.address
+    return visit.page("sign_in.html", status, problem=problem, following=checked_next(following), at=at)
+
+
+async def sign_in(visit: Visit) -> Response:
+    """Ask the broker who that is. The token goes into this process's memory, or nowhere."""
+    services, now_s = visit.services, time.monotonic()
+    following = visit.form.get("next", "/")
+    wait_s = services.tries.wait_s(visit.client, now_s)
+    if wait_s:
+        return _page(visit, 429, f"There were too many tries. Wait {wait_s:.0f} s.", following)
+    try:
+        token = parse_token(visit.form.get("token", "").strip()).text
+    except Unauthenticated:
+        services.tries.failed(visit.client, now_s)
+        return _page(visit, 401, _NO_TOKEN, following)
+    at = visit.form.get("at", "")
+    address = at if at in services.addresses else services.addresses[0]
+    session = Session("", Credentials(token), services.addresses, now_s)
+    try:
+        who = await session.asked.brokers[address].who()
+    except LakemqError as error:
+        await session.asked.close()
+        if error.code != "unauthenticated":
+            raise
+        services.tries.failed(visit.client, now_s)
+        return _page(visit, 401, _REFUSED, following)
+    session.user = "" if who.user is None else who.user.name
+    services.sessions.end(visit.name)
+    visit.name, visit.session = services.sessions.begin(session), session
+    return visit.go(checked_next(following))
+
+
+async def sign_out(visit: Visit) -> Response:
+    """Forget the session, and its token."""
+    visit.services.sessions.end(visit.name)
+    visit.name, visit.session = new_id(), None
+    return visit.go("/sign-in?done=signed-out" if visit.services.anonymous is None else "/?done=signed-out")
+
+
+async def choose(visit: Visit) -> Response:
+    """Another broker is looked at."""
+    chosen: Broker = visit.broker
+    response = visit.go("/")
+    response.set_cookie(
+        visit.services.cookies[1], chosen.address, httponly=True, samesite="strict", secure=visit.services.by_tls
+    )
+    return response
+
+
+async def health(visit: Visit) -> Response:
+    """Whether the process is up."""
+    del visit
+    return JSONResponse({"status": "up"})
+
+
+ROUTES = (
+    ("GET", "/sign-in", show),
+    ("POST", "/sign-in", sign_in),
+    ("POST", "/sign-out", sign_out),
+    ("POST", "/broker", choose),
+    ("GET", "/healthz", health),
+)

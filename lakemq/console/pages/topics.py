@@ -1,0 +1,176 @@
+"""Topics: the list, one of them, and changing it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.responses import Response
+
+from lakemq.console.looks import Pair
+from lakemq.console.visit import Visit
+from lakemq.contract import routes
+from lakemq.model.access import Action, Kind, Resource
+from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.names import is_system
+from lakemq.model.topic_config import MESSAGE_TYPES
+
+PAGE_ROWS = 50
+QUEUES_SHOWN_MAX = 256
+_FIELDS = ("name", "queues", "permission", "message_type", "ttl_ms", "message_bytes_max")
+
+
+async def list_topics(visit: Visit) -> Response:
+    """So many of them a page, by name."""
+    who = await visit.who()
+    search, number = visit.field("q"), visit.number("page", 1, 1, 1_000_000)
+    system = visit.field("system") == "1"
+    found = (await visit.broker.get(routes.TOPICS.at(), {"system": "true"} if system else None))["topics"]
+    wanted = [each for each in found if search.lower() in each["topic"].lower()]
+    pair = await _pair(visit)
+    shown = wanted[(number - 1) * PAGE_ROWS : number * PAGE_ROWS]
+    return visit.page(
+        "topics.html",
+        rows=[_row(each, pair) for each in shown],
+        search=search,
+        system=system,
+        number=number,
+        pages=max(-(-len(wanted) // PAGE_ROWS), 1),
+        found=len(wanted),
+        all_topics=len(found),
+        may_create=who.may(Action.CREATE, Resource(Kind.TOPIC)) or _creates_some(who),
+    )
+
+
+def _creates_some(who: Any) -> bool:
+    return who.user is not None and any(
+        Action.CREATE in each.actions and each.resource.startswith("Topic:") and each.decision == "allow"
+        for each in who.user.policies
+    )
+
+
+async def _pair(visit: Visit) -> Pair | None:
+    pairs = await visit.watches.pairs()
+    return next((each for each in pairs if each.now.address == visit.broker.address), None)
+
+
+def _row(topic: dict[str, Any], pair: Pair | None) -> dict[str, Any]:
+    name, queues = topic["topic"], topic["queues"]
+    return {
+        "name": name,
+        "queues": len(queues),
+        "permission": topic.get("permission", "rw"),
+        "messages": sum(each["max_offset"] - each["min_offset"] for each in queues),
+        "ever": sum(each["max_offset"] for each in queues),
+        "rate_in": None if pair is None else pair.rate("lakemq_topic_messages_in_total", name),
+        "rate_out": None if pair is None else pair.rate("lakemq_topic_messages_out_total", name),
+        "bytes_in": None if pair is None else pair.rate("lakemq_topic_bytes_in_total", name),
+    }
+
+
+async def show_topic(visit: Visit) -> Response:
+    """One topic: its queues, and how it is set up."""
+    name = visit.path("topic")
+    who = await visit.who()
+    topic = await visit.broker.topic(name)
+    mine = not is_system(name)
+    return visit.page(
+        "topic.html",
+        topic=topic,
+        row=_row(topic, await _pair(visit)),
+        queues=topic["queues"][:QUEUES_SHOWN_MAX],
+        more_queues=max(len(topic["queues"]) - QUEUES_SHOWN_MAX, 0),
+        may_read=who.may_on_topic(Action.SUB, name),
+        may_send=mine and who.may_on_topic(Action.PUB, name),
+        may_change=mine and who.may_on_topic(Action.UPDATE, name),
+        may_delete=mine and who.may_on_topic(Action.DELETE, name),
+    )
+
+
+async def new_topic(visit: Visit) -> Response:
+    """The form of a new one."""
+    await visit.who()
+    values = dict.fromkeys(_FIELDS, "") | {"queues": "4", "permission": "rw"}
+    return visit.page("topic_form.html", values=values, made=False, problem="", kinds=MESSAGE_TYPES)
+
+
+async def edit_topic(visit: Visit) -> Response:
+    """The form of one that is there."""
+    topic = await visit.broker.topic(visit.path("topic"))
+    values = {each: str(topic.get(each) or "") for each in _FIELDS}
+    values |= {"name": topic["topic"], "queues": str(len(topic["queues"]))}
+    return visit.page("topic_form.html", values=values, made=True, problem="", kinds=MESSAGE_TYPES)
+
+
+async def create_topic(visit: Visit) -> Response:
+    """Make it. One that is there already is left as it is."""
+    return await _put(visit, visit.field("name"), made=False)
+
+
+async def change_topic(visit: Visit) -> Response:
+    """Change it as the form says."""
+    return await _put(visit, visit.path("topic"), made=True)
+
+
+async def _put(visit: Visit, name: str, made: bool) -> Response:
+    values = {each: visit.field(each) for each in _FIELDS} | {"name": name}
+    try:
+        if not name:
+            raise InvalidRequest("a topic has a name")
+        if not made and await _is_there(visit, name):
+            raise InvalidRequest(f"there is a topic {name} already")
+        content: dict[str, Any] = {
+            "queues": visit.number("queues", 4, 1, 1_000_000),
+            "permission": values["permission"] or "rw",
+        }
+        if values["message_type"]:
+            content["message_type"] = values["message_type"]
+        for each in ("ttl_ms", "message_bytes_max"):
+            if values[each] or made:
+                content[each] = visit.number(each, 0)
+        await visit.broker.ask(routes.PUT_TOPIC.at(name), body=json.dumps(content).encode(), timeout_s=30.0)
+    except LakemqError as error:
+        if error.code in ("forbidden", "unauthenticated", "unreachable"):
+            raise
+        return visit.page("topic_form.html", 400, values=values, made=made, problem=error.detail, kinds=MESSAGE_TYPES)
+    return visit.go(f"/topics/{name}", "changed" if made else "created")
+
+
+async def _is_there(visit: Visit, name: str) -> bool:
+    try:
+        await visit.broker.topic(name)
+    except LakemqError as error:
+        if error.code == "topic_not_found":
+            return False
+        if error.code == "forbidden":
+            return False  # the broker says so as it is to be made
+        raise
+    return True
+
+
+async def ask_delete(visit: Visit) -> Response:
+    """What goes with it, and whether that is meant."""
+    topic = await visit.broker.topic(visit.path("topic"))
+    return visit.page("topic_delete.html", row=_row(topic, None), problem="")
+
+
+async def delete_topic(visit: Visit) -> Response:
+    """Delete it, where its name was written."""
+    name = visit.path("topic")
+    if visit.field("name") != name:
+        topic = await visit.broker.topic(name)
+        return visit.page("topic_delete.html", 400, row=_row(topic, None), problem="That is another name.")
+    await visit.broker.ask(routes.DELETE_TOPIC.at(name), timeout_s=30.0)
+    return visit.go("/topics", "deleted")
+
+
+ROUTES = (
+    ("GET", "/topics", list_topics),
+    ("GET", "/new-topic", new_topic),
+    ("POST", "/new-topic", create_topic),
+    ("GET", "/topics/{topic}", show_topic),
+    ("GET", "/topics/{topic}/edit", edit_topic),
+    ("POST", "/topics/{topic}/edit", change_topic),
+    ("GET", "/topics/{topic}/delete", ask_delete),
+    ("POST", "/topics/{topic}/delete", delete_topic),
+)

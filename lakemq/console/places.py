@@ -1,0 +1,43 @@
+"""Pages that are kept current: so many at once, and none once the console stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from lakemq.model.errors import LakemqError
+
+
+class NoPlace(LakemqError):
+    """There are too many already."""
+
+    code = "busy"
+
+
+class Places:
+    """So many of them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken = 0
+        self.stopping = asyncio.Event()
+
+    @property
+    def taken(self) -> int:
+        """So many are."""
+        return self._taken
+
+    def check(self) -> None:
+        """Raises `NoPlace` where there is none."""
+        if self._taken >= self._most:
+            raise NoPlace(f"{self._most} pages are kept current already, which is console.live_max")
+
+    @contextmanager
+    def place(self) -> Generator[None]:
+        """One of them, meanwhile."""
+        self._taken += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1

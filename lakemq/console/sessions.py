@@ -1,0 +1,93 @@
+"""Who is signed in. Tokens are in this process's memory, and nowhere else: not in a cookie, a page or a log."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+
+from lakemq.console.asked import Asked
+from lakemq.console.looks import Watches
+from lakemq.settings import Console
+from lakemq.wire.credentials import Credentials
+
+ID_BYTES = 32
+
+
+class Session:
+    """One user who is signed in. `asked`: brokers, as that user asks them. Times are monotonic."""
+
+    def __init__(self, user: str, credentials: Credentials, addresses: tuple[str, ...], now_s: float) -> None:
+        self.user = user
+        self.asked = Asked(addresses, credentials)
+        self.watches = Watches(self.asked)
+        self.began_s = self.used_s = now_s
+
+    def __repr__(self) -> str:
+        return f"Session({self.user})"
+
+
+class Sessions:
+    """By the random id that a cookie has: the oldest unused end where there are too many. `ended` is given each."""
+
+    def __init__(self, limits: Console, ended: Callable[[Session], None]) -> None:
+        self._limits = limits
+        self._ended = ended
+        self._key = secrets.token_bytes(ID_BYTES)
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, session: Session) -> str:
+        """Its id: a new one, so nobody can have had it before."""
+        name = new_id()
+        self._sessions[name] = session
+        while len(self._sessions) > self._limits.sessions_max:
+            self._ended(self._sessions.popitem(last=False)[1])
+        return name
+
+    def find(self, name: str, now_s: float) -> Session | None:
+        """The session of that id, which is used by that; None: there is none, or its time is over."""
+        session = self._sessions.get(name)
+        if session is None:
+            return None
+        idle_s, age_s = now_s - session.used_s, now_s - session.began_s
+        if idle_s * 1000 > self._limits.session_idle_ms_max or age_s * 1000 > self._limits.session_ms_max:
+            self.end(name)
+            return None
+        session.used_s = now_s
+        self._sessions.move_to_end(name)
+        return session
+
+    def end(self, name: str) -> None:
+        """Forget it, and its token."""
+        if (session := self._sessions.pop(name, None)) is not None:
+            self._ended(session)
+
+    def sweep(self, now_s: float) -> None:
+        """End those whose time is over: the one that was used longest ago is the first."""
+        for name in list(self._sessions):
+            session = self._sessions[name]
+            if (now_s - session.used_s) * 1000 <= self._limits.session_idle_ms_max:
+                return
+            self.end(name)
+
+    def end_all(self) -> None:
+        """Forget all."""
+        for name in list(self._sessions):
+            self.end(name)
+
+    def form_token(self, name: str) -> str:
+        """What each form of a page that is shown to the cookie of that id has in it, and no other page can know."""
+        return hmac.digest(self._key, name.encode(), "sha256").hex()
+
+    def is_form_token(self, name: str, said: str) -> bool:
+        """Whether a form was shown to who sends it."""
+        return hmac.compare_digest(self.form_token(name).encode(), said.encode())
+
+
+def new_id() -> str:
+    """Nobody can guess it."""
+    return secrets.token_urlsafe(ID_BYTES)

@@ -1,0 +1,171 @@
+// What pages do beside htmx: copy, choose how a body is shown, keep current what is live. It makes no markup of its own:
+// what comes from the server is escaped there, and all else goes in as text.
+"use strict";
+
+function copyOf(button) {
+  const from = document.getElementById(button.dataset.copy);
+  return from === null ? "" : from.textContent;
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (button === null) return;
+  const before = button.dataset.label || button.textContent;
+  button.dataset.label = before;
+  try {
+    await navigator.clipboard.writeText(copyOf(button));
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Select it and copy";
+    const range = document.createRange();
+    range.selectNodeContents(document.getElementById(button.dataset.copy));
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+  }
+  setTimeout(() => { button.textContent = before; }, 2000);
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
+  if (event.target.matches("[data-shows]")) {
+    for (const each of document.querySelectorAll("[data-form]")) each.hidden = each.dataset.form !== event.target.value;
+  }
+});
+
+// Which of the fields of a form matter.
+function fitFields() {
+  for (const each of document.querySelectorAll("[data-when]")) {
+    const [name, value] = each.dataset.when.split("=");
+    const field = each.closest("form").elements[name];
+    if (field) each.hidden = field.value !== value;
+  }
+}
+document.addEventListener("change", fitFields);
+
+class Chart {
+  constructor(element) {
+    this.element = element;
+    this.data = [[], [], []];
+    this.plot = null;
+  }
+
+  add(numbers) {
+    if (numbers.in === null && numbers.out === null) return;
+    const [times, coming, going] = this.data;
+    times.push(Date.now() / 1000);
+    coming.push(numbers.in);
+    going.push(numbers.out);
+    if (times.length > 300) this.data.forEach((each) => each.shift());
+    if (times.length < 2) return;
+    if (this.plot === null) this.make();
+    this.plot.setData(this.data);
+  }
+
+  make() {
+    const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+    const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+    this.element.textContent = "";
+    this.plot = new uPlot({
+      width: this.element.clientWidth,
+      height: this.element.clientHeight - 28,
+      cursor: { y: false },
+      scales: { y: { range: (plot, least, most) => [0, Math.max(most || 0, 1) * 1.1] } },
+      axes: [
+        {
+          ...axis,
+          space: 90,
+          incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300],
+          values: (plot, times) => times.map((each) => new Date(each * 1000).toISOString().slice(11, 19)),
+        },
+        { ...axis, size: 56 },
+      ],
+      series: [
+        { label: "UTC", value: (plot, time) => (time === null ? "–" : new Date(time * 1000).toISOString().slice(11, 19)) },
+        { label: "in/s", stroke: colour("--accent"), width: 2, value: (plot, value) => (value === null ? "–" : value.toFixed(1)) },
+        { label: "out/s", stroke: colour("--good"), width: 2, dash: [6, 3], value: (plot, value) => (value === null ? "–" : value.toFixed(1)) },
+      ],
+    }, this.data, this.element);
+    new ResizeObserver(() => {
+      this.plot.setSize({ width: this.element.clientWidth, height: this.element.clientHeight - 28 });
+    }).observe(this.element);
+  }
+}
+
+// What is live is live as long as somebody sees the page: one in the background asks for nothing.
+class Live {
+  constructor(element) {
+    this.element = element;
+    this.state = document.querySelector("[data-live-state]");
+    this.most = Number(element.dataset.most || 0);
+    this.paused = false;
+    this.source = null;
+    const chart = document.querySelector("[data-chart]");
+    this.chart = chart === null ? null : new Chart(chart);
+    const button = document.querySelector("[data-live-pause]");
+    if (button !== null) {
+      button.hidden = false;
+      button.addEventListener("click", () => {
+        this.paused = !this.paused;
+        button.textContent = this.paused ? "Follow" : "Pause";
+        this.fit();
+      });
+    }
+    document.addEventListener("visibilitychange", () => this.fit());
+    addEventListener("pagehide", () => this.close());
+    addEventListener("pageshow", () => this.fit());
+    this.fit();
+  }
+
+  fit() {
+    if (document.hidden || this.paused) {
+      this.close();
+      this.say("", "Paused");
+    } else if (this.source === null) {
+      this.open();
+    }
+  }
+
+  open() {
+    const source = new EventSource(this.element.dataset.live);
+    this.source = source;
+    source.addEventListener("open", () => this.say("on", "Live"));
+    source.addEventListener("page", (event) => this.replace(event.data));
+    source.addEventListener("rows", (event) => this.prepend(event.data));
+    source.addEventListener("numbers", (event) => { if (this.chart !== null) this.chart.add(JSON.parse(event.data)); });
+    source.addEventListener("left-out", (event) => this.say("on", `Live; ${event.data} were too fast to be shown`));
+    source.addEventListener("problem", (event) => { this.close(); this.say("off", event.data); });
+    source.addEventListener("error", () => {
+      this.say("off", source.readyState === EventSource.CLOSED ? "Not live: load the page again" : "Not live: trying again");
+    });
+  }
+
+  close() {
+    if (this.source !== null) this.source.close();
+    this.source = null;
+  }
+
+  say(state, text) {
+    if (this.state === null) return;
+    this.state.dataset.state = state;
+    this.state.textContent = text;
+  }
+
+  // Nothing is replaced while somebody is in it, or has selected some of it.
+  replace(markup) {
+    const selected = getSelection();
+    const busy = this.element.contains(document.activeElement)
+      || (!selected.isCollapsed && this.element.contains(selected.anchorNode));
+    if (!busy) this.element.innerHTML = markup;
+  }
+
+  prepend(markup) {
+    const none = document.querySelector("[data-none]");
+    if (none !== null) none.hidden = true;
+    this.element.closest("table").hidden = false;
+    this.element.insertAdjacentHTML("afterbegin", markup);
+    while (this.most && this.element.children.length > this.most) this.element.lastElementChild.remove();
+  }
+}
+
+for (const element of document.querySelectorAll("[data-live]")) new Live(element);
+fitFields();

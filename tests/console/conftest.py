@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import httpx
+import pytest
+
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.console.visitor import ConsoleProcess, Visitor
+from tests.gateway.http_client import connect
+
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """One gateway for all tests of a process, open to this machine."""
+    with start_gateway(tmp_path_factory.mktemp("console") / "data") as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def http(gateway: GatewayProcess) -> Iterator[httpx.Client]:
+    """A client of it."""
+    with connect(gateway) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def console(gateway: GatewayProcess) -> Iterator[ConsoleProcess]:
+    """Its console."""
+    with ConsoleProcess(gateway.url) as process:
+        yield process
+
+
+@pytest.fixture
+def visitor(console: ConsoleProcess) -> Iterator[Visitor]:
+    """Somebody whom the console has never seen."""
+    made = Visitor(console.url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test uses."""
+    return f"name-{next(_numbers)}"

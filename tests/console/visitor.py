@@ -1,0 +1,69 @@
+"""A console in a process of its own, and who visits it."""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+from typing import Any
+
+import httpx
+
+from lakemq.testing.gateway_process import environment_of
+from lakemq.testing.server_process import ServerProcess, spawn
+from tests.gateway.http_client import TLS
+
+WAIT_S = 60.0
+_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]+)"')
+_AT = re.compile(r'name="at" value="([^"]+)"')
+
+
+class ConsoleProcess(ServerProcess):
+    """A console on a free port of 127.0.0.1. `log` is what it has written to stderr."""
+
+    def __init__(self, *brokers: str, **options: Any) -> None:
+        environment = environment_of(**{"console__port": 0, **options})
+        super().__init__("console", [sys.executable, "-m", "lakemq.console", *brokers], environment, spawn)
+
+
+class Visitor:
+    """A browser without scripts: it keeps cookies, and sends the forms of pages that it has seen."""
+
+    def __init__(self, url: str) -> None:
+        self.http = httpx.Client(base_url=url, timeout=WAIT_S, trust_env=False, verify=TLS)
+        self.url = url
+
+    def get(self, path: str, status: int = 200, /, **query: str | int) -> str:
+        """A page, as text."""
+        response = self.http.get(path, params=query or None)
+        assert response.status_code == status, (path, response.status_code, response.text[-2000:])
+        return response.text
+
+    def post(self, path: str, form: str | None = None, /, **fields: str) -> httpx.Response:
+        """Send the form that is on that page, at `path` without one, with these fields."""
+        page = self.get(form or path)
+        hidden = {"form_token": found(_TOKEN, page), "at": html.unescape(found(_AT, page, ""))}
+        return self.http.post(path, data=hidden | fields)
+
+    def sign_in(self, token: str, **fields: str) -> httpx.Response:
+        """Say who it is."""
+        return self.post("/sign-in", "/sign-in", token=token, **fields)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self.http.close()
+
+
+def found(pattern: re.Pattern[str], page: str, default: str | None = None) -> str:
+    """What the pattern finds on a page."""
+    match = pattern.search(page)
+    if match is None:
+        assert default is not None, page
+        return default
+    return match[1]
+
+
+def went_to(response: httpx.Response) -> str:
+    """Where a form led, without what it says was done."""
+    assert response.status_code == 303, (response.status_code, response.text[-2000:])
+    return re.sub(r"[?&]done=[a-z-]+$", "", response.headers["location"])
