@@ -24,8 +24,9 @@ def clients(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Show who is connected: members of consumer groups, and producers, which are shown some seconds after their first
-    message. Users and addresses are shown to those whose token may `Get` the cluster.
+    """Show who is connected: members of consumer groups; who receives for one without being a member, and so has no
+    name; and producers, which are shown some seconds after their first message. Users and addresses are shown to those
+    whose token may `Get` the cluster.
 
     \b
     lakemq clients
@@ -47,7 +48,7 @@ def show_clients(found: dict[str, list[dict[str, Any]]], as_json: bool) -> None:
     who = ("user", "address") if any("address" in each for each in listed) else ()
     columns = ("client", *said_of(*found), "kind", "group", *who, "speaks", "heard of", "has", "buffered", "")
     made = shown.table(*columns)
-    for each in sorted(listed, key=lambda each: (each["kind"], each["group"] or "", each["client_id"])):
+    for each in sorted(listed, key=_place):
         where = said_of(each.get("broker", "")).values()
         made.add_row(shown.name(_text(each["client_id"])), *where, *_cells(each, who))
     stdout().print(made)
@@ -55,7 +56,8 @@ def show_clients(found: dict[str, list[dict[str, Any]]], as_json: bool) -> None:
 
 def _cells(client: dict[str, Any], who: tuple[str, ...]) -> tuple[str, ...]:
     age_ms, buffered = client["heartbeat_age_ms"], client["buffered"]
-    wrong = {"paused": client["paused"], f"{client['stuck']} stuck": client["stuck"]}
+    said = {"paused": client["paused"] or not client.get("consume_enabled", True)}
+    wrong = said | {f"{client['stuck']} stuck": client["stuck"]}
     return (
         client["kind"],
         _text(client["group"]),
@@ -68,8 +70,12 @@ def _cells(client: dict[str, Any], who: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
+def _place(client: dict[str, Any]) -> tuple[str, ...]:
+    return client["kind"], client["group"] or "", client["client_id"] or "", client.get("address") or ""
+
+
 def _has(client: dict[str, Any]) -> str:
-    """The topics that it sends to, or how many queues it has."""
+    """The topics that it sends to, or receives, or how many queues it has."""
     if client["kind"] == "consumer":
         count = client["queue_count"]
         return "" if count is None else f"{count} queue{'s' * (count != 1)}"

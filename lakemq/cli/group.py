@@ -15,10 +15,10 @@ from lakemq.cli.dead_letters import redrive
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
-from lakemq.model.errors import GroupNotFound, TopicNotFound
+from lakemq.model.errors import ClientNotFound, GroupNotFound, TopicNotFound
 
 if TYPE_CHECKING:
-    from lakemq.client.http import ResetTo
+    from lakemq.client.http import HttpClient, ResetTo
 
 _NOT_THERE = (GroupNotFound, TopicNotFound)
 """A broker may not have heard of a group that others have."""
@@ -160,35 +160,69 @@ def list_clients(
         show_clients(ask_each(brokers, lambda client: client.clients(group), _NOT_THERE), as_json)
 
 
+OneClient = Annotated[
+    str | None, typer.Option("--client", metavar="ID", help="Only this member, which keeps its queues.")
+]
+
+
 @app.command()
-def pause(context: typer.Context, group: Name, broker: Broker = None, nameservers: Nameservers = None) -> None:
+def pause(
+    context: typer.Context,
+    group: Name,
+    client_id: OneClient = None,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
     """Have a group consume nothing until `resume`: whatever its members ask for. It survives restarts.
 
     What they have already may be finished, acknowledged and committed. A group that isn't there is made.
+    One client is paused as if its program had done so, for as long as it is a member.
 
     \b
     lakemq group pause billing
+    lakemq group pause billing --client worker-7
     lakemq group pause billing --nameservers http://127.0.0.1:9876
     """
-    _enable(context, group, False, broker, nameservers)
+    _enable(context, group, client_id, False, broker, nameservers)
 
 
 @app.command()
-def resume(context: typer.Context, group: Name, broker: Broker = None, nameservers: Nameservers = None) -> None:
-    """Have a group that was paused consume again.
+def resume(
+    context: typer.Context,
+    group: Name,
+    client_id: OneClient = None,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Have a group, or one client of it, that was paused consume again.
 
     \b
     lakemq group resume billing
+    lakemq group resume billing --client worker-7
     lakemq group resume billing --nameservers http://127.0.0.1:9876
     """
-    _enable(context, group, True, broker, nameservers)
+    _enable(context, group, client_id, True, broker, nameservers)
 
 
-def _enable(context: typer.Context, group: str, enabled: bool, broker: str | None, nameservers: str | None) -> None:
+def _enable(
+    context: typer.Context,
+    group: str,
+    client_id: str | None,
+    enabled: bool,
+    broker: str | None,
+    nameservers: str | None,
+) -> None:
+    def ask(client: HttpClient) -> None:
+        if client_id is None:
+            client.enable_group(group, enabled)
+        else:
+            client.enable_client(group, client_id, enabled)
+
     with connect_all(context, broker, nameservers) as brokers:
-        done = ask_each(brokers, lambda client: client.enable_group(group, enabled))
+        done = ask_each(brokers, ask, (GroupNotFound, ClientNotFound))
+    who = f"group {group}" if client_id is None else f"{shown.plain(client_id)} of group {group}"
     for name in done:
-        note(f"lakemq: group {group} {'consumes' if enabled else 'is paused'}{name and f' at {name}'}")
+        note(f"lakemq: {who} {'consumes' if enabled else 'is paused'}{name and f' at {name}'}")
 
 
 @app.command()

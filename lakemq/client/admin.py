@@ -149,6 +149,15 @@ class Admin:
         """Have a group that was paused consume again."""
         self._loop.run(self._admin.resume_group(group, broker=broker))
 
+    def pause_client(self, group: str, client_id: str, *, broker: str | None = None) -> None:
+        """Have one member of a group consume nothing until `resume_client`: it keeps its queues, which wait. Raises
+        `GroupNotFound`, `ClientNotFound`."""
+        self._loop.run(self._admin.pause_client(group, client_id, broker=broker))
+
+    def resume_client(self, group: str, client_id: str, *, broker: str | None = None) -> None:
+        """Have a member of a group that was paused consume again."""
+        self._loop.run(self._admin.resume_client(group, client_id, broker=broker))
+
     def delete_group(self, group: str, *, broker: str | None = None) -> None:
         """Delete a group with its offsets, its retries and its dead letters. Raises `GroupNotFound`, and `GroupInUse`
         while it has members."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from lakemq.client.errors import (
         AlreadyDelivered,
         Busy,
+        ClientNotFound,
         Closed,
         ConsumeDisabled,
         FlowControl,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 __all__: list[str] = [
     "AlreadyDelivered",
     "Busy",
+    "ClientNotFound",
     "Closed",
     "ConsumeDisabled",
     "FlowControl",

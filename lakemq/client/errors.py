@@ -13,6 +13,7 @@ from lakemq.client.wrong_type import WrongType
 from lakemq.model.errors import (
     AlreadyDelivered,
     Busy,
+    ClientNotFound,
     ConsumeDisabled,
     FlowControl,
     Forbidden,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadyDelivered",
     "Busy",
+    "ClientNotFound",
     "Closed",
     "ConsumeDisabled",
     "FlowControl",

@@ -53,6 +53,11 @@ class OperatorRequests(ABC):
         """Have a consumer group consume, or nothing until it is told otherwise; it is made if it isn't there."""
         self._call(client_routes.PUT_GROUP.at(group), {"consume_enabled": consume_enabled})
 
+    def enable_client(self, group: str, client_id: str, consume_enabled: bool) -> None:
+        """Have one member of a group consume, or nothing until it is told otherwise: it keeps its queues. Raises
+        `GroupNotFound`, `ClientNotFound`."""
+        self._call(client_routes.PUT_MEMBER.at(group, client_id), {"consume_enabled": consume_enabled})
+
     def clients(self, group: str | None = None, producer_group: str | None = None) -> list[dict[str, Any]]:
         """Who is connected: all, or those of one group. Raises `GroupNotFound` for a group of consumers."""
         target = client_routes.CLIENTS.at()

@@ -19,15 +19,24 @@ CLIENTS = Route(
     "GET",
     "/v1/clients",
     "clients",
-    "All clients that say they are there: members of groups, and producers",
+    "All clients: members of groups, who receives, and producers",
     rights=cluster(Action.LIST, Action.GET),
 )
 GROUP_CLIENTS = Route(
     "GET",
     "/v1/groups/{group}/clients",
     "clients",
-    "The members of a consumer group, and how they are",
+    "The members of a consumer group, how they are, and who receives for it",
     rights=group(Action.GET, Action.SUB),
+)
+PUT_MEMBER = Route(
+    "PUT",
+    "/v1/groups/{group}/clients/{client_id}",
+    "clients",
+    "Have one member of a group consume, or not",
+    reads=Reads.JSON,
+    rights=group(Action.UPDATE),
+    audited=True,
 )
 PRODUCER_CLIENTS = Route(
     "GET",
@@ -55,4 +64,4 @@ DELETE_CLIENT = Route(
     rights=known("one's own clients only"),
 )
 
-ALL: tuple[Route, ...] = (PUT_GROUP, CLIENTS, GROUP_CLIENTS, PRODUCER_CLIENTS, PUT_CLIENT, DELETE_CLIENT)
+ALL: tuple[Route, ...] = (PUT_GROUP, CLIENTS, GROUP_CLIENTS, PUT_MEMBER, PRODUCER_CLIENTS, PUT_CLIENT, DELETE_CLIENT)

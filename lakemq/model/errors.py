@@ -186,6 +186,13 @@ class GroupNotFound(LakemqError):
     code = "group_not_found"
 
 
+class ClientNotFound(LakemqError):
+    """The group has no member of that id.
+    What to do: look who is connected; it may have ended."""
+
+    code = "client_not_found"
+
+
 class GroupInUse(LakemqError):
     """The group has members: it can't be deleted.
     What to do: stop the group's consumers first."""

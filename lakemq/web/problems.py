@@ -43,6 +43,7 @@ STATUS: dict[str, int] = {
     "group_not_found": 404,
     "request_not_found": 404,
     "method_not_allowed": 405,
+    "client_not_found": 404,
     "group_in_use": 409,
     "group_model_differs": 409,
     "consume_disabled": 409,

@@ -243,6 +243,24 @@ def test_a_group_is_paused_and_resumed(run: Run, shell: Shell, tmp_path: Path) -
     assert message["body"] == "0"
 
 
+def test_one_client_is_paused_and_resumed_and_who_receives_is_shown(run: Run, shell: Shell) -> None:
+    with HttpClient(shell.url) as http:
+        http.create_topic("cli_one", 1)
+    with httpx.Client(base_url=shell.url, trust_env=False, timeout=60) as http:
+        http.post("/v1/groups/cli_one/members/w-7/heartbeat", json={"subscriptions": []}).raise_for_status()
+        http.post("/v1/groups/cli_one/receive", json={"topic": "cli_one", "wait_ms": 0}).raise_for_status()
+    at = ("--broker", shell.url)
+    paused = run("group", "pause", "cli_one", "--client", "w-7", *at)
+    assert (paused.code, paused.stderr) == (0, "lakemq: w-7 of group cli_one is paused\n")
+    said = {each["kind"]: each for each in lines(shell("group", "clients", "cli_one", "--json"))}
+    assert (said["consumer"]["consume_enabled"], said["receiver"]["topics"]) == (False, ["cli_one"])
+    table = shell("group", "clients", "cli_one").splitlines()
+    assert "paused" in next(line for line in table if "w-7" in line)
+    assert any("receiver" in line for line in table)
+    assert run("group", "resume", "cli_one", "--client", "w-7", *at).stderr.endswith("w-7 of group cli_one consumes\n")
+    assert run("group", "pause", "cli_one", "--client", "nobody", *at).code == 1
+
+
 def test_who_is_connected_is_shown(run: Run, shell: Shell) -> None:
     with HttpClient(shell.url) as http:
         http.create_topic("cli_clients", 1)

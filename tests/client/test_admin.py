@@ -11,6 +11,7 @@ import pytest
 from lakemq.client import (
     Admin,
     AlreadyDelivered,
+    ClientNotFound,
     Closed,
     GroupInUse,
     GroupNotFound,
@@ -112,6 +113,12 @@ def test_a_group_is_paused_and_deleted_once_nobody_is_in_it(gateway: GatewayProc
             [client] = admin.clients(group)
             assert (client.client_id, client.kind, client.language) == ("me", "consumer", "python")
             assert client in [each._replace(heartbeat_age_ms=client.heartbeat_age_ms) for each in admin.clients()]
+            assert not client.paused_by_operator
+            admin.pause_client(group, "me")
+            assert admin.clients(group)[0].paused_by_operator
+            admin.resume_client(group, "me")
+            with pytest.raises(ClientNotFound):
+                admin.pause_client(group, "you")
             with pytest.raises(GroupInUse):
                 admin.delete_group(group)
         admin.pause_group(group)
@@ -182,6 +189,7 @@ def test_dead_letters_of_all_brokers_are_redriven(two_brokers: Two, topic: str, 
     with SimpleConsumer(group, brokers=urls(two_brokers)) as consumer, Admin(brokers=urls(two_brokers)) as admin:
         for message in consumer.messages(topic, max_messages=10, idle_s=2):
             consumer.nack(message, delay_level=-1, reason=message.text())
+        assert {(each.kind, each.client_id) for each in admin.clients(group)} == {("receiver", None)}
         assert (
             sorted(each.failure_text or "" for each in admin.dead_letters(group))
             == ["keep"] * 2 + ["x"] * 2 + ["y"] * 2

@@ -12,7 +12,7 @@ import pytest
 from lakemq.client import Closed, ConsumeResult, Limits, MessageQueue, MessageView, PullConsumer, PushConsumer, aio
 from lakemq.client.consume.pauses import Pauses
 from lakemq.client.http import HttpClient
-from lakemq.model.errors import ConsumeDisabled, InvalidRequest, InvalidTopic
+from lakemq.model.errors import ClientNotFound, ConsumeDisabled, InvalidRequest, InvalidTopic
 from lakemq.testing import GatewayProcess
 from tests.client.consuming import WAIT_S_MAX, Seen, make_topic, numbered, offsets, put, view, wait_until
 
@@ -195,6 +195,40 @@ def test_what_the_operator_and_the_program_paused_ends_by_each_alone() -> None:
     assert pauses.holds(here)
     pauses.resume((here,))
     assert not pauses
+
+
+def test_one_client_that_an_operator_pauses_is_given_nothing_and_others_go_on(
+    gateway: GatewayProcess, topic: str, group: str
+) -> None:
+    mine, others = Seen(), Seen()
+    with (
+        HttpClient(gateway.url) as http,
+        PushConsumer(group, mine.add, brokers=gateway.url, consume_from="first") as first,
+        PushConsumer(group, others.add, brokers=gateway.url, consume_from="first") as second,
+        PullConsumer(group, brokers=gateway.url, consume_from="first") as pulling,
+    ):
+        make_topic(gateway.url, topic, 4)
+        first.subscribe(topic)
+        second.subscribe(topic)
+        wait_until(lambda: len(first.queues) == len(second.queues) == 2)
+        held = first.queues
+        http.enable_client(group, first.client_id, False)
+        wait_until(lambda: {each["client_id"]: each["paused"] for each in http.clients(group)}[first.client_id])
+        put(gateway.url, topic, numbered(40))
+        wait_until(lambda: len(others.texts) == 20)
+        first.resume()  # that is the operator's to say
+        assert (mine.texts, first.queues) == ([], held), "it keeps its queues, and what it has"
+        http.enable_client(group, first.client_id, True)
+        wait_until(lambda: len(mine.texts) + len(others.texts) == 40)
+        assert mine.texts
+        pulling.subscribe(topic)
+        pulling.poll(wait_s=0)
+        http.enable_client(group, pulling.client_id, False)
+        wait_until(lambda: {each["client_id"]: each["paused"] for each in http.clients(group)}[pulling.client_id])
+        with pytest.raises(ConsumeDisabled):
+            pulling.poll(wait_s=WAIT_S_MAX)
+        with pytest.raises(ClientNotFound):
+            http.enable_client(group, "nobody", False)
 
 
 def test_a_group_that_an_operator_pauses_is_given_nothing_and_goes_on_when_it_is_resumed(

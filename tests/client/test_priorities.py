@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -79,3 +80,32 @@ def test_a_push_consumer_hands_out_the_highest_first(gateway: GatewayProcess, to
         wait_until(lambda: len(seen.texts) == 61)
     assert seen.texts[:7] == ["first", *["2"] * 6]
     assert sorted(seen.texts[1:]) == ["0"] * 20 + ["1"] * 20 + ["2"] * 20
+
+
+def test_a_push_consumer_that_is_resumed_begins_with_the_highest(
+    gateway: GatewayProcess, topic: str, group: str
+) -> None:
+    """Regression: it began with the first queue, whatever waited in the others."""
+    configure(gateway, topic, 3, message_type="priority")
+    put(gateway.url, topic, ["first"], priority=2)
+    begun, go_on, seen = threading.Event(), threading.Event(), Seen()
+
+    def listen(message: MessageView) -> None:
+        begun.set()
+        assert go_on.wait(WAIT_S_MAX)
+        seen.add(message)
+
+    with PushConsumer(group, listen, brokers=gateway.url, consume_from="first", concurrency=1) as consumer:
+        consumer.subscribe(topic)
+        assert begun.wait(WAIT_S_MAX)
+        engine: Any = consumer._engine  # pyright: ignore[reportPrivateUsage]
+        for priority in range(3):
+            put(gateway.url, topic, [f"{priority}"], priority=priority)
+        wait_until(lambda: sum(each.process.waiting for each in engine._held.values() if each.process) == 3)
+        consumer.pause()
+        go_on.set()
+        wait_until(lambda: not engine._workers._running)
+        assert seen.texts == ["first"]
+        consumer.resume()
+        wait_until(lambda: len(seen.texts) == 4)
+    assert seen.texts == ["first", "2", "1", "0"]

@@ -27,7 +27,7 @@ from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.errors import Closed
 from lakemq.client.route_source import RouteSource
 from lakemq.client.view import MessageView
-from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.errors import ConsumeDisabled, InvalidRequest, LakemqError
 from lakemq.model.message_queue import MessageQueue
 from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
 from lakemq.model.rebalance import Strategy
@@ -80,6 +80,8 @@ class PullConsumer:
         self._member = Member(group, MemberOptions(**own), holder, retries=False)  # pyright: ignore[reportArgumentType]
         self._streams: dict[MessageQueue, PullStream] = {}
         self._member.status = self._status
+        self._member.membership.on_enabled = self._follow_operator
+        self._disabled: set[str] = set()
         self._assigned: dict[MessageQueue, Subscription] | None = None
         self._arrived = asyncio.Event()
         self._starting = asyncio.Lock()
@@ -107,7 +109,7 @@ class PullConsumer:
 
     def _status(self, broker: str) -> dict[str, Any]:
         streams = {queue: each for queue, each in self._streams.items() if queue.broker == broker}
-        paused = bool(streams) and all(each.paused for each in streams.values())
+        paused = broker in self._disabled or (bool(streams) and all(each.paused for each in streams.values()))
         buffered = sum(each.waiting for each in streams.values())
         return {"paused": paused, "buffered": buffered, **describe_queues(streams)}
 
@@ -297,7 +299,16 @@ class PullConsumer:
         await self.start()
         return list(queues) or self.queues
 
+    def _follow_operator(self, broker: str, enabled: bool) -> None:
+        (self._disabled.discard if enabled else self._disabled.add)(broker)
+        self._arrived.set()
+
     def _raise_error(self) -> None:
+        if disabled := self._disabled.intersection(queue.broker for queue in self._streams):
+            where = ", ".join(sorted(disabled))
+            raise ConsumeDisabled(
+                f"an operator has paused {self.client_id}, or its group {self._member.group}, at {where}"
+            )
         for stream in self._streams.values():
             error, stream.error = stream.error, None
             if error is not None and self._assigned is None:

@@ -30,6 +30,7 @@ class View(NamedTuple):
     subscriptions_differ: bool | None
     resets: int | None
     consume_enabled: bool | None = None
+    """Whether this client may consume: its group, and itself."""
 
 
 class Granted(NamedTuple):
@@ -58,7 +59,7 @@ class GroupApi:
     async def heartbeat(self, broker: str, content: Mapping[str, Any]) -> View:
         """Say that this client lives, and what it consumes."""
         primary = self.cluster.primary(broker)
-        return _view(await primary.send(routes.HEARTBEAT.at(self.group, self.client_id), content))
+        return self._view(await primary.send(routes.HEARTBEAT.at(self.group, self.client_id), content))
 
     async def leave(self, broker: str) -> None:
         """Say that this client is gone."""
@@ -70,7 +71,7 @@ class GroupApi:
         primary = self.cluster.primary(broker)
         params = {"generation": generation, "wait_ms": int(wait_s * 1000)}
         target = routes.MEMBERS.at(self.group)
-        return _view(await primary.get(target, params, timeout_s=wait_s + ANSWER_TIMEOUT_S))
+        return self._view(await primary.get(target, params, timeout_s=wait_s + ANSWER_TIMEOUT_S))
 
     async def offsets(self, broker: str, topic: str) -> dict[MessageQueue, int]:
         """The group's offsets of the topic's queues at that broker, as far as it has any."""
@@ -118,23 +119,23 @@ class GroupApi:
         primary, target = self.cluster.primary(broker), routes.NACKS.at(self.group)
         await send_nacks(lambda some: primary.send(target, {"client_id": self.client_id, "messages": some}), entries)
 
+    def _view(self, answer: Any) -> View:
+        enabled = answer.get("consume_enabled")
+        return View(
+            answer["generation"],
+            answer["members"],
+            answer.get("expiry_ms", EXPIRY_S * 1000) / 1000,
+            answer.get("subscriptions_differ"),
+            answer.get("resets"),
+            enabled and self.client_id not in answer.get("paused", ()),
+        )
+
     def _queues(self, queues: Iterable[MessageQueue]) -> dict[str, Any]:
         return {"client_id": self.client_id, "queues": [_queue(queue) for queue in queues]}
 
 
 def _queue(queue: MessageQueue) -> dict[str, Any]:
     return {"topic": queue.topic, "queue_id": queue.queue_id}
-
-
-def _view(answer: Any) -> View:
-    return View(
-        answer["generation"],
-        answer["members"],
-        answer.get("expiry_ms", EXPIRY_S * 1000) / 1000,
-        answer.get("subscriptions_differ"),
-        answer.get("resets"),
-        answer.get("consume_enabled"),
-    )
 
 
 def _offsets(broker: str, answer: Any) -> dict[MessageQueue, int]:

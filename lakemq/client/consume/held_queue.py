@@ -84,11 +84,10 @@ class HeldQueue:
         self._suspended.clear()
 
     def pause(self, paused: bool) -> None:
-        """Leave the queue alone, or go on with it."""
+        """Leave the queue alone, or go on with it: who has it do so says then that it is ready."""
         self.paused = paused
         if not paused and self.process is not None:
             self.process.freed.set()
-            self._ready(self)
 
     async def stopped(self) -> None:
         """Wait until the pulling has ended, after `drop`."""

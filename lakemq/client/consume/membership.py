@@ -50,7 +50,7 @@ class Membership:
         self._differ_since_s: float | None = None
         self._warned = False
         self.on_enabled: Callable[[str, bool], None] = lambda broker, enabled: None
-        """A broker says whether the group may consume there; on the event loop."""
+        """A broker says whether the group, and this client of it, may consume there; on the event loop."""
 
     @property
     def members(self) -> list[str]:

@@ -8,7 +8,8 @@ from lakemq.model.names import check_readable
 
 
 class Pauses:
-    """What the program paused, and the brokers whose operator did that to the group. Neither ends the other's."""
+    """What the program paused, and the brokers whose operator did that to the group, or to this client. Neither ends
+    the other's."""
 
     def __init__(self) -> None:
         self.everything = False
@@ -33,7 +34,7 @@ class Pauses:
             self._named.clear()
 
     def follow(self, broker: str, enabled: bool) -> bool:
-        """The broker says whether the group may consume there; returns whether that is new."""
+        """The broker says whether the group, and this client of it, may consume there; returns whether that is new."""
         if enabled == (broker not in self._brokers):
             return False
         (self._brokers.discard if enabled else self._brokers.add)(broker)

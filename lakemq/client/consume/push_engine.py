@@ -131,15 +131,16 @@ class PushEngine:
 
     def _follow_operator(self, broker: str, enabled: bool) -> None:
         if self._pauses.follow(broker, enabled):
-            what = "again" if enabled else "nothing now: an operator has paused it"
-            logger.warning("at broker %s group %s consumes %s", broker, self._member.group, what)
+            what = "again" if enabled else "nothing now: an operator has paused it, or its group"
+            logger.warning("at broker %s %s of group %s consumes %s", broker, self.client_id, self._member.group, what)
             self._follow_pauses()
 
     def _follow_pauses(self) -> None:
-        for queue, held in self._held.items():
-            paused = self._pauses.holds(queue)
-            if paused != held.paused:
-                held.pause(paused)
+        changed = [held for held in self._held.values() if self._pauses.holds(held.queue) != held.paused]
+        for held in changed:
+            held.pause(not held.paused)
+        # Together, so that the first message is of the highest priority that is here.
+        self._workers.ready(*[held for held in changed if not held.paused])
         self._member.membership.tell()
 
     def _status(self, broker: str) -> dict[str, Any]:

@@ -77,12 +77,13 @@ class Workers:
         self._useful = Useful(count)
         self._later: asyncio.TimerHandle | None = None
 
-    def ready(self, held: HeldQueue) -> None:
-        """The queue has work."""
-        self._by_priority = self._by_priority or held.priority > 0
-        if held not in self._waiting and held.has_work:
-            self._waiting.add(held)
-            self._ready.append(held)
+    def ready(self, *queues: HeldQueue) -> None:
+        """The queues have work, it may be."""
+        for held in queues:
+            self._by_priority = self._by_priority or held.priority > 0
+            if held not in self._waiting and held.has_work:
+                self._waiting.add(held)
+                self._ready.append(held)
         self._hand_out()
 
     @property

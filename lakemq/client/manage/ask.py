@@ -10,11 +10,18 @@ from typing import Self, TypeVar
 from lakemq.client.broker_requests import ToPrimary
 from lakemq.client.errors import Closed
 from lakemq.client.routes import Cluster
-from lakemq.model.errors import GroupNotFound, InvalidRequest, LakemqError, MessageNotFound, TopicNotFound
+from lakemq.model.errors import (
+    ClientNotFound,
+    GroupNotFound,
+    InvalidRequest,
+    LakemqError,
+    MessageNotFound,
+    TopicNotFound,
+)
 from lakemq.model.ids import broker_of_id
 
 Answer = TypeVar("Answer")
-NOT_THERE: tuple[type[LakemqError], ...] = (TopicNotFound, GroupNotFound)
+NOT_THERE: tuple[type[LakemqError], ...] = (TopicNotFound, GroupNotFound, ClientNotFound)
 """One broker may lack what others have."""
 
 

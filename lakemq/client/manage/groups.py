@@ -80,6 +80,15 @@ class Groups:
         """Have a group that was paused consume again."""
         await self._enable(group, True, broker)
 
+    async def pause_client(self, group: str, client_id: str, *, broker: str | None = None) -> None:
+        """Have one member of a group consume nothing until `resume_client`: it keeps its queues, which wait. Raises
+        `GroupNotFound`, `ClientNotFound`."""
+        await self._enable_client(group, client_id, False, broker)
+
+    async def resume_client(self, group: str, client_id: str, *, broker: str | None = None) -> None:
+        """Have a member of a group that was paused consume again."""
+        await self._enable_client(group, client_id, True, broker)
+
     async def delete_group(self, group: str, *, broker: str | None = None) -> None:
         """Delete a group with its offsets, its retries and its dead letters. Raises `GroupNotFound`, and `GroupInUse`
         while it has members."""
@@ -100,10 +109,14 @@ class Groups:
             target = client_routes.PRODUCER_CLIENTS.at(check_group(producer_group))
         found = await self._brokers.each(lambda asked: asked.get(target), broker)
         clients = [_client(name, each) for name, answer in found.items() for each in answer["clients"]]
-        return sorted(clients, key=lambda each: (each.kind, each.group or "", each.client_id, each.broker))
+        return sorted(clients, key=lambda each: (each.kind, each.group or "", each.client_id or "", each.broker))
 
     async def _enable(self, group: str, enabled: bool, broker: str | None) -> None:
         target = client_routes.PUT_GROUP.at(check_group(group))
+        await self._brokers.each(lambda asked: asked.send(target, {"consume_enabled": enabled}), broker)
+
+    async def _enable_client(self, group: str, client_id: str, enabled: bool, broker: str | None) -> None:
+        target = client_routes.PUT_MEMBER.at(check_group(group), client_id)
         await self._brokers.each(lambda asked: asked.send(target, {"consume_enabled": enabled}), broker)
 
     async def _places(self, topic: str, to: ResetTo, broker: str | None) -> dict[MessageQueue, int]:
@@ -206,6 +219,7 @@ def _client(broker: str, content: Mapping[str, Any]) -> ClientInfo:
         topics=tuple(content["topics"] or ()),
         queues=tuple(MessageQueue(each["topic"], broker, each["queue_id"]) for each in content["queues"]),
         paused=bool(content["paused"]),
+        paused_by_operator=not content.get("consume_enabled", True),
         stuck=content["stuck"] or 0,
         buffered=content["buffered"] or 0,
     )

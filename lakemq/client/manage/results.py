@@ -109,11 +109,12 @@ class OffsetChange(NamedTuple):
 
 
 class ClientInfo(NamedTuple):
-    """A client that is connected to a broker: `kind` is `consumer` or `producer`. What it hasn't said is None;
-    `user` and `address` are also None for whoever may not see them. `stuck`: so many calls of its listener take too
+    """A client that is connected to a broker: `kind` is `consumer`, `producer`, or `receiver`, which has no id. What it
+    hasn't said is None; `user` and `address` are also None for whoever may not see them. `paused`: by its program;
+    `paused_by_operator`: by `pause_client` or `pause_group`. `stuck`: so many calls of its listener take too
     long. `buffered`: so many messages it holds."""
 
-    client_id: str
+    client_id: str | None
     broker: str
     kind: str
     group: str | None
@@ -127,6 +128,7 @@ class ClientInfo(NamedTuple):
     queues: tuple[MessageQueue, ...]
     queue_count: int | None
     paused: bool
+    paused_by_operator: bool
     stuck: int
     buffered: int
 

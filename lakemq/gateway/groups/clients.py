@@ -6,16 +6,21 @@ Nothing is decided by it, so it is forgotten at a restart, and clients say it ag
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from lakemq.gateway.groups.differences import Sees
+from lakemq.gateway.groups.fair_table import FairTable
+from lakemq.model.network import network_of
 
-PRODUCERS_MAX = 10_000
-"""Then those that weren't heard of for the longest time give way."""
-PRODUCER_EXPIRY_S = 120.0
+PRODUCERS_MAX = RECEIVERS_MAX = 10_000
+"""Then of the user, or address, that has most the one gives way that wasn't heard of for the longest time."""
+EXPIRY_S = 120.0
 """As RocketMQ's brokers, that drop a client which sends no heartbeat for so long."""
+HEARD_S = 1.0
+"""So long a receiver is as well known as after its last request."""
+TOPICS_MAX = 5
+"""Of one receiver: the last so many."""
 NAMED_MAX = 32 * 1024 * 1024
 """About so many characters of memory take the topics and queues that clients name, of all together: of who names more
 only the number of queues is kept. A list of all clients has as many."""
@@ -25,17 +30,17 @@ NAME_CHARACTERS = 100
 
 class Status(NamedTuple):
     """What a client says of itself. `queues`: those that it has, `queue_count` of them, of which some are named.
-    `topics`: those that it sends to, some of them. `buffered`: messages that nobody has processed, or that
+    `topics`: those that it sends to, or receives, some of them. `buffered`: messages that nobody has processed, or that
     aren't stored yet. `stuck`: calls of its listener that took too long, and haven't returned."""
 
     language: str | None
     version: str | None
     topics: tuple[str, ...]
     queues: tuple[tuple[str, int], ...]
-    queue_count: int
-    paused: bool
-    buffered: int
-    stuck: int
+    queue_count: int | None
+    paused: bool | None
+    buffered: int | None
+    stuck: int | None
 
     @property
     def named(self) -> int:
@@ -50,6 +55,11 @@ class Asker(NamedTuple):
     user: str
     address: str | None
 
+    @property
+    def owner(self) -> str:
+        """Who has its entries: all that a user has are one's, as are all of one address, or of one network of IPv6."""
+        return self.user or f"@{network_of(self.address)}"
+
 
 class Heard(NamedTuple):
     """A client, as it was heard of last; times by the event loop's clock, `since_ms` by the broker's."""
@@ -61,13 +71,35 @@ class Heard(NamedTuple):
     heard_s: float
 
 
+class Receiving:
+    """One who receives without being a member, as far as user and address tell one from another. Nothing but that it
+    receives is known of it."""
+
+    __slots__ = ("asker", "group", "heard_s", "since_ms", "topics")
+
+    def __init__(self, asker: Asker, group: str, since_ms: int) -> None:
+        self.asker = asker
+        self.group = group
+        self.since_ms = since_ms
+        self.heard_s = 0.0
+        self.topics: dict[str, None] = {}
+
+    @property
+    def heard(self) -> Heard:
+        """As others are told of."""
+        status = Status(None, None, tuple(self.topics), (), None, None, None, None)
+        return Heard(self.asker, self.group, status, self.since_ms, self.heard_s)
+
+
 class Clients:
     """Members of groups by group and client id, which are there as long as the group has them; and producers by user
-    and client id, so that nobody speaks for another's, which expire."""
+    and client id, so that nobody speaks for another's, and those who receive by group, user and address: both
+    expire."""
 
     def __init__(self) -> None:
         self._members: dict[tuple[str, str], Heard] = {}
-        self._producers: OrderedDict[tuple[str, str], Heard] = OrderedDict()
+        self._producers: FairTable[str, tuple[str, str], Heard] = FairTable(PRODUCERS_MAX)
+        self._receivers: FairTable[str, tuple[str, Asker], Receiving] = FairTable(RECEIVERS_MAX)
         self._named = 0
 
     def member_said(self, group: str, client_id: str, asker: Asker, status: Status, now_ms: int) -> None:
@@ -98,29 +130,52 @@ class Clients:
     def producer_said(self, client_id: str, group: str, asker: Asker, status: Status, now_ms: int) -> None:
         """A producer, maybe of a group, says how it is."""
         key = asker.user, client_id
-        status, since_ms = self._kept(self._producers.pop(key, None), status._replace(queues=()), now_ms)
-        self._producers[key] = Heard(asker, group, status, since_ms, _now_s())
+        status, since_ms = self._kept(self._producers.pop(key), status._replace(queues=()), now_ms)
         self._expire()
-        while len(self._producers) > PRODUCERS_MAX:
-            self._forget(self._producers.popitem(last=False)[1])
+        self._forget(self._producers.put(asker.owner, key, Heard(asker, group, status, since_ms, _now_s())))
 
     def producer_left(self, client_id: str, asker: Asker) -> bool:
         """It ends; returns whether it was there."""
-        heard = self._producers.pop((asker.user, client_id), None)
+        heard = self._producers.pop((asker.user, client_id))
         self._forget(heard)
         return heard is not None
 
     def producers(self, group: str | None = None) -> Iterator[tuple[str, Heard]]:
         """All, or those of a group, by client id."""
         self._expire()
-        for (_, client_id), heard in list(self._producers.items()):
+        for (_, client_id), heard in self._producers.items():
             if group is None or heard.group == group:
                 yield client_id, heard
 
+    def received(self, group: str, topic: str, asker: Asker, now_ms: int) -> None:
+        """Somebody receives messages of the topic for the group."""
+        key, now_s = (group, asker), _now_s()
+        found = self._receivers.get(key)
+        if found is None:
+            self._expire()
+            found = Receiving(asker, group, now_ms)
+        elif now_s - found.heard_s < HEARD_S and topic in found.topics:
+            return
+        found.heard_s = now_s
+        found.topics.pop(topic, None)
+        found.topics[topic] = None
+        if len(found.topics) > TOPICS_MAX:
+            del found.topics[next(iter(found.topics))]
+        self._receivers.put(asker.owner, key, found)
+
+    def receivers(self, group: str | None = None) -> Iterator[Heard]:
+        """All who receive, or those of a group."""
+        self._expire()
+        for found in self._receivers.values():
+            if group is None or found.group == group:
+                yield found.heard
+
     def _expire(self) -> None:
-        long_ago_s = _now_s() - PRODUCER_EXPIRY_S
-        while self._producers and next(iter(self._producers.values())).heard_s < long_ago_s:
-            self._forget(self._producers.popitem(last=False)[1])
+        long_ago_s = _now_s() - EXPIRY_S
+        while (oldest := self._producers.oldest()) is not None and oldest[1].heard_s < long_ago_s:
+            self._forget(self._producers.pop(oldest[0]))
+        while (last := self._receivers.oldest()) is not None and last[1].heard_s < long_ago_s:
+            self._receivers.pop(last[0])
 
 
 class Sight(NamedTuple):
@@ -130,7 +185,9 @@ class Sight(NamedTuple):
     sees: Sees
 
 
-def describe(kind: str, client_id: str, group: str, heard: Heard | None, age_ms: int | None, sight: Sight) -> Any:
+def describe(
+    kind: str, client_id: str | None, group: str, heard: Heard | None, age_ms: int | None, sight: Sight
+) -> Any:
     """A client as JSON values: null, what it hasn't said."""
     status = None if heard is None else heard.status
     shown: dict[str, Any] = {

@@ -14,7 +14,7 @@ from lakemq.gateway.groups.notices import Notices
 from lakemq.gateway.groups.records import Records
 from lakemq.gateway.groups.renewals import Renewals
 from lakemq.gateway.work.waiters import Wait
-from lakemq.model.errors import FlowControl, GroupModelDiffers, GroupNotFound
+from lakemq.model.errors import ClientNotFound, FlowControl, GroupModelDiffers, GroupNotFound
 from lakemq.settings import Groups as Limits
 from lakemq.storage.state.group_state import Group, GroupState
 from lakemq.storage.state.member import Member, member_fields, size_of
@@ -136,6 +136,23 @@ class Members:
                 raise
         return group
 
+    async def enable(self, name: str, client_id: str, consume_enabled: bool) -> Group:
+        """Have one member consume, or nothing until it is told otherwise, or is a member no more: it keeps its queues.
+        Raises `GroupNotFound`, `ClientNotFound`, `StoreUnwritable`."""
+        member = self._member_of(name, client_id)
+        # What another one has asked for meanwhile comes before this, which is the last word.
+        if (client_id in self._find(name).paused) == consume_enabled or self._records.is_changing(name):
+            said = {"client_id": client_id, **member_fields(member), "consume_enabled": consume_enabled}
+            await self._records.append([(name, "join", said)])
+            self._member_of(name, client_id)
+        return self._find(name)
+
+    def _member_of(self, name: str, client_id: str) -> Member:
+        member = self._find(name).members.get(client_id)
+        if member is None:
+            raise ClientNotFound(f"group {name!r} has no member {client_id[:200]!r}")
+        return member
+
     async def _expire(self, keys: list[tuple[str, str]]) -> None:
         await self._records.append([(name, "leave", {"client_id": client_id}) for name, client_id in keys])
 
@@ -194,6 +211,7 @@ class Members:
             "members": sorted(group.members),
             "resets": group.resets,
             "consume_enabled": group.consume_enabled,
+            "paused": sorted(group.paused),
             "expiry_ms": self._limits.member_expiry_ms,
             "subscriptions_differ": differ,
             "differences": found,

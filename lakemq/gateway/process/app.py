@@ -153,7 +153,8 @@ def _check_all_served(by_fastapi: list[BaseRoute], handlers: Mapping[Route, Hand
 def _handlers(broker: Broker, producer: Producer, ends: LogEnd) -> dict[Route, Handler]:
     """What is too hot, or has too large bodies, for FastAPI."""
     store, topics, work, settings = broker.store, broker.topics, broker.work, broker.settings
-    receives = serve.Server(store, make_receiver(broker), broker.router.acknowledger, settings, work)
+    clients = broker.groups.members.clients
+    receives = serve.Server(store, make_receiver(broker), broker.router.acknowledger, clients, settings, work)
     requests = RequestHandler(Requests(store, topics, settings.requests.waiting_max, work), work)
     return {
         routes.PRODUCE: producer.serve,

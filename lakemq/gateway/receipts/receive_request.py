@@ -12,6 +12,16 @@ from lakemq.storage.state.topics import Queue
 from lakemq.web.asgi import Client
 
 
+class Passed:
+    """What a receive has passed over until it is answered."""
+
+    __slots__ = ("expired",)
+
+    def __init__(self) -> None:
+        self.expired = 0
+        """So many messages whose time to live was over."""
+
+
 class ReceiveRequest(NamedTuple):
     """Up to `messages_max` messages of `topic`, and of the group's retries of it, that are nobody
     else's for `invisible_ms`."""
@@ -27,6 +37,7 @@ class ReceiveRequest(NamedTuple):
     """The selector's texts: the same for the same selector."""
     client: Client = None
     """In whose turn what takes long is done."""
+    passed: Passed | None = None
 
     @property
     def retry_topic(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -14,7 +14,7 @@ from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest
 from lakemq.gateway.receipts.records import receipts
 from lakemq.gateway.receive.places import Places
 from lakemq.gateway.receive.selection import Budget, Selection
-from lakemq.gateway.receive.wakeups import Wakeups
+from lakemq.gateway.receive.wakeups import Wakeups, Watched
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import FlowControl, Forbidden, PositionGone
 from lakemq.model.names import RECEIVE_TOPIC
@@ -118,7 +118,7 @@ class Receiver:
             wakeups = self._wakeups[key] = Wakeups(partial(self._watch, wanted))
         return wakeups
 
-    def _watch(self, wanted: ReceiveRequest, arrival: asyncio.Future[None]) -> list[set[asyncio.Future[None]]]:
+    def _watch(self, wanted: ReceiveRequest, arrival: asyncio.Future[None]) -> Sequence[Watched]:
         topics = self._log.topics
         # A new queue, or the group's first retry, comes with a record in the topics' topic.
         watched = [queue.waiters for queue in [*self._sources(wanted), topics.queue(TOPICS_TOPIC, 0)]]
@@ -126,7 +126,9 @@ class Receiver:
         watched.append(own.ordered if wanted.ordered else own.any)
         for waiters in watched:
             waiters.add(arrival)
-        return watched
+        paused = self._log.state.groups.watchers.of(wanted.group)
+        paused.add(arrival)
+        return [*watched, paused]
 
     # Choosing --------------------------------------------------------------------------------
 

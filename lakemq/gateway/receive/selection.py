@@ -98,13 +98,19 @@ class Selection:
         cursor = None if subscription is None else subscription.cursors.get(queue.key)
         resets = 0 if cursor is None else cursor.resets
         view = _View(wanted, queue, begin, resets, subscription, cursor, taken)
-        if view.is_retry and not wanted.selector.everything:
-            return await self._pick(view, budget)
-        if wanted.ordered:
-            return await self._take_in_order(view, budget)
-        if view.ahead:
-            return await self._pick(view, budget)
-        return await self._take(view, budget)
+        take = self._take_in_order if wanted.ordered else self._pick if view.ahead else self._take
+        take = self._pick if view.is_retry and not wanted.selector.everything else take
+        chosen, is_all = await take(view, budget)
+        if view.expired:
+            self._count_expired(view, max(chosen.low, view.looked_to))
+        return chosen, is_all
+
+    def _count_expired(self, view: _View, below: int) -> None:
+        """What has expired and is passed over now: what was read further on is looked at again."""
+        passed = sum([end - begin for begin, end in view.expired if end <= below])
+        count_expired(self._log.topics, view.queue, self._counters, passed)
+        if view.wanted.passed is not None:
+            view.wanted.passed.expired += passed
 
     def forget(self, wanted: ReceiveRequest) -> None:
         """What was chosen was not handed out."""
@@ -190,6 +196,7 @@ class Selection:
                 scanned += reached - backlog.place
                 backlog.place = reached
         backlog.gaps = [] if parts else view.gaps[-GAPS_MAX:]
+        view.looked_to = backlog.place
         self._backlogs.tidy()
         is_all = backlog.place >= queue.end_offset or backlog.is_full or bool(parts)
         return Chosen(queue, parts, backlog.low, view.resets, view.gaps), is_all
@@ -258,10 +265,9 @@ class Selection:
 
     def _alive(self, view: _View, slices: list[Slice]) -> list[Slice]:
         """Those of the messages that have not expired; the others are passed over, as what doesn't match is."""
-        topics, queue = self._log.topics, view.queue
-        alive, expired = expiry_of(topics, queue, self._log.reading_ms()).split(slices)
+        alive, expired = expiry_of(self._log.topics, view.queue, self._log.reading_ms()).split(slices)
         for part in expired:
-            count_expired(topics, queue, self._counters, part.count)
+            view.expired.append((part.first_queue_offset, part.end_queue_offset))
             view.forget_retries(part.first_queue_offset, part.end_queue_offset)
         return alive
 
@@ -303,6 +309,10 @@ class _View:
         self.ahead = BitMap64() if cursor is None else cursor.ahead
         self.taken = taken
         self.gaps: list[Gap] = []
+        self.expired: list[Place] = []
+        """Ranges of offsets whose messages have expired, as they were read."""
+        self.looked_to = begin
+        """All below it was looked at, and won't be again, though some was left behind."""
         self._subscription = subscription or Subscription(wanted.group, wanted.topic)
 
     @property

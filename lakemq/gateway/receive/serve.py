@@ -10,8 +10,9 @@ import orjson
 from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.filter.scan import LIGHT_BYTES, LIGHT_ROWS, rows_and_bytes
 from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.groups.clients import Asker, Clients
 from lakemq.gateway.receipts.acknowledger import Acknowledger
-from lakemq.gateway.receipts.receive_request import ReceiveRequest
+from lakemq.gateway.receipts.receive_request import Passed, ReceiveRequest
 from lakemq.gateway.receive.bodies import AcksBody, Body, InvisibilityBody, ReceiveBody, parse
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.work.run import Run, at_once
@@ -43,11 +44,18 @@ class Server:
     """Answers the requests of simple consumption."""
 
     def __init__(
-        self, store: Store, receiver: Receiver, acknowledger: Acknowledger, settings: Settings, work: Work
+        self,
+        store: Store,
+        receiver: Receiver,
+        acknowledger: Acknowledger,
+        clients: Clients,
+        settings: Settings,
+        work: Work,
     ) -> None:
         self._store = store
         self._receiver = receiver
         self._acknowledger = acknowledger
+        self._clients = clients
         self._limits = settings.receive
         self._retries_max = settings.retry.max_reconsume_times
         self._work = work
@@ -70,7 +78,11 @@ class Server:
 
     async def _receive(self, group: str, body: ReceiveBody, scope: Scope) -> bytes:
         client, gone = client_of(scope), client_gone(scope)
-        wanted = await self._wanted(group, body, client)
+        passed = Passed()
+        wanted = await self._wanted(group, body, client, passed)
+        self._store.log.topics.get(wanted.topic)
+        caller = caller_of(scope)
+        self._clients.received(group, wanted.topic, Asker(caller.name, caller.source), self._store.log.now_ms())
         with ExitStack() as kept:
             runs: list[Run] = []
 
@@ -84,16 +96,16 @@ class Server:
             if given is None:
                 if gone.done():
                     raise Disconnected
-                return _NOTHING
+                return orjson.dumps({"messages": [], "expired": passed.expired}) if passed.expired else _NOTHING
             await self._store.log.keep_promise()
-            answer = await runs[-1](self._answer, given, wanted.retry_topic)
+            answer = await runs[-1](self._answer, given, wanted.retry_topic, passed.expired)
             count = sum([some.count_rows for some in given.chosen])
             self._work.counters.gave(count, len(answer))
             if (topic := self._store.log.topics.find(wanted.topic)) is not None:
                 topic.traffic.gave(count, len(answer))
             return answer
 
-    async def _wanted(self, group: str, body: ReceiveBody, client: Client) -> ReceiveRequest:
+    async def _wanted(self, group: str, body: ReceiveBody, client: Client, passed: Passed) -> ReceiveRequest:
         limits = self._limits
         _check("max", body.max, limits.messages_per_call_max)
         _check("wait_ms", body.wait_ms, self._work.limits.wait_ms_max)
@@ -109,12 +121,17 @@ class Server:
             await Selector.soon(body.tags, body.sql or None),
             repr((body.tags, body.sql)),
             client,
+            passed,
         )
 
-    def _answer(self, given: Given, retries: str) -> bytes:
-        """What is handed out, as JSON. For any thread."""
-        gaps = [gap._asdict() for some in given.chosen for gap in some.gaps]
-        return orjson.dumps({"messages": self._to_messages(given, retries)} | ({"gaps": gaps} if gaps else {}))
+    def _answer(self, given: Given, retries: str, expired: int) -> bytes:
+        """What is handed out, and how many messages were passed over as they had expired, as JSON. For any thread."""
+        content: dict[str, Any] = {"messages": self._to_messages(given, retries)}
+        if gaps := [gap._asdict() for some in given.chosen for gap in some.gaps]:
+            content["gaps"] = gaps
+        if expired:
+            content["expired"] = expired
+        return orjson.dumps(content)
 
     def _to_messages(self, given: Given, retries: str) -> list[dict[str, Any]]:
         ids = self._store.ids

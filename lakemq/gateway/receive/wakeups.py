@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from lakemq.model.errors import LakemqError
 
 Future = asyncio.Future[None]
-Watch = Callable[[Future], list[set[Future]]]
-"""Leaves a future with all that may bring something, and returns where."""
+
+
+class Watched(Protocol):
+    """Where a future is left."""
+
+    def discard(self, future: Future, /) -> None:
+        """Take it away, if it is there."""
+        ...
+
+
+Watch = Callable[[Future], Sequence[Watched]]
+"""Leaves a future with all that may bring something, or end the wait, and returns where."""
 
 
 class Waiter:
@@ -30,7 +41,7 @@ class Wakeups:
         self._watch = watch
         self._waiters: dict[Waiter, None] = {}
         self._arrival: Future | None = None
-        self._watched: list[set[Future]] = []
+        self._watched: Sequence[Watched] = ()
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -88,4 +99,4 @@ class Wakeups:
         if arrival is not None:
             for waiters in self._watched:
                 waiters.discard(arrival)
-            self._watched = []
+            self._watched = ()

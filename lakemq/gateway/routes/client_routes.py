@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -64,6 +65,13 @@ class StatusBody(BaseModel):
         return Status(self.language, self.version, topics, queues, count, self.paused, self.buffered, self.stuck)
 
 
+class MemberBody(BaseModel):
+    """How a member is to be."""
+
+    model_config = Strict
+    consume_enabled: bool
+
+
 class ProducerBody(StatusBody):
     """What a producer says of itself."""
 
@@ -86,10 +94,17 @@ class Lists:
 
     def members(self, group: str) -> Iterator[Any]:
         """The members of a group, which is there."""
-        for client_id in list(self._groups.find(group).members):
+        found = self._groups.find(group)
+        for client_id in list(found.members):
             heard = self._members.clients.member(group, client_id)
             age_ms = self._members.renewals.age_ms((group, client_id))
-            yield describe("consumer", client_id, group, heard, age_ms, self._sight)
+            shown = describe("consumer", client_id, group, heard, age_ms, self._sight)
+            yield shown | {"consume_enabled": found.consume_enabled and client_id not in found.paused}
+
+    def receivers(self, group: str | None = None) -> Iterator[Any]:
+        """All who receive without being members, or those of a group."""
+        for heard in self._members.clients.receivers(group):
+            yield describe("receiver", None, heard.group, heard, age_of(heard), self._sight)
 
     def producers(self, group: str | None = None) -> Iterator[Any]:
         """All producers, or those of a group."""
@@ -97,10 +112,11 @@ class Lists:
             yield describe("producer", client_id, heard.group, heard, age_of(heard), self._sight)
 
     def everybody(self) -> Iterator[Any]:
-        """All of both."""
+        """All of them."""
         for group in self._groups.with_members():
             if self._groups.is_there(group):
                 yield from self.members(group)
+        yield from self.receivers()
         yield from self.producers()
 
 
@@ -124,7 +140,14 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
     @serves(router, client_routes.GROUP_CLIENTS)
     async def list_members(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]
         groups.find(check_group(group))
-        return await answer(request, lists(request).members(group))
+        found = lists(request)
+        return await answer(request, chain(found.members(group), found.receivers(group)))
+
+    @serves(router, client_routes.PUT_MEMBER)
+    async def put_member(group: str, client_id: PathClientId, body: MemberBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        made = await groups.members.enable(check_group(group), client_id, body.consume_enabled)
+        enabled = client_id not in made.paused
+        return {"group": group, "client_id": client_id, "consume_enabled": enabled, "generation": made.generation}
 
     @serves(router, client_routes.PRODUCER_CLIENTS)
     async def list_producers(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]

@@ -20,6 +20,7 @@ from lakemq.storage.segment.frame import Meta
 from lakemq.storage.state.bitmaps import pack_numbers, unpack_numbers
 from lakemq.storage.state.member import Member, Subscription, member_fields, member_of, size_of, topics_of
 from lakemq.storage.state.steps import Steps, copy_each
+from lakemq.storage.state.watchers import Watchers
 
 T = TypeVar("T", bound=Hashable)
 QueueKey = tuple[str, int]
@@ -50,6 +51,7 @@ class Group:
         "model",
         "name",
         "offsets",
+        "paused",
         "resets",
     )
 
@@ -58,6 +60,8 @@ class Group:
         self.model: str | None = None
         self.consume_enabled = True
         """Whether anything is handed out to it."""
+        self.paused: set[str] = set()
+        """The members that are to consume nothing now, by client id."""
         self.generation = generation
         self.resets = resets
         self.members: dict[str, Member] = {}
@@ -111,7 +115,7 @@ class Group:
             self.resets,
             self.model,
         )
-        copied.consume_enabled = self.consume_enabled
+        copied.consume_enabled, copied.paused = self.consume_enabled, self.paused.copy()
         copied.members, copied.locks = self.members.copy(), self.locks.copy()
         copied.offsets = {topic: offsets.copy() for topic, offsets in self.offsets.items()}
         return copied
@@ -122,7 +126,10 @@ class Group:
 
     def put(self, client_id: str, member: Member) -> None:
         """The client is a member, and it is so."""
+        paused = client_id in self.paused
         self.drop(client_id)
+        if paused:
+            self.paused.add(client_id)
         self.members[client_id] = member
         self.model = member.model
         self.kinds[member.subscriptions] += 1
@@ -136,6 +143,7 @@ class Group:
     def drop(self, client_id: str) -> Member | None:
         """The client is no member; returns what it was."""
         member = self.members.pop(client_id, None)
+        self.paused.discard(client_id)
         if member is not None:
             _count_down(self.kinds, (member.subscriptions,))
             _count_down(self._subscribed, (subscription.topic for subscription in member.subscriptions))
@@ -172,6 +180,8 @@ class GroupState:
         self.offset_count = 0
         self.disabled: set[str] = set()
         """The names of the groups that consume nothing now."""
+        self.watchers = Watchers()
+        """Who waits for messages of a group, to be told that it consumes nothing now."""
         self.on_move: Callable[[Group], None] = lambda group: None
         """The group's generation has moved."""
         self.on_member: Callable[[str, str, bool], None] = lambda group, client_id, there: None
@@ -300,9 +310,14 @@ class GroupState:
         (self.disabled.discard if consume_enabled else self.disabled.add)(group.name)
         self._track(group, ())
         self._move(group)  # its members hear of it
+        if not consume_enabled:
+            self.watchers.wake(group.name)
 
     def _join(self, group: Group, content: dict[str, Any]) -> None:
         client_id, member = content["client_id"], member_of(content)
+        if "consume_enabled" in content:
+            self._pause(group, client_id, not content["consume_enabled"])
+            return
         if not group.accepts(client_id, member):
             return
         known = group.members.get(client_id)
@@ -314,6 +329,12 @@ class GroupState:
             self._track(group, topics_of(known) | topics_of(member))
             self._move(group)
         self.on_member(group.name, client_id, True)
+
+    def _pause(self, group: Group, client_id: str, paused: bool) -> None:
+        """Have the client, if it is a member still, consume nothing, or again."""
+        if client_id in group.members and paused != (client_id in group.paused):
+            (group.paused.add if paused else group.paused.discard)(client_id)
+            self._move(group)
 
     def _leave(self, group: Group, client_id: str) -> None:
         member = group.drop(client_id)
@@ -423,6 +444,7 @@ def _dump_group(group: Group) -> dict[str, Any]:
             topic: [pack_numbers(offsets), pack_numbers(offsets.values())] for topic, offsets in group.offsets.items()
         },
         "locks": [[*queue, *lock] for queue, lock in group.locks.items()],
+        **({"paused": sorted(group.paused)} if group.paused else {}),
     }
 
 
@@ -436,4 +458,5 @@ def _restore_group(name: str, dumped: dict[str, Any]) -> Group:
         group.offsets[topic] = dict(zip(unpack_numbers(queue_ids), unpack_numbers(offsets), strict=True))
     for topic, queue_id, client_id, grant in dumped["locks"]:
         group.lock((topic, queue_id), Lock(client_id, grant))
+    group.paused.update(dumped.get("paused", ()))
     return group

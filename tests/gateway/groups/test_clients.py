@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pytest
 from lakemq.gateway.groups import clients as module
 from lakemq.gateway.groups.clients import Asker, Clients, Status
 from lakemq.model.access import ADMINISTRATOR
+from lakemq.model.names import AUDIT_TOPIC
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
-from tests.gateway.groups.asking import heartbeat
-from tests.gateway.http_client import connect, is_problem
+from tests.gateway.groups.asking import heartbeat, members
+from tests.gateway.http_client import connect, is_problem, produce, pull_all
+from tests.gateway.receive.asking import receive
 
 STATUS = {
     "language": "python",
@@ -128,6 +131,13 @@ def test_users_and_addresses_are_shown_to_administrators_alone(secured: tuple[Ga
         assert is_problem(rosa.get("/v1/groups/others/clients"), 403, "forbidden")
         assert is_problem(rosa.get("/v1/producer-groups/others/clients"), 403, "forbidden")
         assert is_problem(rosa.put("/v1/clients/p", json={"producer_group": "others"}), 403, "forbidden")
+        rosa.post("/v1/groups/billing/receive", json={"topic": "secret", "wait_ms": 0})
+        assert len(listed(admin, "/v1/groups/billing/clients")) == 1, "who may not receive doesn't"
+        produce(admin, "secret", "x")
+        receive(admin, "billing", "secret")
+        receiver = listed(admin, "/v1/groups/billing/clients")[1]
+        assert (receiver["user"], receiver["address"]) == (ADMINISTRATOR, "127.0.0.1")
+        assert listed(rosa, "/v1/groups/billing/clients")[1]["topics"] == []
         assert {each["client_id"] for each in listed(admin, "/v1/clients")} >= {"a", "p"}
 
 
@@ -152,11 +162,119 @@ def test_producers_expire_and_of_too_many_those_go_that_were_not_heard_of(monkey
             clients.producer_said(name, "g", asker, NOTHING, 7)
             now_s += 1
         assert [name for name, _ in clients.producers()] == ["c", "a", "d"]
-        now_s += module.PRODUCER_EXPIRY_S - 1.5
+        now_s += module.EXPIRY_S - 1.5
         assert [name for name, _ in clients.producers("g")] == ["d"]
         assert list(clients.producers("h")) == []
 
     asyncio.run(test())
+
+
+def test_one_who_makes_up_clients_pushes_nobody_else_s_out_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        monkeypatch.setattr(module, "PRODUCERS_MAX", 100)
+        clients = Clients()
+        for number in range(5):
+            clients.producer_said(f"real-{number}", "g", Asker("rosa", "10.0.0.1"), NOTHING, 7)
+            clients.producer_said(f"other-{number}", "g", Asker("", f"10.0.1.{number}"), NOTHING, 7)
+        for number in range(1_000):
+            # However many addresses of its network of IPv6 it uses, and a user from wherever.
+            asker = Asker("", f"2001:db8::{number:x}") if number % 2 else Asker("mallory", f"10.1.1.{number}")
+            clients.producer_said(f"made-up-{number}", "g", asker, NOTHING, 7)
+        found = [name for name, _ in clients.producers()]
+        assert len(found) == 100
+        assert sum(not name.startswith("made-up") for name in found) == 10
+
+    asyncio.run(test())
+
+
+def test_who_receives_without_being_a_member_is_listed_and_marked_as_such(http: httpx.Client, topic: str) -> None:
+    group = f"g-{topic}"
+    produce(http, topic, "x")
+    heartbeat(http, group, "a", topic)
+    receive(http, group, topic)
+    receive(http, group, topic)
+    member, receiver = listed(http, f"/v1/groups/{group}/clients")
+    assert (member["kind"], member["client_id"]) == ("consumer", "a")
+    said = {"kind": "receiver", "client_id": None, "group": group, "topics": [topic]}
+    said |= {"paused": None, "language": None, "queues": [], "queue_count": None}
+    assert {name: receiver[name] for name in said} == said
+    assert 0 <= receiver["heartbeat_age_ms"] < 60_000
+    assert [each["kind"] for each in listed(http, "/v1/clients") if each["group"] == group] == ["consumer", "receiver"]
+    refused = http.post(f"/v1/groups/{group}/receive", json={"topic": f"none-{topic}", "wait_ms": 0})
+    assert is_problem(refused, 404, "topic_not_found")
+    assert receiver["topics"] == listed(http, f"/v1/groups/{group}/clients")[1]["topics"]
+
+
+def test_receivers_expire_and_their_topics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        now_s = 1_000.0
+        monkeypatch.setattr(module, "_now_s", lambda: now_s)
+        monkeypatch.setattr(module, "RECEIVERS_MAX", 3)
+        clients = Clients()
+        for number in range(2 * module.TOPICS_MAX):
+            clients.received("g", f"t{number}", Asker("u", "1.1.1.1"), 7)
+        (found,) = clients.receivers("g")
+        assert found.status.topics == tuple(f"t{number}" for number in range(module.TOPICS_MAX, 2 * module.TOPICS_MAX))
+        now_s += module.EXPIRY_S / 2
+        for address in "23456":
+            clients.received("h", "t", Asker("v", address), 7)
+        assert [each.asker.address for each in clients.receivers()] == ["1.1.1.1", "5", "6"]
+        now_s += module.EXPIRY_S / 2 + 1
+        assert [each.group for each in clients.receivers()] == ["h", "h"]
+
+    asyncio.run(test())
+
+
+def pause(http: httpx.Client, group: str, client_id: str, enabled: bool) -> httpx.Response:
+    return http.put(f"/v1/groups/{group}/clients/{client_id}", json={"consume_enabled": enabled})
+
+
+def test_one_member_is_paused_and_resumed_and_all_hear_of_it(http: httpx.Client, topic: str) -> None:
+    group = f"g-{topic}"
+    heartbeat(http, group, "a", topic)
+    before = heartbeat(http, group, "b", topic)
+    assert before["paused"] == []
+    done = pause(http, group, "b", False).json()
+    assert done == {"group": group, "client_id": "b", "consume_enabled": False, "generation": before["generation"] + 1}
+    heard = members(http, group, generation=before["generation"], wait_ms=50_000)
+    assert (heard["paused"], heard["consume_enabled"]) == (["b"], True)
+    shown = {each["client_id"]: each["consume_enabled"] for each in listed(http, f"/v1/groups/{group}/clients")}
+    assert shown == {"a": True, "b": False}
+    end = http.get("/v1/broker").json()["max_position"]
+    assert pause(http, group, "b", False).json() == done, "once more changes nothing"
+    assert http.get("/v1/broker").json()["max_position"] == end
+    assert heartbeat(http, group, "b", f"more-{topic}")["paused"] == ["b"], "it is paused whatever it subscribes to"
+    assert pause(http, group, "b", True).json()["consume_enabled"] is True
+    assert members(http, group)["paused"] == []
+    pause(http, group, "a", False)
+    http.delete(f"/v1/groups/{group}/members/a").raise_for_status()
+    assert heartbeat(http, group, "a", topic)["paused"] == [], "it ends with the membership"
+    assert is_problem(pause(http, group, "nobody", False), 404, "client_not_found")
+    assert is_problem(pause(http, f"none-{group}", "a", False), 404, "group_not_found")
+    assert is_problem(http.put(f"/v1/groups/{group}/clients/a", json={}), 400, "invalid_request")
+
+
+def test_a_paused_member_is_so_after_a_kill_and_where_the_log_began_anew(tmp_path: Path) -> None:
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        heartbeat(http, "g", "a", "t")
+        heartbeat(http, "g", "b", "t")
+        pause(http, "g", "a", False).raise_for_status()
+        gateway.kill()
+    for _ in range(2):  # from the records, then from what is kept of them at a clean end
+        with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+            assert members(http, "g")["paused"] == ["a"]
+
+
+def test_to_pause_a_member_takes_a_right_and_is_written_down(secured: tuple[GatewayProcess, httpx.Client]) -> None:
+    gateway, admin = secured
+    heartbeat(admin, "reports", "a")
+    may = make_user(admin, "olga", allow("Group:reports", "Update"))
+    may_not = make_user(admin, "peter", allow("Group:reports", "Sub", "Get"))
+    with ask_as(gateway, may) as olga, ask_as(gateway, may_not) as peter:
+        assert is_problem(pause(peter, "reports", "a", False), 403, "forbidden")
+        pause(olga, "reports", "a", False).raise_for_status()
+    noted = [(each["tag"], json.loads(each["body"])) for each in pull_all(admin, AUDIT_TOPIC)]
+    assert ("allowed", "PUT /v1/groups/reports/clients/a") in [(tag, each["what"]) for tag, each in noted]
 
 
 def test_of_too_many_queues_only_their_number_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +321,7 @@ def test_the_topics_that_all_clients_name_have_a_bound_together(monkeypatch: pyt
         for name in ("c", "d", "e", "f"):  # then b gives way
             clients.producer_said(name, "g", asker, some, 7)
         assert named() == ["f"]
-        now_s += module.PRODUCER_EXPIRY_S + 1
+        now_s += module.EXPIRY_S + 1
         clients.member_left("g", "m")
         for name in ("x", "y"):
             clients.producer_said(name, "g", asker, some, 7)

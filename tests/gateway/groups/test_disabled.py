@@ -22,6 +22,9 @@ from tests.gateway.http_client import connect, is_problem, produce, pull, pull_a
 from tests.gateway.receive.asking import ack, bodies, change, receive
 from tests.gateway.routing.asking import wait_until
 
+AT_ONCE_S_MAX = 30.0
+"""Half of what they asked for."""
+
 
 def enable(http: httpx.Client, group: str, enabled: bool) -> Any:
     """Have the group consume, or not."""
@@ -86,6 +89,43 @@ def test_who_waits_is_given_nothing_that_comes_afterwards(
         thread.join()
     assert is_problem(answers["receive"], 409, "consume_disabled")
     assert (answers["pull"].json()["messages"], answers["pull"].json()["next_offset"]) == ([], 0)
+
+
+def test_who_waits_is_answered_at_once_when_the_group_is_paused(
+    gateway: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    """Regression: they were held until their own time was over."""
+    group, other = f"g-{topic}", f"other-{topic}"
+    put_topic(http, topic, queues=1)
+    answers: list[httpx.Response] = []
+
+    def wait_by_receive(name: str) -> None:
+        with connect(gateway) as waiting:
+            answers.append(try_receive(waiting, name, topic, 60_000))
+
+    def wait_by_pull() -> None:
+        with connect(gateway) as waiting:
+            params: dict[str, Any] = {"offset": 0, "group": group, "wait_ms": 60_000}
+            answers.append(waiting.get(f"/v1/topics/{topic}/queues/0/messages", params=params))
+
+    threads = [threading.Thread(target=wait_by_receive, args=(group,)) for _ in range(3)]
+    threads += [threading.Thread(target=wait_by_pull) for _ in range(2)]
+    others = threading.Thread(target=wait_by_receive, args=(other,))
+    for thread in (*threads, others):
+        thread.start()
+    wait_until(lambda: "lakemq_waiting_requests 6." in http.get("/metrics").text)
+    enable(http, group, False)
+    for thread in threads:
+        thread.join(AT_ONCE_S_MAX)
+        assert not thread.is_alive()
+    assert sorted(each.status_code for each in answers) == [200, 200, 409, 409, 409]
+    assert all(is_problem(each, 409, "consume_disabled") for each in answers if each.status_code == 409)
+    pulled = [each.json() for each in answers if each.status_code == 200]
+    assert [(each["messages"], each["next_offset"]) for each in pulled] == [([], 0)] * 2
+    assert others.is_alive(), "it is no business of other groups"
+    produce(http, topic, "x")
+    others.join()
+    assert len(answers[-1].json()["messages"]) == 1
 
 
 def test_members_hear_of_it_and_saying_it_again_writes_nothing(http: httpx.Client, topic: str) -> None:

@@ -65,6 +65,30 @@ def test_a_message_whose_time_is_over_is_passed_over_and_one_is_told(timed: Time
     assert http.get(f"/v1/topics/{topic}").json()["expired"] == 6
 
 
+def test_a_receive_says_how_many_have_expired(timed: Timed, topic: str, group: str) -> None:
+    http = timed.http
+    put_topic(http, topic)
+
+    def ask(**fields: Any) -> dict[str, Any]:
+        content = {"topic": topic, "wait_ms": 0, **fields}
+        return http.post(f"/v1/groups/{group}/receive", json=content).raise_for_status().json()
+
+    goes = {"body": "goes", **TTL}
+    produce_json(http, topic, goes, "first", goes, goes, "second", goes)
+    timed.pass_ms(HOUR_MS)
+    answer = ask(max=1)
+    assert (bodies(answer["messages"]), answer["expired"]) == (["first"], 1)
+    answer = ask(max=1)
+    assert (bodies(answer["messages"]), answer["expired"]) == (["second"], 3), "also what comes after it"
+    assert ask() == {"messages": []}, "they are passed once"
+    assert http.get(f"/v1/topics/{topic}").json()["expired"] == 4
+    produce_json(http, topic, "fresh")
+    assert "expired" not in ask()
+    produce_json(http, topic, {"body": "goes", "ordering_key": "k", **TTL})
+    timed.pass_ms(HOUR_MS)
+    assert ask(ordered=True) == {"messages": [], "expired": 1}
+
+
 def test_a_pull_of_nothing_but_expired_messages_goes_on_after_them(timed: Timed, topic: str, group: str) -> None:
     put_topic(timed.http, topic)
     produce_json(timed.http, topic, *({"body": str(number), **TTL} for number in range(20)))
