@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import time
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -13,8 +14,14 @@ from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
 from lakemq.cli.replicas import Replica, find_replicas
 from lakemq.model.errors import LakemqError
+from lakemq.model.primary import PRIMARY
+
+if TYPE_CHECKING:
+    from lakemq.client.http import HttpClient
 
 AS_BEFORE = "as-before"
+TOLD_S = 10.0
+LOOK_S = 0.3
 DEBUG_MS = 600_000
 """So long what is written to find a fault is written, where nothing else is said."""
 
@@ -31,11 +38,14 @@ def log_level(
         str | None,
         typer.Option("--for", metavar="DURATION", help="So long, and then as before.", show_default="10m for DEBUG"),
     ] = None,
+    jobs: Annotated[
+        bool, typer.Option("--jobs", help="Of the processes that run jobs for the broker, which it tells in seconds.")
+    ] = False,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Show what brokers write to their logs, or have them write more or less, while they run.
+    """Show what brokers and jobs write to their logs, or have them write more or less, while they run.
 
     Each replica that is named, or that the name servers know, is told so. It takes a right to change the cluster.
 
@@ -44,6 +54,7 @@ def log_level(
     lakemq broker log-level lakemq.gateway DEBUG --for 5m
     lakemq broker log-level lakemq.web.told DEBUG --broker http://127.0.0.1:9000
     lakemq broker log-level lakemq as-before --nameservers http://127.0.0.1:9876
+    lakemq broker log-level lakemq.jobs.lake DEBUG --jobs
     """
     if (logger is None) != (level is None):
         raise typer.BadParameter("a logger and its level: lakemq DEBUG", param_hint="LOGGER LEVEL")
@@ -52,7 +63,8 @@ def log_level(
     wanted = None if level is None or level.lower() == AS_BEFORE else level.upper()
     for_ms = milliseconds(duration, "--for") if duration is not None else DEBUG_MS if wanted == "DEBUG" else None
     replicas = find_replicas(context, broker, nameservers)
-    found = [(each, _ask(each, None if logger is None else {logger: wanted}, for_ms)) for each in replicas]
+    levels = None if logger is None else {logger: wanted}
+    found = [(each, _ask(each, levels, for_ms, jobs)) for each in replicas if not jobs or each.of("role") == PRIMARY]
     for each, said in found:
         if isinstance(said, str):
             note(f"lakemq: {each.address}: {said}")
@@ -65,24 +77,51 @@ def log_level(
         raise typer.Exit(1)
 
 
-def _ask(replica: Replica, levels: dict[str, str | None] | None, for_ms: int | None) -> dict[str, Any] | str:
-    """What it says its levels are now, or why it says nothing."""
+def _ask(
+    replica: Replica, levels: dict[str, str | None] | None, for_ms: int | None, jobs: bool
+) -> dict[str, Any] | str:
+    """What it says its levels are now, and those of its jobs, or why it says nothing."""
     from lakemq.client.http import HttpClient
 
     if replica.problem:
         return replica.problem
     try:
         with HttpClient(replica.address) as client:
-            return client.log_levels() if levels is None else client.set_log_levels(levels, for_ms)
+            if levels is None:
+                return client.log_levels()
+            if not jobs:
+                return client.set_log_levels(levels, for_ms)
+            return _told(client, client.set_log_levels(levels, for_ms, "jobs")["change"])
     except LakemqError as error:
         return error.detail
 
 
+def _told(client: HttpClient, change: str) -> dict[str, Any]:
+    """What it says once all of its jobs have taken the change, or after a while."""
+    end = time.monotonic() + TOLD_S
+    while True:
+        said = client.log_levels()
+        if all(each["change"] == change for each in said["jobs"]) and (said["jobs"] or time.monotonic() > end):
+            break
+        if time.monotonic() > end:
+            note("lakemq: not all jobs have taken it yet")
+            break
+        time.sleep(LOOK_S)
+    if not said["jobs"]:
+        note("lakemq: no jobs are heard of: those that come meanwhile are told")
+    for each in said["jobs"]:
+        for why in each["refused"]:
+            note(f"lakemq: {each['process']}: {why}")
+    return said
+
+
 def _show(found: list[tuple[Replica, dict[str, Any]]]) -> None:
-    table = shown.table("broker", "replica", "logger", "level", "back in")
+    table = shown.table("broker", "process", "logger", "level", "back in")
     for replica, said in found:
-        for logger, level in said["levels"].items():
-            back_ms = said["back_in_ms"].get(logger)
-            back = "" if back_ms is None else f"{back_ms / 1000:.0f} s"
-            table.add_row(shown.name(shown.plain(replica.broker)), str(replica.number), logger, level, back)
+        of_jobs = [(f"jobs {shown.plain(each['process'])}", each) for each in said.get("jobs", ())]
+        for process, levels in [(f"replica {replica.number}", said), *of_jobs]:
+            for logger, level in levels["levels"].items():
+                back_ms = levels["back_in_ms"].get(logger)
+                back = "" if back_ms is None else f"{back_ms / 1000:.0f} s"
+                table.add_row(shown.name(shown.plain(replica.broker)), process, logger, level, back)
     stdout().print(table)

@@ -1,4 +1,4 @@
-"""`lakemq maintenance list | run | history`."""
+"""`lakemq maintenance list | run | cancel | history`."""
 
 from __future__ import annotations
 
@@ -71,6 +71,33 @@ def run(
     settings = settings_of(context, lake__dir=lake)
     url = broker_url(context, broker)
     show_run(run_quietly(settings, url, name, {} if table is None else {"table": table}), as_json)
+
+
+@app.command()
+def cancel(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The job; without, whichever it is.")] = None,
+    lake: LakeDir = None,
+) -> None:
+    """End the run that is under way, and what was asked for and waits.
+
+    What the run has committed stays, and it may be run again. It ends between its steps; what Spark does for one is
+    cancelled.
+
+    \b
+    lakemq maintenance cancel
+    lakemq maintenance cancel optimize
+    """
+    settings = settings_of(context, lake__dir=lake)
+    from lakemq.jobs.maintenance.command import cancel_job
+
+    cancelled, withdrawn = cancel_job(settings, name)
+    if cancelled is not None:
+        write_line(f"{cancelled}: cancelled")
+    if withdrawn:
+        write_line(f"requests that waited, and are done no more: {withdrawn}")
+    if cancelled is None and not withdrawn:
+        note("lakemq: nothing of that kind was under way")
 
 
 @app.command()

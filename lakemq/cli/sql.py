@@ -21,7 +21,7 @@ from lakemq.cli.quiet import quiet_stderr
 from lakemq.model.errors import LakemqError, SettingsError
 
 if TYPE_CHECKING:
-    from lakemq.jobs.sql.connect_client import Result
+    from lakemq.jobs.sql.result import Result
     from lakemq.settings import Settings
 
 
@@ -80,7 +80,8 @@ def sql(
     position_of(message_id), broker_of(message_id), half_of(transaction_id).
 
     The running jobs answer, within a second; else Spark is started, which takes some. Who hasn't the token of their
-    server, or has no lake here, is answered as a user, by POST /v1/sql of the jobs that the broker names.
+    server, or has no lake or no Spark here, is answered as a user, by POST /v1/sql of the jobs that the broker names:
+    that takes nothing but lakemq itself.
 
     \b
     lakemq sql "SELECT topic, count(*) FROM live.messages WHERE NOT is_system(topic) GROUP BY topic"
@@ -107,7 +108,7 @@ def sql(
 def _writer(output_format: Format | None, output: Path | None, chart: Path | None) -> Callable[[Result], None]:
     """What is made of the rows. Raises `InvalidOption` for a file of no known kind, before anything runs."""
     from lakemq.jobs.sql.chart import check_chart_file, draw_chart
-    from lakemq.jobs.sql.statement import format_of, write_file, write_rows
+    from lakemq.jobs.sql.written import format_of, write_file, write_rows
 
     if chart is not None:
         check_chart_file(chart)
@@ -121,7 +122,7 @@ def _writer(output_format: Format | None, output: Path | None, chart: Path | Non
 def _answer_over_http(url: str, statement: str, rows_max: int | None, write: Callable[[Result], None]) -> None:
     """Has the jobs answer that the first of the brokers names, as a user. Raises `Unreachable` where it names none."""
     from lakemq.client.http import HttpClient
-    from lakemq.jobs.sql.connect_client import Result
+    from lakemq.jobs.sql.result import Result
 
     with HttpClient(url.partition(",")[0]) as client:
         found = client.sql(statement, rows_max)
@@ -146,11 +147,18 @@ def _answer(
     """Has the running jobs answer, or else a Spark of this process. Where this user can do neither, it is a user like
     others, if there are jobs that answer such."""
     from lakemq.jobs.errors import LakeNotFound
-    from lakemq.jobs.session.discovery import find_server
-    from lakemq.jobs.session.token_file import token_for
-    from lakemq.jobs.sql.connect_client import ConnectClient
-    from lakemq.jobs.sql.statement import check_lake, embedded_client
 
+    try:
+        from lakemq.jobs.session.discovery import find_server
+        from lakemq.jobs.session.token_file import token_for
+        from lakemq.jobs.sql.connect_client import ConnectClient
+        from lakemq.jobs.sql.statement import check_lake, embedded_client
+    except ModuleNotFoundError as error:  # an installation without the jobs
+        if not _is_answered_over_http(url):
+            raise
+        note(f"lakemq: this is answered as to a user, by POST /v1/sql: there is no module {error.name} here")
+        _answer_over_http(url, statement, rows_max, write)
+        return
     server = find_server(settings.lake.dir)
     try:
         token = None if server is None else token_for(settings.sql, settings.lake.dir)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lakemq.client.aio.admin import AdminOptions
     from lakemq.client.aio.pull_consumer import PullOptions
     from lakemq.client.aio.simple_consumer import SimpleOptions
+    from lakemq.client.aio.sql_call import SqlOptions
     from lakemq.client.app_testing import TestApp
     from lakemq.client.application import App
     from lakemq.client.dead_letters import DeadLetters
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from lakemq.client.push_consumer import PushConsumer
     from lakemq.client.shared import *  # noqa: F403
     from lakemq.client.simple_consumer import SimpleConsumer
+    from lakemq.client.sql_call import sql
     from lakemq.client.transaction_producer import TransactionListener, TransactionProducer
 
 __all__ = [
@@ -38,12 +40,14 @@ __all__ = [
     "SendFuture",
     "SimpleConsumer",
     "SimpleOptions",
+    "SqlOptions",
     "TestApp",
     "TransactionListener",
     "TransactionProducer",
     "read_backlog",
     "read_sql",
     "read_topic",
+    "sql",
     "write_topic",
 ]
 __all__ += shared.__all__
@@ -62,12 +66,14 @@ _MODULES = {
     "SendFuture": "lakemq.client.producer",
     "SimpleConsumer": "lakemq.client.simple_consumer",
     "SimpleOptions": "lakemq.client.aio.simple_consumer",
+    "SqlOptions": "lakemq.client.aio.sql_call",
     "TransactionListener": "lakemq.client.transaction_producer",
     "TransactionProducer": "lakemq.client.transaction_producer",
     "read_backlog": "lakemq.client.frames",
     "read_sql": "lakemq.client.frames",
     "read_topic": "lakemq.client.frames",
     "write_topic": "lakemq.client.frames",
+    "sql": "lakemq.client.sql_call",
 }
 
 

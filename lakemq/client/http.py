@@ -33,6 +33,7 @@ from lakemq.client.results import (
     Transaction,
     TransactionCheck,
 )
+from lakemq.client.sql_request import check_sql_address, read_sql_rows, sql_request
 from lakemq.client.user_api import UserApi
 from lakemq.client.view import MessageView, Rows
 from lakemq.contract import leader_routes, log_level_routes, routes
@@ -53,9 +54,6 @@ Ack = Literal["async", "sync", "none"]
 Resolution = Literal["commit", "rollback", "unknown"]
 ResetTo = Literal["earliest", "latest", "timestamp"]
 
-SQL_TIMEOUT_MS = 300_000
-"""So long a statement may take at most, by the settings of jobs as they come."""
-TRUNCATED = "Lakemq-Truncated"
 HOPS_MAX = 3
 """So often one request goes where an answer sends it."""
 _CREATED = 201
@@ -315,29 +313,26 @@ class HttpClient(OperatorRequests):
         """What its process writes to its log: `levels` by logger, and `back_in_ms` of those that go back by then."""
         return _json(self._request(log_level_routes.LEVELS.at()))
 
-    def set_log_levels(self, levels: Mapping[str, str | None], for_ms: int | None = None) -> dict[str, Any]:
-        """Change them, of this very replica: until they go back, or the process ends. Answers as `log_levels`."""
+    def set_log_levels(
+        self, levels: Mapping[str, str | None], for_ms: int | None = None, of: Literal["broker", "jobs"] = "broker"
+    ) -> dict[str, Any]:
+        """Change them, of this very replica: until they go back, or the process ends; or of the jobs that it hears of.
+        Answers as `log_levels`."""
         said = {"levels": dict(levels)} | ({} if for_ms is None else {"for_ms": for_ms})
+        said |= {} if of == "broker" else {"of": of}
         return self._send(log_level_routes.PUT_LEVELS.at(), _dumps(said))
 
     def sql(self, statement: str, rows_max: int | None = None, timeout_ms: int | None = None) -> SqlRows:
         """The rows of one statement that reads, as far as this user may see them, from the jobs that say to this broker
         where they answer. The bounds are what those jobs' settings say, where they aren't given. Raises also
         `InvalidSql`, and `Unreachable` where no jobs answer."""
-        import pyarrow as pa
-
-        address = self.broker().get("sql")
-        if not address or not may_follow(self.url, address):
-            raise Unreachable(f"no jobs that answer SQL are known to {self.url}", sent=False)
-        said = {"statement": statement, "format": "arrow", "rows_max": rows_max, "timeout_ms": timeout_ms}
-        content = _dumps({name: value for name, value in said.items() if value is not None})
-        wait_s = (SQL_TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
-        with closing(Connections(address, self._connections.credentials)) as jobs:
+        asked, address = sql_request(statement, rows_max, timeout_ms), self.broker().get("sql")
+        with closing(Connections(check_sql_address(self.url, address), self._connections.credentials)) as jobs:
+            headers = {"Content-Type": JSON}
             answer = self._request(
-                STATEMENT.at(), content=content, headers={"Content-Type": JSON}, wait_s=wait_s, asked=jobs
+                STATEMENT.at(), content=asked.content, headers=headers, wait_s=asked.wait_s, asked=jobs
             )
-        with pa.ipc.open_stream(answer.body) as reader:
-            return SqlRows(reader.read_all(), answer.headers.get(TRUNCATED) == "true")
+        return read_sql_rows(answer.body, answer.headers)
 
     @property
     def users(self) -> UserApi:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lakemq.client.produce.options import ProducerOptions
     from lakemq.client.produce.selecting import QueueSelector
     from lakemq.client.produce.transactions import Resolution, TransactionReceipt
-    from lakemq.client.results import RedriveStarted
+    from lakemq.client.results import RedriveStarted, SqlRows
     from lakemq.client.route_source import BrokerAddress, RouteSource
     from lakemq.client.view import MessageView
     from lakemq.model.message_queue import MessageQueue
@@ -90,6 +90,7 @@ __all__: list[str] = [
     "RouteSource",
     "SendReceipt",
     "Sent",
+    "SqlRows",
     "Strategy",
     "SubscriptionInfo",
     "TopicInfo",
@@ -142,6 +143,7 @@ MODULES = {
     "RouteSource": "lakemq.client.route_source",
     "SendReceipt": "lakemq.client.outgoing",
     "Sent": "lakemq.client.app.memory",
+    "SqlRows": "lakemq.client.results",
     "Strategy": "lakemq.model.rebalance",
     "SubscriptionInfo": "lakemq.client.manage.results",
     "TopicInfo": "lakemq.client.manage.results",

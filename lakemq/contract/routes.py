@@ -457,6 +457,6 @@ ALL: tuple[Route, ...] = (
     *log_level_routes.ALL,
     *leader_routes.ALL,
     *user_routes.ALL,
-    sql_routes.OWN_ACCESS,
+    *sql_routes.OF_GATEWAYS,
 )
 """Every route above, in that order, and those that stand in files of their own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import InvalidSql, LakemqError
 
 
 class BrokerUnavailable(LakemqError):
@@ -81,3 +81,7 @@ class NotebookFailed(LakemqError):
     """A cell of the notebook raised an error, or took too long. The detail names the cell."""
 
     code = "notebook_failed"
+
+
+class NotServed(InvalidSql):
+    """The statement is understood, and has something in it, or asks for something, that isn't on the list."""

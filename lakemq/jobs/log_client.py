@@ -187,10 +187,14 @@ class LogClient:
         ranges = self.ask(routes.BROKER.at())["lake"]["dropped"]
         return [(begin, end) for begin, end in ranges]
 
-    def put_jobs(self, beats: Sequence[dict[str, Any]], sql: str | None = None) -> str:
-        """Tells the broker which jobs are alive, and where they answer SQL, if they do; its name."""
+    def put_jobs(
+        self, beats: Sequence[dict[str, Any]], sql: str | None = None, log_levels: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Tells the broker which jobs are alive, where they answer SQL, if they do, and what they write to their log,
+        if it asks. Its name, and what they are to write."""
         content: dict[str, Any] = {"jobs": list(beats)}
-        return str(self.send(routes.HEAR_JOBS.at(), content if sql is None else content | {"sql": sql})["broker"])
+        content |= {} if sql is None else {"sql": sql}
+        return self.send(routes.HEAR_JOBS.at(), content | ({} if log_levels is None else {"log_levels": log_levels}))
 
     def put_compacted(self, position: int) -> None:
         """Tells the broker that every table holds all below `position`."""

@@ -1,9 +1,5 @@
-"""How much of a broker one user may take in a time. Requests and bytes are counted by a bucket of tokens each: it fills
-with time, up to a burst, and what is taken leaves it. What is only known afterwards, or is larger than the bucket, puts
-it into debt, which is paid before anything else goes.
-
-Levels are whole millionths, times whole milliseconds: nothing is rounded on the way, so a
-promise is kept exactly.
+"""How much of a broker one user may take in a time. Requests and bytes are counted by a bucket of tokens each
+(`token_bucket.py`): what is only known afterwards, or is larger than the bucket, puts it into debt.
 """
 
 from __future__ import annotations
@@ -11,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple, Self, cast
+from typing import NamedTuple, cast
 
 from lakemq.model.errors import InvalidRequest
 
@@ -21,7 +17,6 @@ PER_S_MIN = 0.001
 """The lowest rate, so the highest wait for a single request is about a quarter of an hour."""
 PER_S_MAX = 10**12
 CONNECTIONS_MAX = 1_000_000
-_MILLIONTHS = 1_000_000
 
 
 class Quota(StrEnum):
@@ -88,44 +83,9 @@ def parse_quotas(fields: object, before: Quotas = UNSAID) -> Quotas:
     return before._replace(**said)  # pyright: ignore[reportArgumentType]  each was looked at
 
 
-class Bucket:
-    """One bucket. It is full at first. Times are of one clock that never goes back; `whole`: what goes next takes one,
-    else it goes where there is anything left."""
-
-    __slots__ = ("_at_ms", "_least", "_level", "_most", "_per_ms")
-
-    def __init__(self, per_s: float, now_ms: int, whole: bool) -> None:
-        self._least = _MILLIONTHS if whole else 1
-        self._level = self._most = self._per_ms = 0
-        self._at_ms = now_ms
-        self._set(per_s)
-        self._level = self._most
-
-    def _set(self, per_s: float) -> None:
-        self._per_ms = max(round(per_s * 1_000), 1)  # thousandths a second are millionths a millisecond
-        self._most = max(self._per_ms * 1_000 * BURST_S, self._least)
-
-    def change(self, per_s: float, now_ms: int) -> Self:
-        """Fill otherwise from now on. What is in it stays, up to the new burst; a debt does too."""
-        self._fill(now_ms)
-        self._set(per_s)
-        self._level = min(self._level, self._most)
-        return self
-
-    def _fill(self, now_ms: int) -> None:
-        if now_ms > self._at_ms:
-            self._level = min(self._level + (now_ms - self._at_ms) * self._per_ms, self._most)
-            self._at_ms = now_ms
-
-    def wait_ms(self, now_ms: int) -> int:
-        """How long the next one has to wait; 0: it goes. If nobody takes anything meanwhile, it goes then."""
-        self._fill(now_ms)
-        return max(-((self._level - self._least) // self._per_ms), 0)
-
-    def take(self, amount: int, now_ms: int) -> None:
-        """So much is taken, whether there is so much or not."""
-        self._fill(now_ms)
-        self._level -= amount * _MILLIONTHS
+def burst_of(per_s: float) -> float:
+    """How much goes at once, at such a rate."""
+    return per_s * BURST_S
 
 
 def in_seconds(wait_ms: int) -> int:

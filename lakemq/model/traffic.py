@@ -23,19 +23,14 @@ class Traffic:
         self.send_counts = [0] * (len(DURATION_BOUNDS_S) + 1)
         self.send_s = 0.0
 
-    def took(self, messages: int, size: int) -> None:
-        """Messages came whose bodies have so many bytes."""
-        self.messages_in += messages
-        self.bytes_in += size
-
     def sent(self, took_s: float) -> None:
         """A request that brought messages took so long until it was answered."""
         self.send_counts[bisect_left(DURATION_BOUNDS_S, took_s)] += 1
         self.send_s += took_s
 
     def took_one(self, size: int, took_s: float, also: Histogram) -> None:
-        """A request came with one message, whose body has so many bytes, and was answered after so long: `took`,
-        `sent`, and `note` of another histogram with the bounds of this."""
+        """A request came with one message, whose body has so many bytes, and was answered after so long: it is
+        counted, `sent`, and noted in another histogram with the bounds of this."""
         bucket = bisect_left(DURATION_BOUNDS_S, took_s)
         self.messages_in += 1
         self.bytes_in += size
@@ -43,11 +38,6 @@ class Traffic:
         self.send_s += took_s
         also.counts[bucket] += 1
         also.total += took_s
-
-    def gave(self, messages: int, size: int) -> None:
-        """Messages were answered, in so many bytes."""
-        self.messages_out += messages
-        self.bytes_out += size
 
     @property
     def messages(self) -> int:

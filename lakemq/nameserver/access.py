@@ -47,10 +47,9 @@ class Access:
                 raise FlowControl("too many tries with tokens that are not valid: wait a second before the next")
             raise Unauthenticated("this token is not valid")
         broker = dict(zip(found.route.within, found.values, strict=True)).get("broker")
-        if broker is None and all(each.brokers for each in known):
-            raise Forbidden("this token is for brokers of some names alone")
-        if broker is not None and not any(each.speaks_for(broker) for each in known):
-            raise Forbidden("this token is for brokers of other names")
+        # No broker's name is empty, so only a token for all of them speaks for that.
+        if not any(each.speaks_for(broker or "") for each in known):
+            raise Forbidden(f"this token is for brokers of {'some names alone' if broker is None else 'other names'}")
 
     def _find(self, said: bytes) -> list[Registering]:
         """What the file says of that token."""

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import json
+import shlex
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import httpx
+import pytest
 
 from lakemq.testing import start_gateway
 from tests.cli.shell import Run, Shell
+from tests.docs.documents import blocks
+from tests.gateway.cold.lakes import Lake
+from tests.gateway.http_client import connect, produce, pull_all
 
 
 def test_a_backup_is_made_beside_a_running_gateway_and_restored(run: Run, tmp_path: Path) -> None:
@@ -26,6 +36,52 @@ def test_a_backup_is_made_beside_a_running_gateway_and_restored(run: Run, tmp_pa
     assert json.loads(restored.stdout)["log_id"] != json.loads(made.stdout)["log_id"]
     with start_gateway(Path(data + "-2")) as gateway:
         assert [each["body"] for each in Shell(run, gateway.url).pulled("orders", "--queue", "0")] == ["kept"]
+
+
+def test_the_rehearsal_of_the_page_finds_what_the_broker_had(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commands as they stand there, beside a broker that takes messages all the time."""
+    commands = [
+        line for block in blocks("docs/backup.md") for line in block.commands() if "rehears" in line or "tried" in line
+    ]
+    assert [line.split()[1] for line in commands] == ["backup", "restore", "log", "doctor"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAKEMQ_BROKER__NAME", "broker-a")
+    with start_gateway(tmp_path / "data", lake__dir=tmp_path / "lake") as gateway, connect(gateway) as http:
+        for number in range(20):
+            produce(http, "orders", *(f"{number}.{each}" for each in range(10)), ack="sync")
+        http.put("/v1/groups/g/offsets", json={"offsets": [{"topic": "orders", "queue_id": 0, "offset": 7}]})
+        tables = Lake(tmp_path / "lake", gateway.url)
+        tables.compact(http)
+        tables.close()
+        before = ends(http)
+        over = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            taking = pool.submit(_produce_until, http, over)
+            try:
+                for line in commands:
+                    done = run(*shlex.split(line.replace(" /backups/", " backups/"))[1:])
+                    assert done.code == 0 or ("doctor" in line and '"down"' not in done.stdout), (line, done)
+            finally:
+                over.set()
+            taking.result()
+        after = ends(http)
+    with start_gateway(tmp_path / "backups/tried/data") as tried, connect(tried) as http:
+        restored, groups = ends(http), http.get("/v1/groups").json()["groups"]
+    assert restored.keys() == before.keys()
+    assert all(before[queue] <= restored[queue] <= after[queue] for queue in before), (before, restored, after)
+    assert "g" in str(groups)
+
+
+def ends(http: httpx.Client) -> dict[int, int]:
+    """How far each queue of `orders` goes, without what a restored log passes over."""
+    return dict(Counter(each["queue_id"] for each in pull_all(http, "orders")))
+
+
+def _produce_until(http: httpx.Client, over: threading.Event) -> None:
+    while not over.wait(0.05):
+        produce(http, "orders", "one more", ack="sync")
 
 
 def test_what_a_backup_holds_is_said_to_people(run: Run, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_what_asks_without_an_event_loop_goes_to_the_leader_too(pair: Pair, topi
         assert http.create_topic(topic, 1)
         assert http.broker()["role"] == "follower", "what a follower answers is its own"
     client = LogClient(pair.follower.url, retry_s=0)
-    assert client.put_jobs([]) == "broker-a"
+    assert client.put_jobs([])["broker"] == "broker-a"
     assert client.address == pair.primary.url
     client.close()
 

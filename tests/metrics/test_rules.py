@@ -55,6 +55,13 @@ def test_each_alert_has_its_paragraph_and_each_paragraph_its_alert() -> None:
         assert re.search(r"^1\. ", paragraph, re.MULTILINE), f"nothing says what to do about {rule['alert']}"
 
 
+def test_the_page_has_an_index_of_all_alerts_what_wakes_somebody_first() -> None:
+    page = (ROOT / "docs/operate.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(Lakemq\w+)\]\(#(\w+)\) \| (\w+) \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)
+    by_severity = sorted(rules(), key=lambda rule: ("critical", "warning", "info").index(rule["labels"]["severity"]))
+    assert rows == [(rule["alert"], rule["alert"].lower(), rule["labels"]["severity"]) for rule in by_severity]
+
+
 def test_the_dashboard_shows_much_of_what_there_is() -> None:
     shown = set[str]().union(*(each.metrics() for each in asked()))
     by_name = [metric for metric in ALL.values() if set(metric.labels) & {"topic", "group"}]

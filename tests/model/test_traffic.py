@@ -6,8 +6,7 @@ from lakemq.model.traffic import COUNTS, NUMBERS, Traffic
 
 def test_what_comes_and_goes_is_counted() -> None:
     traffic = Traffic()
-    traffic.took(2, 30)
-    traffic.gave(3, 400)
+    traffic.messages_in, traffic.bytes_in, traffic.messages_out, traffic.bytes_out = 2, 30, 3, 400
     assert traffic.numbers()[:COUNTS] == [2, 30, 3, 400]
     assert (traffic.messages, len(traffic.numbers())) == (5, NUMBERS)
 
@@ -15,7 +14,7 @@ def test_what_comes_and_goes_is_counted() -> None:
 def test_one_message_at_once_is_what_it_is_by_itself() -> None:
     one, other, also = Traffic(), Traffic(), Histogram()
     one.took_one(7, 0.003, also)
-    other.took(1, 7)
+    other.messages_in, other.bytes_in = 1, 7
     other.sent(0.003)
     assert one.numbers() == other.numbers()
     assert also.counts == one.send_counts

@@ -16,6 +16,20 @@ from tests.packaging.smoke import client_works, gateway_works
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
+WRITES = """
+import sys
+from pathlib import Path
+import pyarrow as pa
+from lakemq.jobs.sql.formats import WRITERS
+from lakemq.jobs.sql.result import Result
+
+batch = pa.RecordBatch.from_pylist([{"n": 1, "at": None, "tags": ["a"], "of": {"b": b"c"}}])
+for name, write in WRITERS.items():
+    with (Path(sys.argv[1]) / f"rows.{name}").open("wb") as out:
+        write(Result(batch.schema, iter([batch])), out)
+"""
+"""A statement's rows, in every form."""
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -59,6 +73,14 @@ def test_a_command_without_its_extra_says_so_in_one_line(client: Installed, comm
     said = f"lakemq: lakemq {name} needs pip install 'lakemq\\[{extra}\\]': there is no module \\w+ here\n"
     assert re.fullmatch(said, done.stderr), done.stderr
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_sql_over_http_needs_no_extra(client: Installed, tmp_path: Path) -> None:
+    done = client.run("lakemq", "sql", "SELECT 1", "--http", broker="http://127.0.0.1:9")
+    assert (done.returncode, "no answer" in done.stderr) == (1, True), done.stderr
+    written = client.run("python", "-c", WRITES, tmp_path)
+    assert (written.returncode, written.stderr) == (0, "")
+    assert {path.suffix for path in tmp_path.iterdir()} == {".table", ".json", ".csv", ".arrow", ".parquet"}
 
 
 def test_doctor_needs_no_extra(client: Installed) -> None:

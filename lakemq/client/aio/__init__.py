@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakemq.client.aio.pull_consumer import PullConsumer, PullOptions
     from lakemq.client.aio.push_consumer import PushConsumer
     from lakemq.client.aio.simple_consumer import SimpleConsumer, SimpleOptions
+    from lakemq.client.aio.sql_call import SqlOptions, sql
     from lakemq.client.aio.transaction_producer import TransactionListener, TransactionProducer
     from lakemq.client.shared import *  # noqa: F403
 
@@ -34,12 +35,14 @@ __all__ = [
     "SendFuture",
     "SimpleConsumer",
     "SimpleOptions",
+    "SqlOptions",
     "TestApp",
     "TransactionListener",
     "TransactionProducer",
     "read_backlog",
     "read_sql",
     "read_topic",
+    "sql",
     "write_topic",
 ]
 __all__ += shared.__all__
@@ -58,12 +61,14 @@ _MODULES = {
     "SendFuture": "lakemq.client.aio.producer",
     "SimpleConsumer": "lakemq.client.aio.simple_consumer",
     "SimpleOptions": "lakemq.client.aio.simple_consumer",
+    "SqlOptions": "lakemq.client.aio.sql_call",
     "TransactionListener": "lakemq.client.aio.transaction_producer",
     "TransactionProducer": "lakemq.client.aio.transaction_producer",
     "read_backlog": "lakemq.client.aio.frames",
     "read_sql": "lakemq.client.aio.frames",
     "read_topic": "lakemq.client.aio.frames",
     "write_topic": "lakemq.client.aio.frames",
+    "sql": "lakemq.client.aio.sql_call",
 }
 
 

@@ -155,6 +155,10 @@ class Audit:
         if (noted := self._sieve.note(kind, self._now_s(), who)) is not None:
             self._write(REFUSED, entry, noted)
 
+    def missed(self, count: int) -> None:
+        """So many more were refused somewhere, of whom nothing else is known: it is said with the next."""
+        self._sieve.give_back(Noted(count, 0))
+
     def logged_in(self, entry: Entry) -> None:
         """An administrator's token came from an address: written once an hour."""
         now_s, key = self._now_s(), (entry.user, entry.source)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from lakemq.model.token_bucket import TokenBucket, TokenBuckets
+from lakemq.model.token_bucket import TokenBucket, TokenBuckets, in_ms
 
 EACH_S = 60.0
 KEYS_MAX = 10_000
@@ -52,7 +52,7 @@ class Sieve:
         if known is not None and 0 <= now_s - known.since_s < self._each_s:
             known.times += 1
             return None
-        if not (self._each.take(who, now_s) and self._all.take(now_s)):
+        if not (self._each.take(who, now_s) and self._all.take_one(in_ms(now_s))):
             self._missed += 1
             return None
         times = 1 + (known.times if known is not None else 0)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from lakemq.model.access import User, UserType
 from lakemq.model.errors import OverQuota
-from lakemq.model.quota import NONE, Bucket, Quota, Quotas, in_seconds
+from lakemq.model.quota import NONE, Quota, Quotas, burst_of, in_seconds
+from lakemq.model.token_bucket import TokenBucket
 from lakemq.settings import Auth
 from lakemq.storage.disk.clock import Clock
 from lakemq.web.asgi import Scope
@@ -26,8 +27,8 @@ class Usage:
 
     def __init__(self, user: str, quotas: Quotas, now_ms: Callable[[], int]) -> None:
         self._user, self._quotas, self._now_ms = user, Quotas(), now_ms
-        self._requests: Bucket | None = None
-        self._bytes: Bucket | None = None
+        self._requests: TokenBucket | None = None
+        self._bytes: TokenBucket | None = None
         self.connections = 0
         self.change(quotas)
 
@@ -75,10 +76,11 @@ class Usage:
             self._bytes.take(size, self._now_ms())
 
 
-def _bucket(before: Bucket | None, per_s: float | None, now_ms: int, whole: bool) -> Bucket | None:
+def _bucket(before: TokenBucket | None, per_s: float | None, now_ms: int, whole: bool) -> TokenBucket | None:
     if not per_s:
         return None
-    return Bucket(per_s, now_ms, whole) if before is None else before.change(per_s, now_ms)
+    burst = burst_of(per_s)
+    return TokenBucket(burst, per_s, now_ms, whole=whole) if before is None else before.change(burst, per_s, now_ms)
 
 
 class QuotaKeeper:
@@ -119,9 +121,24 @@ class QuotaKeeper:
             if seat is not None:
                 seat.leave()
             return
-        if (refusal := usage.refusal(seat)) is not None:
-            self.refused[Quota(refusal.quota)] += 1
-            raise refusal
+        self._check(usage, seat)
         # One that is too large is refused as it comes, so no more than that does.
         usage.begin(min(body_bytes(scope["headers"]) or 0, self._request_bytes_max))
         scope[METER] = usage
+
+    def take(self, user: User, requests: int, size: int) -> None:
+        """The user takes something beside the gateway: with a request that may be refused, as here. Raises
+        `OverQuota`, and then nothing was taken."""
+        usage = self.of(user)
+        if usage is None:
+            return
+        if requests:
+            self._check(usage, None)
+            usage.begin(size)
+        else:
+            usage.took(size)
+
+    def _check(self, usage: Usage, seat: Seat | None) -> None:
+        if (refusal := usage.refusal(seat)) is not None:
+            self.refused[Quota(refusal.quota)] += 1
+            raise refusal

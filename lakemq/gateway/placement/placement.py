@@ -76,13 +76,13 @@ def check_rows(batch: pa.RecordBatch, topic: Topic, half: bool = False) -> None:
     most = pc.max(pc.binary_length(batch.column("body"))).as_py()
     check(topic.config, topic.name, frozenset(every), some, most)
     if topic.config.message_type == PRIORITY and has_priorities:
-        _check_priorities(batch, topic)
+        _check_priorities(batch, topic, has_queues=counts[QUEUE] > 0)
 
 
-def _check_priorities(batch: pa.RecordBatch, topic: Topic) -> None:
+def _check_priorities(batch: pa.RecordBatch, topic: Topic, has_queues: bool) -> None:
     priorities = batch.column("priority")
     queue_of(pc.max(priorities).as_py(), None, len(topic.queues), topic.name)
-    if _valid(batch, "queue_id"):
+    if has_queues:
         other = pc.fill_null(pc.not_equal(batch.column("queue_id"), priorities), False)
         if pc.any(other).as_py():
             row = pc.index(other, True).as_py()

@@ -46,6 +46,7 @@ from lakemq.gateway.routes import (
     sink_routes,
     topic_routes,
     transaction_routes,
+    usage_routes,
 )
 from lakemq.gateway.routes.log_end import LogEnd
 from lakemq.gateway.routes.log_frames import LogFrames
@@ -187,8 +188,9 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         erasure_routes.make_router(broker.erasures, log, broker.topics, router.transactions, broker.replication, cold),
         broker_routes.make_router(broker, log, router.jobs, work, MetricsPage(broker).write),
         leader_routes.make_router(broker.lead),
-        log_level_routes.make_router(),
+        log_level_routes.make_router(router.jobs.levels),
         access_routes.make_router(broker.users, work.listing),
+        usage_routes.make_router(broker.users, broker.quotas, broker.audit),
     ]
 
 

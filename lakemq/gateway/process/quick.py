@@ -142,7 +142,8 @@ class _Half(_Waiting):
         quick = self._quick
         _, _, position, time_ms = result
         size = len(self._row[1])
-        quick.counters.took(1, size)
+        quick.counters.messages_in += 1
+        quick.counters.bytes_in += size
         self._traffic.took_one(size, perf_counter() - self._began_s, quick.begun)
         quick.transactions.keep(position, change_row(self._row, born_time_ms=time_ms))
         half_id = quick.ids.prefix_bytes + b"%d" % position

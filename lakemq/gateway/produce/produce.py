@@ -172,8 +172,7 @@ class Producer:
         queue = place_draft(Draft(body), topic) if topic.restricts else topic.next_queue()
         stored = await self._log.append(OneAppend(body_row(body, properties), queue))
         await self._keep_promise(ack)
-        self._work.counters.took(1, len(body))
-        topic.traffic.took(1, len(body))
+        self._work.counters.took(1, len(body), topic.traffic)
         return json_answer(receipt_of(self._ids.prefix_bytes, stored))
 
     async def _open(self, name: str) -> Topic:
@@ -268,8 +267,7 @@ class Producer:
         if run is not at_once:
             append = await run(pack, append, self._log.pack)
         spread = append.spread if isinstance(append, BatchAppend) else None
-        self._work.counters.took(append.messages, append.body_bytes)
-        topic.traffic.took(append.messages, append.body_bytes)
+        self._work.counters.took(append.messages, append.body_bytes, topic.traffic)
         storing = self._log.append(append._replace(key=key))
         if group is not None and isinstance(append, RowsAppend):
             storing.add_done_callback(lambda done: self._keep_halves(done, append.rows))

@@ -112,9 +112,8 @@ class Puller:
         answer, count = pulled.answer or self._answer(
             queue, self._cold.known_min_offset(queue), pulled, pull, pulled.slices
         )
-        self._work.counters.gave(count, len(answer.body))
-        if (found := self._log.topics.find(topic)) is not None:
-            found.traffic.gave(count, len(answer.body))
+        found = self._log.topics.find(topic)
+        self._work.counters.gave(count, len(answer.body), None if found is None else found.traffic)
         await send_answer(request.send, answer)
 
     async def _parse(self, query: dict[str, str], media: bytes, client: Client) -> Pull:

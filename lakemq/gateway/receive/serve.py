@@ -100,9 +100,8 @@ class Server:
             await self._store.log.keep_promise()
             answer = await runs[-1](self._answer, given, wanted.retry_topic, passed.expired)
             count = sum([some.count_rows for some in given.chosen])
-            self._work.counters.gave(count, len(answer))
-            if (topic := self._store.log.topics.find(wanted.topic)) is not None:
-                topic.traffic.gave(count, len(answer))
+            topic = self._store.log.topics.find(wanted.topic)
+            self._work.counters.gave(count, len(answer), None if topic is None else topic.traffic)
             return answer
 
     async def _wanted(self, group: str, body: ReceiveBody, client: Client, passed: Passed) -> ReceiveRequest:

@@ -117,9 +117,8 @@ class Requests:
             raise InvalidRequest("a request and its reply can't be delayed")
         marked = draft._replace(properties={**(draft.properties or {}), **properties})
         _, _, position, _ = await self._store.log.append(OneAppend(row_of(marked), queue))
-        self._counters.took(1, len(draft.body))
-        if (topic := self._store.log.topics.find(queue.topic)) is not None:
-            topic.traffic.took(1, len(draft.body))
+        topic = self._store.log.topics.find(queue.topic)
+        self._counters.took(1, len(draft.body), None if topic is None else topic.traffic)
         return position
 
     async def _read(self, position: int) -> dict[str, Any]:

@@ -16,11 +16,14 @@ from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.jobs import Heartbeat, Jobs
 from lakemq.gateway.work.work import Work
+from lakemq.logs.levels import NAMES_MAX
 from lakemq.model.access import Action, Kind, Need, Resource
 from lakemq.model.errors import InvalidRequest, StoreUnwritable
 from lakemq.model.names import ADDRESS_MAX, check_address
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.web.asgi import client_of
+
+Text = Annotated[str, Field(max_length=300)]
 
 
 class Compacted(BaseModel):
@@ -41,12 +44,24 @@ class Beat(BaseModel):
     topics: list[Annotated[str, Field(max_length=300)]] | None = Field(None, max_length=16)
 
 
+class LogLevels(BaseModel):
+    """What a process writes to its log; `change`: the last that it was told, and what of that it could not do."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    process: Text
+    change: Text
+    levels: dict[Text, Text] = Field(max_length=NAMES_MAX + 1)
+    back_in_ms: dict[Text, Annotated[int, Field(ge=0, le=NUMBER_MAX)]] = Field(max_length=NAMES_MAX + 1)
+    refused: list[Text] = Field(max_length=10)
+
+
 class Beats(BaseModel):
     """What a process with jobs says of them, every few seconds."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     jobs: list[Beat] = Field(max_length=32)
     sql: str | None = Field(None, max_length=ADDRESS_MAX, description="where this process answers SQL, if it does")
+    log_levels: LogLevels | None = None
 
 
 class Operated(Protocol):
@@ -70,6 +85,13 @@ class Operated(Protocol):
 def _heartbeat(said: Beat) -> Heartbeat:
     topics = None if said.topics is None else frozenset(said.topics)
     return Heartbeat(said.name, said.position, said.clock_ms, topics)
+
+
+def _hear(jobs: Jobs, body: Beats) -> None:
+    sql = body.sql and check_address(body.sql).rstrip("/")
+    jobs.hear((_heartbeat(each) for each in body.jobs), sql)
+    if body.log_levels is not None:
+        jobs.levels.hear(body.log_levels.model_dump() | {"jobs": [each.name for each in body.jobs]})
 
 
 def make_router(
@@ -102,9 +124,8 @@ def make_router(
 
     @serves(router, routes.HEAR_JOBS)
     async def hear(body: Beats) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        sql = body.sql and check_address(body.sql).rstrip("/")
-        jobs.hear((_heartbeat(each) for each in body.jobs), sql)
-        return {"broker": broker.name}
+        _hear(jobs, body)
+        return {"broker": broker.name, "log_levels": jobs.levels.wanted()}
 
     @serves(router, routes.COMPACTED)
     async def compacted(body: Compacted) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from lakemq.gateway.routing.job_levels import JobLevels
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.reader import Reader
@@ -45,6 +46,8 @@ class Jobs:
         self._heard: dict[str, _Heard] = {}
         self._dead: set[str] = set()
         self._sql: tuple[str, int] | None = None
+        self.levels = JobLevels(clock)
+        """Of what they write to their logs."""
 
     def hear(self, beats: Iterable[Heartbeat], sql: str | None = None) -> None:
         """Take heartbeats of one process. `sql`: where it answers SQL, if it does."""

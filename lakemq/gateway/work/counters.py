@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakemq.model.traffic import Traffic
 from lakemq.web.counters import WebCounters
 
 
@@ -17,12 +18,18 @@ class Counters(WebCounters):
     bytes_out: int = 0
     messages_expired: int = 0
 
-    def gave(self, messages: int, size: int) -> None:
-        """Count messages that were answered in so many bytes."""
+    def gave(self, messages: int, size: int, traffic: Traffic | None) -> None:
+        """Count messages that were answered in so many bytes, also as their topic's; None: it is gone."""
         self.messages_out += messages
         self.bytes_out += size
+        if traffic is not None:
+            traffic.messages_out += messages
+            traffic.bytes_out += size
 
-    def took(self, messages: int, size: int) -> None:
-        """Count messages whose bodies have so many bytes."""
+    def took(self, messages: int, size: int, traffic: Traffic | None) -> None:
+        """Count messages whose bodies have so many bytes, also as their topic's; None: it is gone."""
         self.messages_in += messages
         self.bytes_in += size
+        if traffic is not None:
+            traffic.messages_in += messages
+            traffic.bytes_in += size

@@ -24,6 +24,7 @@ from lakemq.settings import Settings
 from lakemq.storage.lake.delta_log import tables_of
 
 _LOOK_S = 0.2
+_CANCEL_S_MAX = 120.0
 
 Say = Callable[[str], None]
 
@@ -45,6 +46,32 @@ def run_job(settings: Settings, broker_url: str, name: str, parameters: Mapping[
         if run is not None:
             return run
     return _run_here(settings, broker_url, name, parameters, say)
+
+
+def cancel_job(settings: Settings, name: str | None) -> tuple[str | None, int]:
+    """Has the process that writes the lake end the run that is under way there, of that job or of any, and do none of
+    those that were asked for and wait. Blocks until it is over. Which job's it was, and how many waited.
+
+    Raises `LakemqError` for a name that is none, and where no such process is there, or none that answers.
+    """
+    if name is not None and name not in JOBS:
+        raise LakemqError(f"no job {name!r}; there are {', '.join(JOBS)}")
+    lake = settings.lake.dir
+    if not requests.is_held(lake):
+        raise LakemqError(f"nothing is under way: no jobs run for the lake in {lake}")
+    request_id = requests.submit(lake, requests.CANCEL, {} if name is None else {"job": name})
+    end = time.monotonic() + _CANCEL_S_MAX
+    try:
+        while (result := requests.take_result(lake, request_id)) is None:
+            if time.monotonic() > end or not requests.is_held(lake):
+                raise LakemqError(
+                    "the process that writes the lake has not answered: what it does goes on to the end of its step; "
+                    "a command that runs a job by itself ends by Ctrl-C"
+                )
+            time.sleep(_LOOK_S)
+    finally:
+        requests.withdraw(lake, request_id)
+    return result["cancelled"], int(result["withdrawn"])
 
 
 def _ask(settings: Settings, name: str, parameters: Mapping[str, Any], say: Say) -> Run | None:

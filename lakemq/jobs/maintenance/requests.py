@@ -22,6 +22,9 @@ from lakemq.storage.disk.clock import SystemClock
 FOLDER = "_maintenance"
 """The folder in the lake; Delta's readers pass over names like this."""
 
+CANCEL = "cancel"
+"""No job: what is under way, or waits, is to end, of `parameters["job"]` alone where that is there."""
+
 ATTEMPTS_MAX = 3
 """A request that ended its process so often is answered with a failure."""
 
@@ -57,10 +60,11 @@ def waiting(lake: Path) -> list[Request]:
     found: list[Request] = []
     for file in (beside(lake) / FOLDER / "requests").glob("*.json"):
         try:
-            found.append(Request(**json.loads(file.read_text(encoding="utf-8"))))
+            request = Request(**json.loads(file.read_text(encoding="utf-8")))
+            found.append(replace(request, parameters=dict(request.parameters), asked_at=int(request.asked_at)))
         except FileNotFoundError:
             continue
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, AttributeError):
             file.unlink(missing_ok=True)
     return sorted(found, key=lambda request: request.asked_at)[:REQUESTS_MAX]
 

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from threading import Event, Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -17,21 +17,29 @@ from lakemq.jobs.errors import InvalidStatement, LakeNotFound, LakeTaken
 from lakemq.jobs.maintenance.catalogue import JOBS
 from lakemq.jobs.maintenance.layout import files_of
 from lakemq.jobs.maintenance.metrics import Metrics
-from lakemq.jobs.maintenance.runs import DIFFERS, DONE, FAILED, STOPPED, Run, append_run
-from lakemq.jobs.maintenance.work import Job, LakeQueryMeanwhile, Outcome, Stopped, Work
+from lakemq.jobs.maintenance.runs import CANCELLED, DIFFERS, DONE, FAILED, STOPPED, Run, append_run
+from lakemq.jobs.maintenance.work import Cancelled, Job, LakeQueryMeanwhile, Outcome, Stopped, Work
 from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import SystemClock
 
 POOL = "maintenance"
-_FINAL = (InvalidStatement, LakeNotFound, LakeTaken, SettingsError, Stopped)
+_FINAL = (InvalidStatement, LakeNotFound, LakeTaken, SettingsError, Stopped, Cancelled)
 """What another attempt can't mend."""
 _STOP_S_MAX = 10.0
 _GIVE_WAY_S_MAX = 120.0
 _CANCEL_S = 1.0
+_LOOK_S = 0.2
 
 logger = logging.getLogger(__name__)
+
+
+class UnderWay(NamedTuple):
+    """A run: of which job, and which of this process."""
+
+    job: str
+    number: int
 
 
 def _nothing() -> None: ...
@@ -66,6 +74,9 @@ class Runner:
         self._lake_query = lake_query
         self._stop, self._gives_way = Event(), Event()
         self._turn, self._door, self._writes = Lock(), Lock(), Lock()
+        self._cancelled, self._now = Event(), Lock()
+        self._under_way: UnderWay | None = None
+        self._runs = 0
         self._gave_way = 0
         self.metrics = Metrics()
 
@@ -75,7 +86,28 @@ class Runner:
             context = self._session.sparkContext
             context.setLocalProperty("spark.scheduler.pool", POOL)
             context.setJobGroup(POOL, name, interruptOnCancel=True)
-            return self._run(JOBS[name], started_by, parameters or {})
+            with self._now:
+                self._cancelled.clear()
+                self._runs += 1
+                self._under_way = UnderWay(name, self._runs)
+            try:
+                return self._run(JOBS[name], started_by, parameters or {})
+            finally:
+                with self._now:
+                    self._under_way = None
+
+    def cancel(self, name: str | None = None, number: int | None = None) -> UnderWay | None:
+        """Has the run that is under way end, between its steps, or within one by cancelling what Spark does for it, if
+        it is one of that job, and that very one; None: there is none. To be called again until it is over, as it may
+        have begun something else in Spark since."""
+        with self._now:
+            found = self._under_way
+            if found is None or name not in (None, found.job) or number not in (None, found.number):
+                return None
+            self._cancelled.set()
+            # Within: else it might be the next run's already.
+            self._session.sparkContext.cancelJobGroup(POOL)
+            return found
 
     def stop(self) -> None:
         """Ends the job that is under way, if any, and waits for it for some seconds: `driver.left_writing` says where
@@ -140,6 +172,7 @@ class Runner:
             parameters,
             self._stop,
             self._gives_way,
+            self._cancelled,
             self._refresh,
             self._lake_query,
             driver=self._driver,
@@ -148,7 +181,8 @@ class Runner:
         attempts, outcome, error = self._attempt(job, work)
         after = _size(work)
         if outcome is None:
-            result = STOPPED if self._stop.is_set() else FAILED
+            result = STOPPED if self._stop.is_set() else CANCELLED if self._cancelled.is_set() else FAILED
+            error = Cancelled("it was cancelled").detail if result == CANCELLED else error
             outcome = Outcome({})
         else:
             result = DIFFERS if outcome.differs else DONE
@@ -186,13 +220,21 @@ class Runner:
                     return attempt, self._do(job, work), None
             except Exception as error:  # noqa: BLE001 (of any kind: it must not end the queries)
                 line = one_line(error)
-                final = isinstance(error, _FINAL) or self._stop.is_set()
+                final = isinstance(error, _FINAL) or self._stop.is_set() or self._cancelled.is_set()
                 attempt -= self._gave_way != gave_way  # whatever it failed with then
                 if final or attempt >= self._settings.maintenance.attempts_max:
                     return attempt, None, line
                 logger.warning("%s: %s; trying again", job.name, line)
-            if self._stop.wait(attempt * self._settings.maintenance.retry_pause_ms / 1000):
+            if self._is_over_after(attempt * self._settings.maintenance.retry_pause_ms / 1000):
                 return attempt, None, line
+
+    def _is_over_after(self, pause_s: float) -> bool:
+        """Whether nothing more is to be tried, after that pause."""
+        end = time.monotonic() + pause_s
+        while not self._cancelled.is_set() and not self._stop.wait(min(_LOOK_S, max(end - time.monotonic(), 0))):
+            if time.monotonic() >= end:
+                return False
+        return True
 
     def _do(self, job: Job, work: Work) -> Outcome:
         if self._heal is not None:

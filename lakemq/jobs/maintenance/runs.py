@@ -19,8 +19,9 @@ from lakemq.objects.path import delta_options
 
 pc: Any = pyarrow.compute
 
-DONE, DIFFERS, FAILED, STOPPED = "done", "differs", "failed", "stopped"
-"""How a run ended; `differs`: it compared things, and they don't agree."""
+DONE, DIFFERS, FAILED, STOPPED, CANCELLED = "done", "differs", "failed", "stopped", "cancelled"
+"""How a run ended; `differs`: it compared things, and they don't agree; `stopped`: its process was asked to stop;
+`cancelled`: it was itself."""
 
 _PROPERTIES = {"delta.logRetentionDuration": "interval 2 days", "delta.deletedFileRetentionDuration": "interval 1 days"}
 

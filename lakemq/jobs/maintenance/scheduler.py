@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from lakemq.jobs.maintenance import requests
 from lakemq.jobs.maintenance.catalogue import JOBS
-from lakemq.jobs.maintenance.requests import ATTEMPTS_MAX, Request
-from lakemq.jobs.maintenance.runner import Runner, one_line
+from lakemq.jobs.maintenance.requests import ATTEMPTS_MAX, CANCEL, Request
+from lakemq.jobs.maintenance.runner import Runner, UnderWay, one_line
 from lakemq.jobs.maintenance.runs import STOPPED
 from lakemq.settings import Settings
 
@@ -24,6 +24,19 @@ _WORKER, _LOOKER = "default", "requests"
 logger = logging.getLogger(__name__)
 
 
+class _Cancel(NamedTuple):
+    """What a request to cancel ends: a request that is served, or a run by the schedule; and how many that waited."""
+
+    serving: Request | None
+    run: UnderWay | None
+    withdrawn: int
+
+    def told(self) -> dict[str, Any]:
+        """As it is answered."""
+        job = self.serving.job if self.serving is not None else None if self.run is None else self.run.job
+        return {"cancelled": job, "withdrawn": self.withdrawn}
+
+
 class MaintenanceScheduler:
     """Runs from `start` to `stop`. `triggers` by job; a job that is due while it waits or runs is
     not started twice."""
@@ -33,6 +46,9 @@ class MaintenanceScheduler:
         self._settings = settings
         self._lake = settings.lake.dir
         self._taken: set[str] = set()
+        self._serving: Request | None = None
+        self._cancelled: set[str] = set()
+        self._cancels: dict[str, _Cancel] = {}
         logging.getLogger("apscheduler").setLevel(logging.ERROR)  # it tells of each skipped start
         self._scheduler: Any = BackgroundScheduler(
             executors={_WORKER: ThreadPoolExecutor(1), _LOOKER: ThreadPoolExecutor(1)},
@@ -59,8 +75,13 @@ class MaintenanceScheduler:
 
     def _look(self) -> None:
         try:
-            for request in requests.waiting(self._lake):
-                if request.request_id not in self._taken:
+            waiting = requests.waiting(self._lake)
+            cancels = {each.request_id: each for each in waiting if each.job == CANCEL}
+            self._cancels = {name: each for name, each in self._cancels.items() if name in cancels}
+            for request in cancels.values():
+                self._cancel(request, waiting)
+            for request in waiting:
+                if request.job != CANCEL and request.request_id not in self._taken:
                     self._taken.add(request.request_id)
                     self._scheduler.add_job(self._serve, args=(request,), executor=_WORKER)
         except Exception as error:  # noqa: BLE001 (a folder that can't be read now may be later)
@@ -68,7 +89,10 @@ class MaintenanceScheduler:
 
     def _serve(self, request: Request) -> None:
         try:
-            if request.job not in JOBS:
+            self._serving = request
+            if request.request_id in self._cancelled:
+                requests.answer(self._lake, request, {"error": f"{request.job} was cancelled before it began"})
+            elif request.job not in JOBS:
                 requests.answer(self._lake, request, {"error": f"no job {request.job!r}"})
             elif request.starts >= ATTEMPTS_MAX:
                 error = f"{request.job} has ended its process {request.starts} times"
@@ -82,3 +106,23 @@ class MaintenanceScheduler:
             logger.warning("a request for %s failed: %s", request.job, one_line(error))
         finally:
             self._taken.discard(request.request_id)
+            self._cancelled.discard(request.request_id)
+            self._serving = None
+
+    def _cancel(self, request: Request, waiting: Sequence[Request]) -> None:
+        """Answered once the run that it ends is over: what is told then is so."""
+        found = self._cancels.get(request.request_id)
+        if found is None:
+            wanted = request.parameters.get("job")
+            others = {each.request_id for each in waiting if each.job == (wanted or each.job) and each.job != CANCEL}
+            serving = self._serving if self._serving is not None and self._serving.request_id in others else None
+            others -= {serving.request_id} if serving is not None else set()
+            self._cancelled |= others
+            run = None if serving is not None else self._runner.cancel(wanted)
+            found = self._cancels[request.request_id] = _Cancel(serving, run, len(others))
+        if found.serving is not None and self._serving is found.serving:
+            self._runner.cancel(found.serving.job)
+            return
+        if found.run is not None and self._runner.cancel(number=found.run.number) is not None:
+            return
+        requests.answer(self._lake, request, found.told())

@@ -31,6 +31,12 @@ class Stopped(LakemqError):
     code = "maintenance_stopped"
 
 
+class Cancelled(LakemqError):
+    """Somebody has the run end; what it had not done yet is as it was."""
+
+    code = "maintenance_cancelled"
+
+
 class GivesWay(LakemqError):
     """The lake is put back: what the job has not done yet it does again then."""
 
@@ -68,6 +74,7 @@ class Work:
     parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
     stop: Event = field(default_factory=Event)
     gives_way: Event = field(default_factory=Event)
+    cancelled: Event = field(default_factory=Event)
     refresh: Callable[[], None] = _nothing
     lake_query: LakeQueryMeanwhile = nullcontext
     driver: Driver = field(kw_only=True)
@@ -136,12 +143,14 @@ class Work:
 
     def is_to_end(self) -> bool:
         """Whether `check` raises."""
-        return self.stop.is_set() or self.gives_way.is_set()
+        return self.stop.is_set() or self.cancelled.is_set() or self.gives_way.is_set()
 
     def check(self) -> None:
-        """To be called between steps; raises `Stopped` or `GivesWay`."""
+        """To be called between steps; raises `Stopped`, `Cancelled` or `GivesWay`."""
         if self.stop.is_set():
             raise Stopped("the job was asked to stop")
+        if self.cancelled.is_set():
+            raise Cancelled("it was cancelled")
         if self.gives_way.is_set():
             raise GivesWay("the lake is put back first")
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.process.told_levels import ToldLevels
 from lakemq.jobs.source.plan import StreamOffset
 from lakemq.model.errors import LakemqError
 from lakemq.wire.connections import NoAnswer
@@ -163,10 +164,12 @@ class BrokerWatch:
         return back or (bool(away.intersection(addresses)) and any(each.address not in away for each in brokers))
 
     def _run(self, broker: _Broker) -> None:
-        client = LogClient(broker.address, 0, _ANSWER_S)
+        client, levels = LogClient(broker.address, 0, _ANSWER_S), ToldLevels()
         while not self._stop.is_set() and not broker.has_left:
             try:
-                name = client.put_jobs(self._beats(broker.name), self.sql)
+                answer = client.put_jobs(self._beats(broker.name), self.sql, levels.describe())
+                name = str(answer["broker"])
+                levels.take(broker.address, answer)
             except BrokerUnavailable as error:
                 self._note_silence(broker, error)
             except (LakemqError, ValueError, KeyError, TypeError) as error:  # it is there, but doesn't understand

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from lakemq.contract.forms import ARROW, JSON
 from lakemq.jobs.served.packed import first_within
 from lakemq.jobs.served.statement import Found
-from lakemq.jobs.sql.connect_client import Result
 from lakemq.jobs.sql.formats import cell, is_variant, rows_of
+from lakemq.jobs.sql.result import Result
 from lakemq.model.errors import InvalidRequest
 from lakemq.settings import SqlHttp
 from lakemq.web.problems import Answer

@@ -7,12 +7,18 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.errors import NotServed
 from lakemq.jobs.served.answer import Wanted, answer_of, parse_wanted
+from lakemq.jobs.served.brokers import Brokers
+from lakemq.jobs.served.in_short import in_short
 from lakemq.jobs.served.places import Places
+from lakemq.jobs.served.refusals import Refusal, Refusals
 from lakemq.jobs.served.statement import Bounds, Statement
+from lakemq.jobs.served.usage import Usage
 from lakemq.jobs.served.who import Asker, Who
 from lakemq.jobs.sql.text import check_text
 from lakemq.model.errors import Busy, Forbidden, InvalidRequest, LakemqError, RequestTimeout, Unauthenticated
@@ -21,7 +27,9 @@ from lakemq.web.asgi import Scope, client_of, read_body, send_answer
 from lakemq.web.gone import client_gone
 from lakemq.web.problems import Answer
 from lakemq.web.request import HttpRequest
-from lakemq.web.request_id import about
+from lakemq.web.request_id import about, request_id_of
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +57,8 @@ class SqlHandler:
         self._spark = spark
         self._limits = limits
         self._who = Who(addresses)
+        self._brokers = Brokers()
+        self._usage, self._refusals = Usage(self._brokers), Refusals(self._brokers, addresses)
         self._places = Places(limits)
         # Py4J keeps a connection, and Java a thread, for each thread that ever asked: so they are few, and stay.
         self._running = ThreadPoolExecutor(limits.statements_max, "sql")
@@ -58,20 +68,31 @@ class SqlHandler:
 
     async def __call__(self, request: HttpRequest) -> None:
         """Answers one request. Raises `LakemqError`."""
-        loop = asyncio.get_running_loop()
-        source = client_of(request.scope)
-        asker = await loop.run_in_executor(self._asking, self._who.asks, _authorization(request.scope), source)
-        body = await read_body(request.receive, self._limits.request_bytes_max)
-        wanted = parse_wanted(body, self._limits)
-        check_text(wanted.statement, self._limits.statement_characters_max)
+        scope, source = request.scope, client_of(request.scope)
+        asked_by, statement = "", ""
         try:
-            answer = await self._answer(asker, wanted, client_gone(request.scope))
-        except (Forbidden, Unauthenticated) as error:
-            said = asker.name or "nobody known", source, error.detail
-            logger.warning("SQL was refused to %s from %s: %s", *said, extra=about(request.scope))
+            asker = await self._ask(self._who.asks, _authorization(scope), source)
+            asked_by = asker.name
+            body = await read_body(request.receive, self._limits.request_bytes_max)
+            await self._ask(self._usage.admit, asker, len(body), request_id_of(scope))
+            wanted = parse_wanted(body, self._limits)
+            statement = wanted.statement[: self._limits.statement_characters_max]
+            check_text(wanted.statement, self._limits.statement_characters_max)
+            answer = await self._answer(asker, wanted, client_gone(scope))
+            if answer is not None:
+                await self._ask(self._usage.took, asker, len(answer.body))
+        except (Forbidden, Unauthenticated, NotServed) as error:
+            said = asked_by or "nobody known", source, error.detail
+            logger.warning("SQL was refused to %s from %s: %s", *said, extra=about(scope))
+            what = in_short(statement) if statement else ""
+            self._refusals.add(Refusal(asked_by, source, what, error.detail, request_id_of(scope)))
             raise
         if answer is not None:
             await send_answer(request.send, answer)
+
+    async def _ask(self, question: Callable[..., T], *arguments: Any) -> T:
+        """What brokers say, without the loop waiting for them."""
+        return await asyncio.get_running_loop().run_in_executor(self._asking, question, *arguments)
 
     def close(self) -> None:
         """Ends what is under way."""
@@ -80,6 +101,11 @@ class SqlHandler:
         for pool in (self._running, self._asking, self._cancelling):
             pool.shutdown(wait=False, cancel_futures=True)
         self._who.close()
+
+    def end(self) -> None:
+        """Tells what is still to be told; that may take some seconds."""
+        self._refusals.close()
+        self._brokers.close()
 
     async def _answer(self, asker: Asker, wanted: Wanted, gone: asyncio.Future[None]) -> Answer | None:
         """None: nobody waits for it any more."""

@@ -71,3 +71,4 @@ class SqlServer:
             logger.exception("the server of POST /v1/sql has failed; the jobs go on without it")
         finally:
             self._handler.close()
+            self._handler.end()

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakemq.jobs.errors import NotServed
 from lakemq.jobs.served.packed import PACKED, pack, unpack
 from lakemq.jobs.served.readable import SERVED, Rows, condition_of
 from lakemq.jobs.sql.analyzed_plan import AnalyzedWalk
@@ -86,7 +87,7 @@ class Statement:
         self.relations = self._walked(session, self.text, None).relations
         for each in self.relations:
             if _served(each) is None:
-                raise InvalidSql(_unknown(each), *place_of(self.text, each.start))
+                raise NotServed(_unknown(each), *place_of(self.text, each.start))
         return [each.parts[-1].lower() for each in self.relations]
 
     def run(self, sights: Sequence[Sight], bounds: Bounds) -> Found:
@@ -146,7 +147,7 @@ class Statement:
         parsed = self._walked(session, rewritten.text, rewritten)
         own = {(name,) for name in views.values()}
         if any(_name(each) not in own for each in parsed.relations):
-            raise InvalidSql("the statement names a table in a way that isn't served")
+            raise NotServed("the statement names a table in a way that isn't served")
         jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
         try:
             java_frame = jvm.org.apache.spark.sql.classic.Dataset.ofRows(_java(session), parsed.plan)

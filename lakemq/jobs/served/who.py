@@ -47,10 +47,12 @@ _Users = tuple[User | None, ...]
 
 @dataclass(frozen=True)
 class Asker:
-    """Who asks, from that address; `users`: as each broker knows that one, None where nobody is known."""
+    """Who asks, from that address; `users`: as each broker knows that one, None where nobody is known; `addresses`: of
+    these brokers."""
 
     users: _Users
     source: str | None
+    addresses: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -87,14 +89,15 @@ class Who:
         if not authorization and not is_neighbour(source):
             raise Unauthenticated("from another machine this takes a token, `Authorization: Bearer lmq_...`")
         addresses = self._addresses()
+        brokers = tuple(each for each in addresses.split(",") if each)
         said = b"" if authorization is None else b"said " + authorization.encode()
         hashed = hashlib.blake2b(said, digest_size=16, key=self._key).digest()
         now_s = self._clock_s()
         with self._lock:
             found = self._kept.get((hashed, addresses))
         if found is not None and 0 <= now_s - found[0] < KEPT_S:
-            return Asker(found[1], source)
-        users = tuple(self._ask(address, authorization) for address in addresses.split(",") if address)
+            return Asker(found[1], source, brokers)
+        users = tuple(self._ask(address, authorization) for address in brokers)
         if not users:
             raise Busy("the jobs know no broker yet, and nobody else can say who asks")
         with self._lock:
@@ -102,7 +105,7 @@ class Who:
             self._kept.move_to_end((hashed, addresses))
             while len(self._kept) > KEPT_MAX:
                 self._kept.popitem(last=False)
-        return Asker(users, source)
+        return Asker(users, source, brokers)
 
     def close(self) -> None:
         """Closes the connections."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
+from lakemq.jobs.errors import NotServed
 from lakemq.jobs.sql import allowed
 from lakemq.jobs.sql.parsed_plan import class_of, place_in
-from lakemq.model.errors import InvalidSql
 
 NODES_MAX = 20_000
 DIGITS_MAX = 100
@@ -25,7 +25,7 @@ class AnalyzedWalk:
         self._nodes = 0
 
     def check(self, plan: Any) -> None:
-        """Raises `InvalidSql` for the first thing in it that isn't served."""
+        """Raises `NotServed` for the first thing in it that isn't served."""
         self._count(plan)
         name = class_of(plan)
         if name == _VIEW:
@@ -54,12 +54,12 @@ class AnalyzedWalk:
     def _check_view(self, plan: Any) -> None:
         found = plan.desc().identifier()
         if not plan.isTempView() or found.database().isDefined() or str(found.table()) not in self._views:
-            raise InvalidSql(f"{str(found.table())[:100]!r} isn't served by POST /v1/sql")
+            raise NotServed(f"{str(found.table())[:100]!r} isn't served by POST /v1/sql")
 
     def _count(self, node: Any) -> None:
         self._nodes += 1
         if self._nodes > NODES_MAX:
-            raise InvalidSql("the statement is too large: make it simpler", *place_in(node))
+            raise NotServed("the statement is too large: make it simpler", *place_in(node))
 
 
 def _check_cast(node: Any) -> None:
@@ -68,7 +68,7 @@ def _check_cast(node: Any) -> None:
         text = class_of(node.child())
         if not (text.endswith((".Left", ".Literal")) and _length_of(node.child(), text) <= DIGITS_MAX):
             how = f"CAST(left(text, {DIGITS_MAX}) AS DECIMAL)"
-            raise InvalidSql(f"text becomes a DECIMAL only where it is short: {how}", *place_in(node))
+            raise NotServed(f"text becomes a DECIMAL only where it is short: {how}", *place_in(node))
 
 
 def _length_of(node: Any, name: str) -> int:
@@ -86,5 +86,5 @@ def _each(sequence: Any) -> list[Any]:
     return found
 
 
-def _refused(node: Any, name: str) -> InvalidSql:
-    return InvalidSql(f"{name.rpartition('.')[2].strip('$')[:100]} isn't served by POST /v1/sql", *place_in(node))
+def _refused(node: Any, name: str) -> NotServed:
+    return NotServed(f"{name.rpartition('.')[2].strip('$')[:100]} isn't served by POST /v1/sql", *place_in(node))

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakemq.jobs.errors import InvalidOption
-from lakemq.jobs.sql.connect_client import Result
+from lakemq.jobs.sql.result import Result
 
 SUFFIXES = (".png", ".svg", ".pdf")
 LINE_ROWS_MAX = 200_000

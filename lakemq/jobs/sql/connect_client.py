@@ -11,7 +11,6 @@ import getpass
 import re
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +21,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.session.discovery import Server
+from lakemq.jobs.sql.result import Result
 from lakemq.model.errors import LakemqError, SettingsError
 
 _PACKAGE = "lakemq.connect"
@@ -63,14 +63,6 @@ def _messages() -> dict[str, Any]:
     pool.Add(file)  # pyright: ignore[reportAttributeAccessIssue]
     find = pool.FindMessageTypeByName
     return {name: message_factory.GetMessageClass(find(f"{_PACKAGE}.{name}")) for name in _FIELDS}
-
-
-@dataclass(frozen=True)
-class Result:
-    """A statement's rows, which come as they are taken."""
-
-    schema: pa.Schema
-    batches: Iterator[pa.RecordBatch]
 
 
 class ConnectClient:

@@ -15,7 +15,8 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakemq.jobs.sql.connect_client import Result
+from lakemq.jobs.sql.result import Result
+from lakemq.jobs.sql.variant import read_variant
 
 CELL_CHARACTERS_MAX = 60
 TABLE_ROWS_MAX = 10_000
@@ -85,9 +86,7 @@ def is_variant(kind: pa.DataType) -> bool:
 
 
 def _read_variant(value: dict[str, bytes]) -> Any:
-    from pyspark.sql.types import VariantVal  # takes half a second: only who asks for a VARIANT waits
-
-    return plain(VariantVal(value["value"], value["metadata"]).toPython())
+    return plain(read_variant(value["value"], value["metadata"]))
 
 
 def write_json(result: Result, out: BinaryIO) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from lakemq.jobs.errors import NotServed
 from lakemq.jobs.sql import allowed
 from lakemq.jobs.sql.allowed import Function
-from lakemq.model.errors import InvalidSql
 
 NODES_MAX = 1_500
 DEPTH_MAX = 120
@@ -94,7 +94,7 @@ class Walk:
     _nodes: int = 0
 
     def check(self, node: Any) -> Cost:
-        """Raises `InvalidSql` for the first thing in it that isn't served."""
+        """Raises `NotServed` for the first thing in it that isn't served."""
         return self._node(node, Place())
 
     def _node(self, node: Any, place: Place) -> Cost:
@@ -341,8 +341,8 @@ def _check_literal(node: Any, what: str) -> str:
     return text
 
 
-def _refused(node: Any, why: str) -> InvalidSql:
-    return InvalidSql(why, *place_in(node))
+def _refused(node: Any, why: str) -> NotServed:
+    return NotServed(why, *place_in(node))
 
 
 def _shown(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from lakemq.jobs.errors import NotServed
 from lakemq.model.errors import InvalidSql
 
 DEPTH_MAX = 64
@@ -20,7 +21,7 @@ def check_text(statement: str, characters_max: int) -> None:
     if not statement.strip():
         raise InvalidSql("the statement is empty")
     if "${" in statement:
-        raise InvalidSql("a statement has no ${...} in it", *place_of(statement, statement.index("${")))
+        raise NotServed("a statement has no ${...} in it", *place_of(statement, statement.index("${")))
     if "\x00" in statement or any("\ud800" <= each <= "\udfff" for each in statement):
         raise InvalidSql("a statement is text: it has no NUL and no half of a character")
     if len(_NESTED_TYPE.findall(statement)) > TYPES_MAX:

@@ -86,7 +86,7 @@ def test_requests_are_told_of_when_that_is_asked_for_and_their_secrets_are_not(
 ) -> None:
     http.put("/v1/topics/told", json={}).raise_for_status()
     changed = http.put(LEVELS, json={"levels": {"lakemq": "DEBUG"}})
-    assert changed.json() == {"levels": {"lakemq": "DEBUG"}, "back_in_ms": {}}
+    assert changed.json() == {"levels": {"lakemq": "DEBUG"}, "back_in_ms": {}, "jobs": []}
     secret, body = token_of(folder), "what nobody else may read"
     parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     headers = {"X-Request-Id": "asked-1", "traceparent": parent, "Authorization": f"Bearer {secret}"}
@@ -113,7 +113,7 @@ def test_requests_are_told_of_when_that_is_asked_for_and_their_secrets_are_not(
 
 
 def test_levels_go_back_after_their_time(gateway: GatewayProcess, http: httpx.Client) -> None:
-    before = {"levels": {"lakemq": "INFO"}, "back_in_ms": {}}
+    before = {"levels": {"lakemq": "INFO"}, "back_in_ms": {}, "jobs": []}
     assert http.get(LEVELS).json() == before
     changed = http.put(LEVELS, json={"levels": {TOLD: "DEBUG"}, "for_ms": 600_000}).json()
     assert changed["levels"] == {"lakemq": "INFO", TOLD: "DEBUG"}

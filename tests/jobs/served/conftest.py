@@ -17,7 +17,7 @@ from tests.jobs.served.scene import Scene, fill, make_users
 @pytest.fixture(scope="package")
 def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("served")
-    with start_gateway(folder / "log", routing__grace_ms=-1) as gateway:
+    with start_gateway(folder / "log", routing__grace_ms=-1, auth__audit="true") as gateway:
         put_tables(spark, folder / "lake")
         tokens = make_users(gateway, folder / "log")
         fill(spark, gateway, folder / "lake")

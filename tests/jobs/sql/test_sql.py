@@ -20,7 +20,8 @@ from lakemq.jobs.maintenance.runs import Run, append_run
 from lakemq.jobs.session.connect import server_of, token_of
 from lakemq.jobs.sql.chart import check_chart_file, draw_chart
 from lakemq.jobs.sql.connect_client import ConnectClient
-from lakemq.jobs.sql.statement import Format, embedded_client, format_of, write_file, write_rows
+from lakemq.jobs.sql.statement import embedded_client
+from lakemq.jobs.sql.written import Format, format_of, write_file, write_rows
 from lakemq.jobs.tables.tables import MESSAGE_INDEX
 from lakemq.settings import Lake, Settings
 

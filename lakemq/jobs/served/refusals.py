@@ -1,0 +1,98 @@
+"""What is refused here stands in the audit of a broker that the jobs follow: it is told by a thread of its own, as
+nobody waits for that. What can't be told for long is counted, and in the jobs' log."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from threading import Condition, Thread
+from typing import NamedTuple
+
+from lakemq.contract.sql_routes import REFUSALS, REFUSALS_MAX, WHAT_CHARACTERS_MAX, WHY_CHARACTERS_MAX
+from lakemq.jobs.served.brokers import Brokers
+from lakemq.model.errors import LakemqError
+
+WAITING_MAX = 1_000
+"""So many at most wait to be told."""
+AGAIN_S = 1.0
+END_S = 5.0
+
+logger = logging.getLogger(__name__)
+
+
+class Refusal(NamedTuple):
+    """`user`: empty where nobody knows who asked. `what`: the statement in short (`in_short.py`)."""
+
+    user: str
+    source: str | None
+    what: str
+    why: str
+    request_id: str
+
+
+class Refusals:
+    """Those of one server. For any thread."""
+
+    def __init__(self, brokers: Brokers, addresses: Callable[[], str]) -> None:
+        self._brokers, self._addresses = brokers, addresses
+        self._waiting: deque[Refusal] = deque()
+        self._missed = 0
+        self._change = Condition()
+        self._ends = False
+        self._thread: Thread | None = None
+
+    def add(self, refusal: Refusal) -> None:
+        """Have it told, soon."""
+        bounded = refusal._replace(what=refusal.what[:WHAT_CHARACTERS_MAX], why=refusal.why[:WHY_CHARACTERS_MAX])
+        with self._change:
+            if len(self._waiting) < WAITING_MAX:
+                self._waiting.append(bounded)
+            else:
+                self._missed += 1
+            if self._thread is None and not self._ends:
+                self._thread = Thread(target=self._run, name="sql refusals", daemon=True)
+                self._thread.start()
+            self._change.notify_all()
+
+    def close(self) -> None:
+        """Tell what waits, if that can be."""
+        with self._change:
+            self._ends = True
+            self._change.notify_all()
+        if self._thread is not None:
+            self._thread.join(END_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: self._waiting or self._ends)
+                if not self._waiting:
+                    return
+                some, missed = list(islice(self._waiting, REFUSALS_MAX)), self._missed
+            if self._is_told(some, missed):
+                with self._change:
+                    for _ in some:
+                        self._waiting.popleft()
+                    self._missed -= missed
+                continue
+            with self._change:
+                if self._change.wait_for(lambda: self._ends, AGAIN_S):
+                    logger.warning("%d refusals of SQL can't be told to any broker's audit", len(self._waiting))
+                    return
+
+    def _is_told(self, some: list[Refusal], missed: int) -> bool:
+        """To the first broker that takes it."""
+        body = json.dumps({"refusals": [each._asdict() for each in some], "missed": missed}).encode()
+        for address in self._addresses().split(","):
+            try:
+                refusal = self._brokers.tell(address, REFUSALS.at(), body) if address else None
+            except LakemqError as error:
+                refusal = error
+            if address and refusal is None:
+                return True
+            if refusal is not None:
+                logger.debug("%s takes no refusals of SQL: %s", address, refusal.detail)
+        return False
