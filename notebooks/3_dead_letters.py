@@ -52,7 +52,7 @@ def book(message):
     try:
         booked.append(float(invoice["amount"]))
     except ValueError as error:
-        raise ConsumeLater(-1) from error  # no attempt will do better: straight to the dead letters, and why
+        raise ConsumeLater(level=-1) from error  # no attempt will do better: straight to the dead letters, and why
     finally:
         if len(seen) == len(amounts):
             all_seen.set()

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 from lakemq.client import shared
 
 if TYPE_CHECKING:
+    from lakemq.client.admin import Admin
+    from lakemq.client.aio.admin import AdminOptions
     from lakemq.client.aio.pull_consumer import PullOptions
     from lakemq.client.aio.simple_consumer import SimpleOptions
     from lakemq.client.aio.sql_call import SqlOptions
     from lakemq.client.app_testing import TestApp
     from lakemq.client.application import App
     from lakemq.client.dead_letters import DeadLetters
+    from lakemq.client.frames import read_backlog, read_sql, read_topic, write_topic
     from lakemq.client.producer import Producer, SendFuture
     from lakemq.client.pull_consumer import PullConsumer
     from lakemq.client.push_consumer import PushConsumer
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from lakemq.client.transaction_producer import TransactionListener, TransactionProducer
 
 __all__ = [
+    "Admin",
+    "AdminOptions",
     "App",
     "DeadLetters",
     "Producer",
@@ -39,12 +44,18 @@ __all__ = [
     "TestApp",
     "TransactionListener",
     "TransactionProducer",
+    "read_backlog",
+    "read_sql",
+    "read_topic",
     "sql",
+    "write_topic",
 ]
 __all__ += shared.__all__
 
 _MODULES = {
     **shared.MODULES,
+    "Admin": "lakemq.client.admin",
+    "AdminOptions": "lakemq.client.aio.admin",
     "DeadLetters": "lakemq.client.dead_letters",
     "App": "lakemq.client.application",
     "TestApp": "lakemq.client.app_testing",
@@ -58,6 +69,10 @@ _MODULES = {
     "SqlOptions": "lakemq.client.aio.sql_call",
     "TransactionListener": "lakemq.client.transaction_producer",
     "TransactionProducer": "lakemq.client.transaction_producer",
+    "read_backlog": "lakemq.client.frames",
+    "read_sql": "lakemq.client.frames",
+    "read_topic": "lakemq.client.frames",
+    "write_topic": "lakemq.client.frames",
     "sql": "lakemq.client.sql_call",
 }
 

@@ -11,6 +11,7 @@ from lakemq.client.app.memory import MemoryBroker, Nacked, Sent
 from lakemq.client.application import App
 from lakemq.client.bodies.encoder import Encoder, default_encoder
 from lakemq.client.consume.listener import run_listener
+from lakemq.client.durations import Seconds
 from lakemq.client.outgoing import MessageFields, SendReceipt, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.selecting import QueueSelector
@@ -65,7 +66,7 @@ class MemoryProducer(Producer):
         self,
         topic: str,
         body: object = None,
-        timeout_s: float = 3.0,
+        timeout_s: Seconds = 3.0,
         **fields: Unpack[MessageFields],
     ) -> MessageView:
         """Raises `InvalidRequest`: nobody answers here."""
@@ -74,7 +75,7 @@ class MemoryProducer(Producer):
     def flush(self) -> None:
         """Nothing waits."""
 
-    def close(self, timeout_s: float | None = None) -> None:
+    def close(self, timeout_s: Seconds | None = None) -> None:
         """Nothing is open."""
 
 

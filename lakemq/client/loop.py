@@ -9,7 +9,7 @@ import asyncio
 import os
 import selectors
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -43,6 +43,18 @@ class BackgroundLoop:
             future.cancel()
             raise
 
+    def iterate(self, items: AsyncIterator[Result]) -> Iterator[Result]:
+        """What comes out of it there, one by one; it is closed when this is. Raises as `run`."""
+        try:
+            while True:
+                taken = self.run(_next(items))
+                if not taken:
+                    return
+                yield taken[0]
+        finally:
+            if isinstance(items, AsyncGenerator) and not self.forked:
+                self.run(items.aclose())
+
     def is_here(self) -> bool:
         """Whether the caller is on the loop's own thread: it must not wait for what the loop does."""
         return threading.current_thread() is self._thread
@@ -65,6 +77,13 @@ class BackgroundLoop:
         would still take connections out of the parent's."""
         self.forked = True
         self._selector.close()
+
+
+async def _next(items: AsyncIterator[Result]) -> tuple[Result, ...]:
+    """The next one; nothing at the end."""
+    async for item in items:
+        return (item,)
+    return ()
 
 
 _lock = threading.Lock()

@@ -9,6 +9,7 @@ from typing import Self, Unpack
 
 from lakemq.client.aio.producer import no_room
 from lakemq.client.bodies.encoder import default_encoder
+from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.errors import Closed, SendFailed
 from lakemq.client.loop import WRONG_THREAD, background
 from lakemq.client.outgoing import MessageFields, SendReceipt, parts_of
@@ -40,21 +41,21 @@ class SendFuture:
         """Whether it is known what became of the message."""
         return self._batch.outcome is not None
 
-    def result(self, timeout: float | None = None) -> SendReceipt:
+    def result(self, timeout: Seconds | None = None) -> SendReceipt:
         """Wait for the receipt, `timeout` seconds at most. Raises what kept the message from being
         stored, or `TimeoutError`."""
         return receipt_of(self._result(timeout))
 
-    def exception(self, timeout: float | None = None) -> LakemqError | None:
+    def exception(self, timeout: Seconds | None = None) -> LakemqError | None:
         """Wait for what kept the message from being stored; None when it is stored."""
         result = self._result(timeout)
         return result if isinstance(result, LakemqError) else None
 
-    def _result(self, timeout: float | None) -> SendReceipt | LakemqError:
+    def _result(self, timeout: Seconds | None) -> SendReceipt | LakemqError:
         if self._batch.outcome is None:
             if background().is_here():
                 raise RuntimeError(WRONG_THREAD)
-            self._batch.wait(timeout)
+            self._batch.wait(None if timeout is None else to_seconds(timeout, "timeout"))
         return self._batch.result(self._number)
 
     def add_done_callback(self, callback: Callable[[SendFuture], object]) -> None:
@@ -153,7 +154,7 @@ class Producer:
         self,
         topic: str,
         body: object = None,
-        timeout_s: float = 3.0,
+        timeout_s: Seconds = 3.0,
         **fields: Unpack[MessageFields],
     ) -> MessageView:
         """Send a message and wait for the reply that a consumer gives to it, `timeout_s` at most.
@@ -166,13 +167,13 @@ class Producer:
         """Send all that waits, and return when it is known what became of it."""
         self._loop.run(self._core.flush())
 
-    def close(self, timeout_s: float | None = None) -> None:
+    def close(self, timeout_s: Seconds | None = None) -> None:
         """Send all that waits, and end; what isn't stored after `timeout_s` is given up (None: after
         all its retries). Raises `SendFailed` with the messages that weren't stored: of those that failed
         before, the first 1,000 (16 MiB) whose futures nobody asked, not those sent one way. Twice is fine."""
         if self._loop.forked:
             return  # what waits is the parent's
-        failures = self._loop.run(self._core.close(timeout_s))
+        failures = self._loop.run(self._core.close(None if timeout_s is None else to_seconds(timeout_s, "timeout_s")))
         if failures:
             raise SendFailed(f"{len(failures)} messages could not be sent: {failures[0][1]}", failures)
 

@@ -12,6 +12,7 @@ from lakemq.client.aio.pull_consumer import PullConsumer as AsyncPullConsumer
 from lakemq.client.consume.fetch import Bounds
 from lakemq.client.consume.message_batch import MessageBatch
 from lakemq.client.consume.reply import ReplyFields
+from lakemq.client.durations import Seconds
 from lakemq.client.loop import background
 from lakemq.client.view import MessageView
 from lakemq.model.message_queue import MessageQueue
@@ -71,7 +72,7 @@ class PullConsumer:
         """Join the group, if topics are subscribed to. Raises `Unreachable` when no broker answers."""
         self._loop.run(self._consumer.start())
 
-    def poll(self, max_messages: int = POLL_MAX, wait_s: float = POLL_S) -> MessageBatch:
+    def poll(self, max_messages: int = POLL_MAX, wait_s: Seconds = POLL_S) -> MessageBatch:
         """The next messages, of all queues in turn; waits for the first, and then returns what is there.
         Empty when none came in time. Raises `LakemqError` when a queue can't be read."""
         return self._loop.run(self._consumer.poll(max_messages, wait_s))

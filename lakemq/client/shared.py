@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from lakemq.client import error_names
+
 if TYPE_CHECKING:
     from lakemq.client.app.health import Health
     from lakemq.client.app.memory import Nacked, Sent
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from lakemq.client.app.parameters import Resource
     from lakemq.client.bodies.decoder import DecodeError, Decoder, Received
     from lakemq.client.bodies.encoder import Encoded, Encoder
+    from lakemq.client.consume.ack_status import AckStatus
     from lakemq.client.consume.fetch import Bounds
     from lakemq.client.consume.listener import ConsumeLater, ConsumeResult
     from lakemq.client.consume.message_batch import MessageBatch
@@ -19,7 +22,22 @@ if TYPE_CHECKING:
     from lakemq.client.consume.push_options import PushOptions
     from lakemq.client.consume.reply import ReplyFields
     from lakemq.client.dead_letter import DeadLetter
-    from lakemq.client.errors import Closed, SendFailed, Unreachable
+    from lakemq.client.error_names import *  # noqa: F403
+    from lakemq.client.frame import Frame
+    from lakemq.client.manage.results import (
+        ClientInfo,
+        GroupInfo,
+        GroupSummary,
+        MemberInfo,
+        OffsetChange,
+        QueueInfo,
+        QueueLag,
+        Redrive,
+        RedriveProgress,
+        RedriveResult,
+        SubscriptionInfo,
+        TopicInfo,
+    )
     from lakemq.client.outgoing import Message, MessageFields, SendReceipt
     from lakemq.client.produce.options import ProducerOptions
     from lakemq.client.produce.selecting import QueueSelector
@@ -27,15 +45,15 @@ if TYPE_CHECKING:
     from lakemq.client.results import RedriveStarted, SqlRows
     from lakemq.client.route_source import BrokerAddress, RouteSource
     from lakemq.client.view import MessageView
-    from lakemq.model.errors import LakemqError
     from lakemq.model.message_queue import MessageQueue
     from lakemq.model.rebalance import Strategy, by_configuration, by_machine_room
 
-__all__ = [
+__all__: list[str] = [
+    "AckStatus",
     "AppOptions",
     "Bounds",
     "BrokerAddress",
-    "Closed",
+    "ClientInfo",
     "ConsumeLater",
     "ConsumeResult",
     "DeadLetter",
@@ -43,40 +61,52 @@ __all__ = [
     "Decoder",
     "Encoded",
     "Encoder",
+    "Frame",
+    "GroupInfo",
+    "GroupSummary",
     "Health",
-    "LakemqError",
     "Limits",
+    "MemberInfo",
     "Message",
     "MessageBatch",
     "MessageFields",
     "MessageQueue",
     "MessageView",
     "Nacked",
+    "OffsetChange",
     "ProducerOptions",
     "PushOptions",
+    "QueueInfo",
+    "QueueLag",
     "QueueSelector",
     "Received",
+    "Redrive",
+    "RedriveProgress",
+    "RedriveResult",
     "RedriveStarted",
     "ReplyFields",
     "Resolution",
     "Resource",
     "RouteSource",
-    "SendFailed",
     "SendReceipt",
     "Sent",
     "SqlRows",
     "Strategy",
+    "SubscriptionInfo",
+    "TopicInfo",
     "TransactionReceipt",
-    "Unreachable",
     "by_configuration",
     "by_machine_room",
 ]
+__all__ += error_names.__all__
 
 MODULES = {
+    **dict.fromkeys(error_names.__all__, "lakemq.client.errors"),
+    "AckStatus": "lakemq.client.consume.ack_status",
     "AppOptions": "lakemq.client.app.options",
     "Bounds": "lakemq.client.consume.fetch",
     "BrokerAddress": "lakemq.client.route_source",
-    "Closed": "lakemq.client.errors",
+    "ClientInfo": "lakemq.client.manage.results",
     "ConsumeLater": "lakemq.client.consume.listener",
     "ConsumeResult": "lakemq.client.consume.listener",
     "DeadLetter": "lakemq.client.dead_letter",
@@ -84,31 +114,40 @@ MODULES = {
     "Decoder": "lakemq.client.bodies.decoder",
     "Encoded": "lakemq.client.bodies.encoder",
     "Encoder": "lakemq.client.bodies.encoder",
+    "Frame": "lakemq.client.frame",
+    "GroupInfo": "lakemq.client.manage.results",
+    "GroupSummary": "lakemq.client.manage.results",
     "Health": "lakemq.client.app.health",
-    "LakemqError": "lakemq.model.errors",
     "Limits": "lakemq.client.consume.process_queue",
+    "MemberInfo": "lakemq.client.manage.results",
     "Message": "lakemq.client.outgoing",
     "MessageBatch": "lakemq.client.consume.message_batch",
     "MessageFields": "lakemq.client.outgoing",
     "MessageQueue": "lakemq.model.message_queue",
     "MessageView": "lakemq.client.view",
     "Nacked": "lakemq.client.app.memory",
+    "OffsetChange": "lakemq.client.manage.results",
     "ProducerOptions": "lakemq.client.produce.options",
     "PushOptions": "lakemq.client.consume.push_options",
+    "QueueInfo": "lakemq.client.manage.results",
+    "QueueLag": "lakemq.client.manage.results",
     "QueueSelector": "lakemq.client.produce.selecting",
-    "RedriveStarted": "lakemq.client.results",
     "Received": "lakemq.client.bodies.decoder",
+    "Redrive": "lakemq.client.manage.results",
+    "RedriveProgress": "lakemq.client.manage.results",
+    "RedriveResult": "lakemq.client.manage.results",
+    "RedriveStarted": "lakemq.client.results",
     "ReplyFields": "lakemq.client.consume.reply",
     "Resolution": "lakemq.client.produce.transactions",
     "Resource": "lakemq.client.app.parameters",
     "RouteSource": "lakemq.client.route_source",
-    "SendFailed": "lakemq.client.errors",
     "SendReceipt": "lakemq.client.outgoing",
-    "SqlRows": "lakemq.client.results",
     "Sent": "lakemq.client.app.memory",
+    "SqlRows": "lakemq.client.results",
     "Strategy": "lakemq.model.rebalance",
+    "SubscriptionInfo": "lakemq.client.manage.results",
+    "TopicInfo": "lakemq.client.manage.results",
     "TransactionReceipt": "lakemq.client.produce.transactions",
-    "Unreachable": "lakemq.client.errors",
     "by_configuration": "lakemq.model.rebalance",
     "by_machine_room": "lakemq.model.rebalance",
 }

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, Unpack
 
 from lakemq.client.consume.listener import check_transaction_listener
+from lakemq.client.durations import Seconds
 from lakemq.client.outgoing import Message, MessageFields, message_of
 from lakemq.client.produce.options import ProducerOptions
 from lakemq.client.produce.transactions import Resolution, TransactionReceipt, Transactions
@@ -79,7 +80,7 @@ class TransactionProducer(Producer):
             self._loop.run(self._transactions.tell(half, resolution))
         return half.ended(resolution)
 
-    def close(self, timeout_s: float | None = None) -> None:
+    def close(self, timeout_s: Seconds | None = None) -> None:
         """As `Producer.close`; and answer no more checks."""
         if self._loop.forked:
             return

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any, cast
 
-from lakemq.model.errors import LakemqError, NotLeader, OverQuota
+from lakemq.model.errors import InvalidSql, LakemqError, NotLeader, OverQuota
 from lakemq.model.names import leader_address
 
 _SUCCESS = range(200, 300)
 _ERROR_STATUS = 400
 _QUOTA_CHARACTERS_MAX = 100
+_REQUEST_ID_CHARACTERS_MAX = 200
 _DIGITS_MAX = 9
 
 
@@ -33,17 +34,36 @@ def error_of_answer(
         text = (
             f"{whose or 'the gateway'} answered {status}, as no lakemq does, and is not followed: is a proxy between?"
         )
-        return LakemqError(f"{text} {note}" if note else text)
+        error = LakemqError(f"{text} {note}" if note else text)
+        error.status = status
+        return error
     problem = _problem(content)
     detail = problem.get("detail") or problem.get("title")
     answered = f"{whose or 'the gateway'} answered {status}"
     text = f"{answered}: {detail}" if whose and detail else str(detail or answered)
     text = f"{text} {note}" if note else text
+    error = _of_problem(problem, text, retry_after)
+    error.status = status
+    request_id = problem.get("request_id")
+    error.request_id = request_id[:_REQUEST_ID_CHARACTERS_MAX] if isinstance(request_id, str) else None
+    return error
+
+
+def _of_problem(problem: dict[str, Any], text: str, retry_after: str | None) -> LakemqError:
     if problem.get("code") == NotLeader.code:
         return NotLeader(text, leader_address(problem.get("leader")))
     if problem.get("code") == OverQuota.code and isinstance(quota := problem.get("quota"), str):
         return OverQuota(text, quota[:_QUOTA_CHARACTERS_MAX], _seconds(retry_after))
-    return error_of_code(problem.get("code"), text)
+    if problem.get("code") == InvalidSql.code:
+        return InvalidSql(text, _number(problem.get("line")), _number(problem.get("column")))
+    error = error_of_code(problem.get("code"), text)
+    if retry_after is not None and error.retryable and not error.retry_after_s:
+        error.retry_after_s = _seconds(retry_after)
+    return error
+
+
+def _number(said: object) -> int | None:
+    return said if type(said) is int else None
 
 
 def _seconds(retry_after: str | None) -> int:

@@ -10,6 +10,8 @@ from enum import StrEnum
 DELAY_MS_MAX = 366 * 24 * 3_600_000
 """A year, and the day that some have more."""
 LEVELS_MAX = 100
+LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+"""RocketMQ's: what brokers have unless they are set otherwise."""
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)\Z")
@@ -48,6 +50,12 @@ def parse_levels(text: str) -> tuple[int, ...]:
 def delay_of_level(level: int, levels_ms: Sequence[int]) -> int:
     """The delay in ms of a level ≥ 1; above the highest is the highest."""
     return levels_ms[min(level, len(levels_ms)) - 1]
+
+
+def level_of_delay(delay_ms: int, levels_ms: Sequence[int]) -> int | None:
+    """The level with the shortest delay that is no shorter than that; None where all are shorter."""
+    long_enough = [(of_level, number) for number, of_level in enumerate(levels_ms, 1) if of_level >= delay_ms]
+    return min(long_enough)[1] if long_enough else None
 
 
 def due_time(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from lakemq.model.delay import DELAY_MS_MAX, parse_levels
+from lakemq.model.delay import DELAY_MS_MAX, LEVELS, parse_levels
 from lakemq.settings.section import HOUR_MS, MIB, Section
 
 
@@ -29,7 +29,7 @@ class Routing(Section):
 class Delay(Section):
     """Messages that are delivered later. `levels[i]` is the delay of level i + 1, in ms."""
 
-    levels: tuple[int, ...] = parse_levels("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
+    levels: tuple[int, ...] = parse_levels(LEVELS)
     delay_ms_max: int = Field(default=366 * 24 * HOUR_MS, ge=1, le=DELAY_MS_MAX)
     """The longest delay."""
     waiting_max: int = Field(default=10_000_000, ge=1)

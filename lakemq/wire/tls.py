@@ -30,7 +30,8 @@ Facts = tuple[FileFacts | None, ...]
 
 class NotTrusted(LakemqError):
     """Who answers has no certificate that this client trusts, or one of another name, or is named by who is asked by
-    https and would be asked without: asking again doesn't help."""
+    https and would be asked without: asking again doesn't help.
+    What to do: name the authority by LAKEMQ_TLS__CA_FILE, or correct the address."""
 
     code = "not_trusted"
     lasting = True

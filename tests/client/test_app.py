@@ -171,7 +171,7 @@ RUNS = [in_threads, with_asyncio, in_threads_of_a_loop]
 
 @pytest.mark.parametrize("run", RUNS)
 def test_what_fails_comes_again_and_is_a_dead_letter_after_its_retries(run: Run) -> None:
-    again = run(Behaviour(ValueError("no"), ConsumeResult.LATER, ConsumeLater(2, "busy"), None), {})
+    again = run(Behaviour(ValueError("no"), ConsumeResult.LATER, ConsumeLater(level=2, reason="busy"), None), {})
     assert [(each.failure_class, each.failure_text, each.delay_level) for each in again.nacked] == [
         ("ValueError", "no", 0),
         (None, None, 0),
@@ -195,7 +195,7 @@ def test_what_fails_comes_again_and_is_a_dead_letter_after_its_retries(run: Run)
     ("outcome", "said"),
     [
         (ValueError("no"), "no"),
-        (ConsumeLater(3, "busy"), "busy"),
+        (ConsumeLater(level=3, reason="busy"), "busy"),
         (ConsumeResult.LATER, "after 0 retries the listener still says ConsumeResult.LATER"),
         (DecodeError("unfit"), "unfit"),
         (42, "it returned 42, no ConsumeResult and not None"),

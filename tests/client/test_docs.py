@@ -17,12 +17,13 @@ APP = "docs/app.md"
 """Some of its programs are files, which others import: they begin with their name. test_app_page.py runs them."""
 LINES_MAX = 20
 FILE = re.compile(r"# (\w+\.py)\n")
+DOCUMENTS = ("README.md", "docs/admin.md", "docs/client.md", "docs/errors.md", "docs/frames.md", APP)
 PROGRAM = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
 def programs() -> Iterator[tuple[str, str, str | None]]:
     """Each with its place and what it prints."""
-    for document in ("README.md", "docs/client.md", APP):
+    for document in DOCUMENTS:
         text = (ROOT / document).read_text()
         for found in PROGRAM.finditer(text):
             line = text.count("\n", 0, found.start()) + 1
@@ -53,5 +54,5 @@ def test_a_program_prints_what_stands_below_it(
     assert program.count("\n") <= LINES_MAX
 
 
-def test_there_are_programs_in_all_three_documents() -> None:
-    assert {place.partition(":")[0] for place, _, _ in PROGRAMS} == {"README.md", "docs/client.md", APP}
+def test_there_are_programs_in_all_documents() -> None:
+    assert {place.partition(":")[0] for place, _, _ in PROGRAMS} == set(DOCUMENTS)

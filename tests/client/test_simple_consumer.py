@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
-from lakemq.client import Closed, MessageView, PullConsumer, SimpleConsumer, aio
+from lakemq.client import AckStatus, Closed, MessageView, PullConsumer, SimpleConsumer, Unreachable, aio
 from lakemq.model.errors import InvalidFilter, InvalidRequest, InvalidTopic, ReceiptExpired, TopicNotFound
 from lakemq.testing import GatewayProcess
 from tests.client.consuming import is_there, make_topic, numbered, put, wait_until
@@ -34,7 +36,7 @@ def test_each_message_is_handed_out_once_and_not_again_once_acknowledged(
         messages += one.receive(topic, 100, wait_s=0)
         assert Counter(message.text() for message in messages) == Counter(numbered(50))
         assert two.ack(messages) == ["ok"] * 50
-        assert one.ack(messages[0]) == ["ok"], "twice is fine"
+        one.ack(messages[0])  # twice is fine
         assert one.receive(topic, wait_s=0) == []
 
 
@@ -46,7 +48,9 @@ def test_what_is_not_acknowledged_in_time_comes_again(brisk: GatewayProcess, top
         [late] = consumer.receive(topic, invisible_s=0.2)
         [again] = consumer.receive(topic, invisible_s=0.2)
         assert (again.text(), again.reconsume_times, again.real_topic) == ("twice", 1, topic)
-        assert consumer.ack(late) == ["receipt_expired"]
+        assert consumer.ack([late]) == [AckStatus.RECEIPT_EXPIRED]
+        with pytest.raises(ReceiptExpired):
+            consumer.ack(late)
         with pytest.raises(ReceiptExpired):
             consumer.change_invisible(late, 1)
         wait_until(lambda: is_there(brisk.url, f"%DLQ%{group}"))
@@ -61,13 +65,15 @@ def test_what_is_nacked_comes_again_once(brisk: GatewayProcess, topic: str, grou
         messages = receive_all(consumer, topic, 2)
         [poison] = [message for message in messages if message.text() == "poison"]
         [fine] = [message for message in messages if message.text() == "x"]
-        assert consumer.nack(poison, -1) == ["ok"]
+        consumer.nack(poison, -1)
+        consumer.nack(poison)  # twice is fine
         assert consumer.nack([poison, fine, fine], 1) == ["duplicate", "ok", "ok"]
         assert consumer.ack(messages) == ["receipt_expired"] * 2
         [again] = consumer.receive(topic, wait_s=20)
         assert (again.text(), again.reconsume_times) == ("x", 1)
-        assert consumer.ack(again) == ["ok"]
-        assert consumer.nack(again) == ["receipt_expired"]
+        consumer.ack(again)
+        with pytest.raises(ReceiptExpired):
+            consumer.nack(again)
         assert consumer.receive(topic, wait_s=0) == []
     assert [message.body for message in stored(brisk.url, f"%DLQ%{group}")] == [b"poison"]
 
@@ -87,7 +93,7 @@ def test_invisibility_is_changed(brisk: GatewayProcess, topic: str, group: str) 
         consumer.change_invisible(message, 0)
         [again] = consumer.receive(topic)
         assert again.reconsume_times == message.reconsume_times + 1
-        assert consumer.ack(again) == ["ok"]
+        consumer.ack(again)
 
 
 def test_filters_choose_what_is_received(gateway: GatewayProcess, topic: str, group: str) -> None:
@@ -133,13 +139,83 @@ def test_several_brokers_are_asked_in_turn(
 def test_the_asyncio_face_is_the_same(gateway: GatewayProcess, topic: str, group: str) -> None:
     put(gateway.url, topic, ["m"])
 
-    async def run() -> list[str]:
+    async def run() -> list[AckStatus]:
         async with aio.SimpleConsumer(group, brokers=gateway.url) as consumer:
-            [message] = await consumer.receive(topic)
-            await consumer.change_invisible(message, 20)
-            return await consumer.ack(message)
+            [message] = await consumer.receive(topic, wait_s=timedelta(seconds=60))
+            await consumer.change_invisible(message, timedelta(seconds=20))
+            await consumer.ack(message)
+            return await consumer.ack([message])
 
-    assert asyncio.run(run()) == ["ok"]
+    assert asyncio.run(run()) == [AckStatus.OK]
+
+
+def test_iteration_gets_what_is_there_and_ends_when_nothing_comes(
+    gateway: GatewayProcess, topic: str, group: str
+) -> None:
+    put(gateway.url, topic, numbered(7), tag="A")
+    put(gateway.url, topic, ["other"], tag="B")
+    with SimpleConsumer(group, brokers=gateway.url, topic=topic, tags="A") as consumer:
+        seen: list[str] = []
+        for message in consumer.messages(max_messages=3, idle_s=0.5):
+            seen.append(message.text())
+            consumer.ack(message)
+        assert sorted(seen) == sorted(numbered(7))
+        assert list(consumer.messages(idle_s=0)) == []
+
+
+def test_iteration_goes_on_until_the_consumer_is_closed(gateway: GatewayProcess, topic: str, group: str) -> None:
+    put(gateway.url, topic, ["first"])
+
+    async def run() -> list[str]:
+        seen: list[str] = []
+        closing: asyncio.Task[None] | None = None
+        consumer = aio.SimpleConsumer(group, brokers=gateway.url, topic=topic)
+        async for message in consumer:
+            seen.append(message.text())
+            await consumer.ack(message)
+            if message.text() == "first":
+                await asyncio.to_thread(put, gateway.url, topic, ["second"])
+            else:
+                closing = asyncio.create_task(consumer.close())
+        assert closing is not None
+        await closing
+        return seen
+
+    assert asyncio.run(run()) == ["first", "second"]
+
+
+def test_iteration_leaves_out_what_is_no_longer_its_own(brisk: GatewayProcess, topic: str, group: str) -> None:
+    put(brisk.url, topic, ["a", "b"])
+    with SimpleConsumer(group, brokers=brisk.url, topic=topic, invisible=timedelta(milliseconds=200)) as consumer:
+        messages = consumer.messages(max_messages=2)
+        first = next(messages)
+        time.sleep(0.3)
+        again = [next(messages) for _ in range(2)]
+        assert {message.reconsume_times > 0 for message in again} == {True}
+        assert first.text() in {message.text() for message in again}
+
+
+def test_iteration_needs_a_topic_and_raises_what_does_not_pass(gateway: GatewayProcess, topic: str, group: str) -> None:
+    with SimpleConsumer(group, brokers=gateway.url) as consumer:
+        with pytest.raises(InvalidRequest, match="which topic"):
+            next(iter(consumer))
+        with pytest.raises(TopicNotFound):
+            next(consumer.messages(topic))
+    with SimpleConsumer(group, brokers="http://127.0.0.1:1") as consumer, pytest.raises(Unreachable):
+        next(consumer.messages(topic))
+
+
+def test_a_nack_takes_a_delay(brisk: GatewayProcess, topic: str, group: str) -> None:
+    put(brisk.url, topic, ["m"])
+    with SimpleConsumer(group, brokers=brisk.url) as consumer:
+        [message] = consumer.receive(topic)
+        with pytest.raises(InvalidRequest, match="not both"):
+            consumer.nack(message, 3, delay=timedelta(seconds=1))
+        with pytest.raises(InvalidRequest, match="0 to 7,200 s"):
+            consumer.nack(message, delay=timedelta(hours=3))
+        consumer.nack(message, delay=timedelta(seconds=7))
+        [again] = consumer.receive(topic, wait_s=60)
+        consumer.ack(again)
 
 
 def test_what_cannot_be_is_refused(gateway: GatewayProcess, topic: str, group: str) -> None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import assert_type
 
 from lakemq.client import (
+    AckStatus,
     Bounds,
     ConsumeLater,
     ConsumeResult,
@@ -39,7 +40,7 @@ def push(brokers: str, topic: str, count: int) -> list[bytes]:
         if assert_type(message.body, bytes) == b"later":
             return ConsumeResult.LATER
         if message.tag == "never":
-            raise ConsumeLater(delay_level=-1)
+            raise ConsumeLater(level=-1)
         bodies.append(message.body)
         if len(bodies) == count:
             done.set()
@@ -92,12 +93,12 @@ def pull(brokers: str, topic: str, count: int) -> list[bytes]:
     return bodies
 
 
-def receive(brokers: str, topic: str) -> list[str]:
+def receive(brokers: str, topic: str) -> list[AckStatus]:
     """Receive some messages and acknowledge them."""
     with SimpleConsumer(f"{topic}-simple", brokers=brokers) as consumer:
         messages = assert_type(consumer.receive(topic, max_messages=10, invisible_s=60), list[MessageView])
         consumer.change_invisible(messages[0], 30)
-        return assert_type(consumer.ack(messages), list[str])
+        return assert_type(consumer.ack(messages), list[AckStatus])
 
 
 async def push_with_asyncio(brokers: str, topic: str) -> MessageView:

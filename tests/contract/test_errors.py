@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lakemq.contract.errors import error_of_answer
-from lakemq.model.errors import LakemqError, NotLeader, OverQuota, TopicNotFound
+from lakemq.model.errors import Busy, InvalidSql, LakemqError, NotLeader, OverQuota, TopicNotFound
 from lakemq.web.problems import make_problem
 
 
@@ -43,6 +43,24 @@ def test_a_known_code_gives_its_class() -> None:
     error = refusal_of(404, json.dumps(problem).encode())
     assert isinstance(error, TopicNotFound)
     assert error.detail == "no topic 'x'"
+
+
+def test_an_error_has_its_answers_status_request_id_and_time_to_wait() -> None:
+    answer = bytes(make_problem("busy", "too much").body)[:-1] + b',"request_id":"r-1"}'
+    error = error_of_answer(503, answer, retry_after="7")
+    assert isinstance(error, Busy)
+    assert (error.status, error.request_id, error.retryable, error.retry_after_s) == (503, "r-1", True, 7)
+    lasting = error_of_answer(404, b'{"code": "topic_not_found", "detail": "no", "request_id": 5}', retry_after="7")
+    assert lasting is not None
+    assert (lasting.request_id, lasting.retryable, lasting.retry_after_s) == (None, False, 0)
+    assert (refusal_of(302, b"").status, LakemqError("x").status, Busy("x").request_id) == (302, None, None)
+
+
+def test_an_sql_error_has_its_place() -> None:
+    for said, place in (('"line": 2, "column": 7', (2, 7)), ('"line": "2"', (None, None))):
+        error = refusal_of(400, f'{{"code": "invalid_sql", "detail": "no", {said}}}'.encode())
+        assert isinstance(error, InvalidSql)
+        assert (error.line, error.column) == place
 
 
 def test_a_kind_whose_code_is_anothers_is_not_made_of_an_answer() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakemq.model.delay import DELAY_MS_MAX, DelayState, delay_of_level, due_time, parse_levels
+from lakemq.model.delay import DELAY_MS_MAX, DelayState, delay_of_level, due_time, level_of_delay, parse_levels
 
 LEVELS = parse_levels("1s 5s 10s 30s 1m 2h 1d 500ms")
 
@@ -30,6 +30,17 @@ def test_levels_that_are_none_are_refused(text: str) -> None:
 @pytest.mark.parametrize(("level", "delay_ms"), [(1, 1_000), (5, 60_000), (8, 500), (9, 500), (2**31, 500)])
 def test_above_the_highest_level_is_the_highest(level: int, delay_ms: int) -> None:
     assert delay_of_level(level, LEVELS) == delay_ms
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "level"), [(0, 8), (501, 1), (1_000, 1), (1_001, 2), (7_200_000, 6), (7_200_001, 7)]
+)
+def test_a_delay_gets_the_shortest_level_that_is_no_shorter(delay_ms: int, level: int) -> None:
+    assert level_of_delay(delay_ms, LEVELS) == level
+
+
+def test_a_delay_that_is_longer_than_all_levels_has_none() -> None:
+    assert level_of_delay(86_400_001, LEVELS) is None
 
 
 def test_a_message_is_due_after_its_delay_or_at_its_time() -> None:

@@ -41,6 +41,8 @@ def main(url: str, alone: bool) -> None:
         consumer.subscribe("books")
         assert done.wait(30)
     assert got == ["one book"], got
+    assert client.write_topic("books", {"title": ["two"]}, key="title", brokers=url) == 1
+    assert len(client.read_topic("books", body="text", brokers=url)) == 2
     loaded = [name for name in OTHERS if name in sys.modules]
     assert not loaded, loaded
     sys.stdout.write("sent, pulled, received\n")

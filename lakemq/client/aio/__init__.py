@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from lakemq.client import shared
 
 if TYPE_CHECKING:
+    from lakemq.client.aio.admin import Admin, AdminOptions
     from lakemq.client.aio.app_testing import TestApp
     from lakemq.client.aio.application import App
     from lakemq.client.aio.dead_letters import DeadLetters
+    from lakemq.client.aio.frames import read_backlog, read_sql, read_topic, write_topic
     from lakemq.client.aio.producer import Producer, SendFuture
     from lakemq.client.aio.pull_consumer import PullConsumer, PullOptions
     from lakemq.client.aio.push_consumer import PushConsumer
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from lakemq.client.shared import *  # noqa: F403
 
 __all__ = [
+    "Admin",
+    "AdminOptions",
     "App",
     "DeadLetters",
     "Producer",
@@ -35,12 +39,18 @@ __all__ = [
     "TestApp",
     "TransactionListener",
     "TransactionProducer",
+    "read_backlog",
+    "read_sql",
+    "read_topic",
     "sql",
+    "write_topic",
 ]
 __all__ += shared.__all__
 
 _MODULES = {
     **shared.MODULES,
+    "Admin": "lakemq.client.aio.admin",
+    "AdminOptions": "lakemq.client.aio.admin",
     "DeadLetters": "lakemq.client.aio.dead_letters",
     "App": "lakemq.client.aio.application",
     "TestApp": "lakemq.client.aio.app_testing",
@@ -54,6 +64,10 @@ _MODULES = {
     "SqlOptions": "lakemq.client.aio.sql_call",
     "TransactionListener": "lakemq.client.aio.transaction_producer",
     "TransactionProducer": "lakemq.client.aio.transaction_producer",
+    "read_backlog": "lakemq.client.aio.frames",
+    "read_sql": "lakemq.client.aio.frames",
+    "read_topic": "lakemq.client.aio.frames",
+    "write_topic": "lakemq.client.aio.frames",
     "sql": "lakemq.client.aio.sql_call",
 }
 

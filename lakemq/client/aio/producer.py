@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from lakemq.client.bodies.encoder import default_encoder
+from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.errors import SendFailed
 from lakemq.client.outgoing import MessageFields, SendReceipt, parts_of
 from lakemq.client.produce.batch import Batch
@@ -149,7 +150,7 @@ class Producer:
         self,
         topic: str,
         body: object = None,
-        timeout_s: float = 3.0,
+        timeout_s: Seconds = 3.0,
         **fields: Unpack[MessageFields],
     ) -> MessageView:
         """Send a message and wait for the reply that a consumer gives to it, `timeout_s` at most.
@@ -162,11 +163,11 @@ class Producer:
         """Send all that waits, and return when it is known what became of it."""
         await self._core.flush()
 
-    async def close(self, timeout_s: float | None = None) -> None:
+    async def close(self, timeout_s: Seconds | None = None) -> None:
         """Send all that waits, and end; what isn't stored after `timeout_s` is given up (None: after
         all its retries). Raises `SendFailed` with the messages that weren't stored: of those that failed
         before, the first 1,000 (16 MiB) whose futures nobody awaited, not those sent one way. Twice is fine."""
-        failures = await self._core.close(timeout_s)
+        failures = await self._core.close(None if timeout_s is None else to_seconds(timeout_s, "timeout_s"))
         if failures:
             raise SendFailed(f"{len(failures)} messages could not be sent: {failures[0][1]}", failures)
 

@@ -23,6 +23,7 @@ from lakemq.client.consume.push_engine import HANDOVER_S
 from lakemq.client.consume.rebalancer import Holder
 from lakemq.client.consume.reply import ReplyFields, reply
 from lakemq.client.consume.subscription import ConsumeFrom, Subscription, make_subscription, to_ms
+from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.errors import Closed
 from lakemq.client.route_source import RouteSource
 from lakemq.client.view import MessageView
@@ -159,14 +160,14 @@ class PullConsumer:
                     await self.close(commit=False)
                     raise
 
-    async def poll(self, max_messages: int = POLL_MAX, wait_s: float = POLL_S) -> MessageBatch:
+    async def poll(self, max_messages: int = POLL_MAX, wait_s: Seconds = POLL_S) -> MessageBatch:
         """The next messages, of all queues in turn; waits for the first, and then returns what is there.
         Empty when none came in time. Raises `LakemqError` when a queue can't be read."""
         await self.start()
         if max_messages < 1:
             raise InvalidRequest("max_messages is at least 1")
         clock = asyncio.get_running_loop().time
-        end_s = clock() + wait_s
+        end_s = clock() + to_seconds(wait_s, "wait_s")
         for stream in self._streams.values():
             stream.processed = stream.position
             stream.count_max = min(max_messages, MESSAGES_PER_PULL_MAX)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack, overload
 
 from lakemq.client.broker_requests import ToPrimary
+from lakemq.client.consume.ack_status import AckStatus
 from lakemq.client.consume.gaps import Gaps, OnGap
+from lakemq.client.consume.listener import level_after
 from lakemq.client.consume.reason import reason_of, send_nacks, to_entry
 from lakemq.client.consume.reply import ReplyFields, reply
+from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.errors import Closed, Unreachable
+from lakemq.client.failures import say_failed, wait_of
 from lakemq.client.outgoing import check_group
 from lakemq.client.route_source import RouteSource
 from lakemq.client.routes import Cluster
@@ -23,6 +29,11 @@ from lakemq.model.errors import InvalidRequest, LakemqError, TopicNotFound
 from lakemq.model.message_queue import MessageQueue
 from lakemq.model.names import check_readable
 
+logger = logging.getLogger("lakemq.client")
+
+AGAIN_S = 1.0
+"""How long an iteration waits after an error that may pass."""
+POLL_S = 15.0
 SLICE_S = 1.0
 """With several brokers: how long one is asked to wait before the next one's turn."""
 
@@ -46,6 +57,14 @@ class SimpleOptions(TypedDict, total=False):
     ordered: bool
     """Of one ordering key (or queue, where there is none) nothing more is handed out to the group while
     something is out. Default False."""
+    topic: str | None
+    """What an iteration over the consumer receives; `messages` may name others."""
+    tags: str
+    """Of its messages only those with one of these tags; default `*`."""
+    sql: str | None
+    """Of its messages only those for which this SQL92 expression is true."""
+    invisible: timedelta
+    """How long a message of the iteration is out; default 30 s."""
     on_gap: OnGap | None
     """Called with queue, offset and next offset, once for each stretch of offsets that is passed and holds no
     message any more: erased, dropped, or lost with a log's tail. It runs where the client works, so it must be
@@ -56,7 +75,8 @@ class SimpleConsumer:
     """Receives messages of any queue for a group. Each is invisible to the group's others until it is
     acknowledged, or its time is over: then it is handed out again, with `reconsume_times` one higher.
 
-    Options: `SimpleOptions`. Use it as an async context manager, or `close` it.
+    Options: `SimpleOptions`. Use it as an async context manager, or `close` it. With the option `topic`,
+    `async for message in consumer` gets message after message, until it is closed.
     """
 
     def __init__(self, group: str, **options: Unpack[SimpleOptions]) -> None:
@@ -68,6 +88,9 @@ class SimpleConsumer:
         self._more: dict[str, Any] = {"ordered": options.get("ordered", False)}
         if options.get("max_reconsume_times") is not None:
             self._more["max_reconsume_times"] = options.get("max_reconsume_times")
+        self._topic = options.get("topic")
+        self._tags, self._sql = options.get("tags", "*"), options.get("sql")
+        self._invisible: Seconds = options.get("invisible", timedelta(seconds=30))
         self._turn = 0
         self._closed = False
 
@@ -84,8 +107,8 @@ class SimpleConsumer:
         topic: str,
         max_messages: int = 32,
         *,
-        wait_s: float = 15.0,
-        invisible_s: float = 30.0,
+        wait_s: Seconds = POLL_S,
+        invisible_s: Seconds = 30.0,
         tags: str = "*",
         sql: str | None = None,
     ) -> list[MessageView]:
@@ -97,6 +120,7 @@ class SimpleConsumer:
         """
         if self._closed:
             raise Closed("the consumer is closed")
+        wait_s, invisible_s = to_seconds(wait_s, "wait_s"), to_seconds(invisible_s, "invisible_s")
         if wait_s < 0 or invisible_s <= 0:
             raise InvalidRequest("wait_s is at least 0, and invisible_s more than 0")
         check_readable(topic)
@@ -109,42 +133,121 @@ class SimpleConsumer:
             return await self._receive(names[0], content, wait_s)
         return await self._receive_in_turn(names, content, wait_s)
 
-    async def ack(self, messages: MessageView | Sequence[MessageView]) -> list[str]:
-        """These are done. Of each: `ok`, also when that was said before, or `receipt_expired`: its time
-        was over, and the message is handed out again."""
+    def __aiter__(self) -> AsyncIterator[MessageView]:
+        return self.messages()
+
+    async def messages(
+        self,
+        topic: str | None = None,
+        *,
+        tags: str | None = None,
+        sql: str | None = None,
+        max_messages: int = 1,
+        invisible_s: Seconds | None = None,
+        idle_s: Seconds | None = None,
+    ) -> AsyncIterator[MessageView]:
+        """Message after message of a topic, until the consumer is closed, or nothing has come for `idle_s`.
+
+        What isn't given is as the consumer's options say. `max_messages`: so many are received at a time. One whose
+        time is over before its turn is left out, as it comes again. What may pass is tried again, with a warning in
+        the log, once something was answered; all else is raised, as `receive` does.
+        """
+        topic = topic or self._topic
+        if topic is None:
+            raise InvalidRequest("which topic? SimpleConsumer(group, topic=…) or messages(topic)")
+        if tags is None and sql is None:
+            tags, sql = self._tags, self._sql
+        out_s = to_seconds(self._invisible if invisible_s is None else invisible_s, "invisible")
+        clock, answered = asyncio.get_running_loop().time, False
+        most_s = None if idle_s is None else to_seconds(idle_s, "idle_s")
+        last_s = clock()
+        while not self._closed:
+            wait_s = POLL_S if most_s is None else min(POLL_S, max(last_s + most_s - clock(), 0.0))
+            try:
+                found = await self.receive(
+                    topic, max_messages, wait_s=wait_s, invisible_s=out_s, tags=tags or "*", sql=sql
+                )
+            except LakemqError as error:
+                if self._closed:
+                    return
+                if not answered or not error.retryable:
+                    raise
+                say_failed(logger, error, f"{topic} can't be received from now")
+                await asyncio.sleep(wait_of(error, AGAIN_S))
+                continue
+            answered, came_s = True, clock()
+            for message in found:
+                if clock() - came_s < out_s:
+                    yield message
+                last_s = clock()
+            if not found and most_s is not None and clock() - last_s >= most_s:
+                return
+
+    @overload
+    async def ack(self, messages: MessageView) -> None: ...
+    @overload
+    async def ack(self, messages: Sequence[MessageView]) -> list[AckStatus]: ...
+    async def ack(self, messages: MessageView | Sequence[MessageView]) -> list[AckStatus] | None:
+        """These are done; twice is fine. Of one message: raises `ReceiptExpired` when its time was over, as it is
+        handed out again. Of a list: the status of each, in its order."""
         given, by_broker = _by_broker(messages)
         statuses: dict[str, str] = {}
         for broker, receipts in by_broker.items():
             primary = self._cluster.primary(broker)
             answer = await primary.send(routes.ACKS.at(self.group), {"receipts": receipts})
             statuses |= {entry["receipt"]: entry["status"] for entry in answer["receipts"]}
-        return [statuses[receipt] for receipt in given]
+        return _answer(messages, [AckStatus(statuses[receipt]) for receipt in given])
 
+    @overload
+    async def nack(
+        self,
+        messages: MessageView,
+        delay_level: int = 0,
+        reason: str | BaseException | None = None,
+        *,
+        delay: timedelta | None = None,
+    ) -> None: ...
+    @overload
+    async def nack(
+        self,
+        messages: Sequence[MessageView],
+        delay_level: int = 0,
+        reason: str | BaseException | None = None,
+        *,
+        delay: timedelta | None = None,
+    ) -> list[AckStatus]: ...
     async def nack(
         self,
         messages: MessageView | Sequence[MessageView],
         delay_level: int = 0,
         reason: str | BaseException | None = None,
-    ) -> list[str]:
-        """These could not be processed: the group gets them again, after a delay. Of each: `ok`, `duplicate`
-        when that was said before, or `receipt_expired` when it was acknowledged or its time was over.
+        *,
+        delay: timedelta | None = None,
+    ) -> list[AckStatus] | None:
+        """These could not be processed: the group gets them again, after a delay. Of one message: raises
+        `ReceiptExpired` when it was acknowledged or its time was over. Of a list: the status of each, in its order.
 
-        `delay_level` 0: the broker chooses one that grows with each time; < 0: straight to the dead letters.
-        `reason`: why, as a text or an error, of which class and text are kept with the messages.
+        `delay_level` 0: the broker chooses one that grows with each time; < 0: straight to the dead letters. `delay`:
+        the first of RocketMQ's levels that is no shorter, in its place. `reason`: why, as a text or an error, of which
+        class and text are kept with the messages.
         """
+        if delay is not None and delay_level:
+            raise InvalidRequest("a nack has delay_level or delay, not both")
+        level = delay_level if delay is None else level_after(delay)
         why = reason_of(reason)
         given, by_broker = _by_broker(messages)
         statuses: dict[str, str] = {}
         for broker, receipts in by_broker.items():
-            entries = [to_entry({"receipt": receipt, "delay_level": delay_level}, why) for receipt in receipts]
+            entries = [to_entry({"receipt": receipt, "delay_level": level}, why) for receipt in receipts]
             primary = self._cluster.primary(broker)
             answer = await send_nacks(partial(_send_nacks, primary, self.group), entries)
             statuses |= {entry["receipt"]: entry["status"] for entry in answer["messages"]}
-        return [statuses[receipt] for receipt in given]
+        return _answer(messages, [AckStatus(statuses[receipt]) for receipt in given])
 
-    async def change_invisible(self, message: MessageView, invisible_s: float) -> None:
+    async def change_invisible(self, message: MessageView, invisible_s: Seconds) -> None:
         """Have a message invisible for so long from now on; 0: it is handed out again at once. The
         message has its new receipt then. Raises `ReceiptExpired` when its time was over."""
+        invisible_s = to_seconds(invisible_s, "invisible_s")
         if invisible_s < 0:
             raise InvalidRequest("invisible_s is at least 0")
         content = {"receipt": _receipt(message), "invisible_ms": int(invisible_s * 1000)}
@@ -216,6 +319,14 @@ class SimpleConsumer:
 
 async def _send_nacks(primary: ToPrimary, group: str, entries: list[dict[str, Any]]) -> Any:
     return await primary.send(routes.NACKS.at(group), {"messages": entries})
+
+
+def _answer(messages: MessageView | Sequence[MessageView], statuses: list[AckStatus]) -> list[AckStatus] | None:
+    """What is told of these: of one message nothing, or an error."""
+    if not isinstance(messages, MessageView):
+        return statuses
+    statuses[0].check(messages.message_id)
+    return None
 
 
 def _by_broker(messages: MessageView | Sequence[MessageView]) -> tuple[list[str], dict[str, list[str]]]:

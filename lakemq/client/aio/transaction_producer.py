@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self, Unpack
 
 from lakemq.client.aio.producer import Producer
 from lakemq.client.consume.listener import check_transaction_listener
+from lakemq.client.durations import Seconds
 from lakemq.client.outgoing import Message, MessageFields, message_of
 from lakemq.client.produce.options import ProducerOptions
 from lakemq.client.produce.transactions import Resolution, TransactionReceipt, Transactions
@@ -76,7 +77,7 @@ class TransactionProducer(Producer):
             await transactions.tell(half, resolution)
         return half.ended(resolution)
 
-    async def close(self, timeout_s: float | None = None) -> None:
+    async def close(self, timeout_s: Seconds | None = None) -> None:
         """As `Producer.close`; and answer no more checks."""
         if self._transactions is not None:
             await self._transactions.stop()

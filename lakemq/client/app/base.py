@@ -16,6 +16,7 @@ from lakemq.client.bodies.decoder import Decoder, default_decoder
 from lakemq.client.consume.called import bodies_of, is_async
 from lakemq.client.consume.push_options import CONCURRENCY, PushOptions
 from lakemq.client.consume.subscription import ConsumeFrom, make_subscription
+from lakemq.client.durations import to_seconds
 from lakemq.client.outgoing import check_group, check_topic
 from lakemq.client.produce.options import ProducerOptions
 from lakemq.model.errors import InvalidRequest
@@ -42,7 +43,7 @@ class BaseApp:
             raise TypeError(f"an application has no option {name}")
         self.group = check_group(group)
         self.retries = _check_retries(options.pop("retries", RETRIES))
-        self.stop_timeout_s: float = options.pop("stop_timeout_s", STOP_TIMEOUT_S)
+        self.stop_timeout_s = to_seconds(options.pop("stop_timeout_s", STOP_TIMEOUT_S), "stop_timeout_s")
         self.decoder: Decoder = options.pop("decoder", None) or default_decoder
         connection = {name: options[name] for name in _OF_BOTH if name in options}
         self.producer_options = cast("ProducerOptions", connection)

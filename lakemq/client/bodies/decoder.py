@@ -33,8 +33,8 @@ class Received(Protocol):
 
 
 class DecodeError(LakemqError, ValueError):
-    """A message's body doesn't fit what it was to be read as. It is the same whenever the message comes again: send it
-    to the dead letters, or read it with a form that fits."""
+    """A message's body doesn't fit what it was to be read as. It is the same whenever the message comes again.
+    What to do: send it to the dead letters, or read it with a form that fits."""
 
     code = "decode_error"
 

@@ -6,16 +6,19 @@ import asyncio
 import inspect
 import logging
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from enum import Enum
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from lakemq.client.consume.called import bodies_of, is_async
 from lakemq.client.consume.process_queue import Work
 from lakemq.client.consume.reason import Reasons, reason_of
 from lakemq.client.view import MessageView
 from lakemq.client.wrong_type import WrongType
+from lakemq.model.delay import LEVELS, level_of_delay, parse_levels
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.failure import Failure
 
@@ -37,18 +40,60 @@ class ConsumeResult(Enum):
 
 
 class ConsumeLater(Exception):
-    """Raised by a listener: like `LATER`, with a delay level of its own choice. 0: the broker's choice,
-    which grows with each time; < 0: to the dead letters at once. `reason`: why, as a text or an error, kept with the
-    message; without one it is the error that this is raised `from`, if there is one. One that no broker takes raises
-    `WrongType` at once, which is an error of the listener as any other: the message comes again."""
+    """Raised by a listener: like `LATER`, with a delay of its own choice, and a reason that is kept with the message.
 
-    def __init__(self, delay_level: int = 0, reason: str | BaseException | None = None) -> None:
-        if not isinstance(cast("object", delay_level), int) or abs(delay_level) > LEVEL_MAX:
-            raise WrongType("a delay level is a whole number of at most 32 bits", delay_level)
-        super().__init__(f"consume later, delay level {delay_level}")
-        self.delay_level = delay_level
-        self.reason = reason
+    `level`: a delay level as the broker has them; 0: the broker's choice, which grows with each time; < 0: to the dead
+    letters at once. `delay`: the first of RocketMQ's levels that is no shorter, 2 hours at most. `reason`: why, as a
+    text or an error; without one it is the error that this is raised `from`, if there is one. What no broker takes
+    raises `WrongType` or `InvalidRequest` at once, which is an error of the listener as any other: the message comes
+    again.
 
+    A positional number is a level, too. One above 0 looks like seconds, and is a `DeprecationWarning`.
+    """
+
+    def __init__(
+        self,
+        *given: int | str | BaseException | timedelta | None,
+        level: int | None = None,
+        delay: timedelta | None = None,
+        reason: str | BaseException | None = None,
+        delay_level: int | None = None,
+    ) -> None:
+        at_place: dict[str, Any] = dict(zip(_PLACES, given, strict=False))
+        if len(given) > len(_PLACES):
+            raise TypeError("ConsumeLater takes a level and a reason, and names for what is more")
+        first = at_place.get("level")
+        if isinstance(first, timedelta):
+            delay, first = first, None
+        said = [each for each in (first, level, delay_level, delay) if each is not None]
+        if len(said) > 1:
+            raise InvalidRequest("a message that is consumed later has a level or a delay, and one of them")
+        found: object = level_after(delay) if delay is not None else next(iter(said), 0)
+        if isinstance(found, bool) or not isinstance(found, int) or abs(found) > LEVEL_MAX:
+            raise WrongType("a delay level is a whole number of at most 32 bits", found)
+        if first is not None and found > 0:
+            warnings.warn(_AMBIGUOUS.format(found), DeprecationWarning, stacklevel=2)
+        super().__init__(f"consume later, delay level {found}")
+        self.delay_level = found
+        self.reason: str | BaseException | None = at_place.get("reason", reason)
+
+
+def level_after(delay: timedelta) -> int:
+    """The first of RocketMQ's levels that is no shorter. Raises `WrongType`, and `InvalidRequest` where all are."""
+    if not isinstance(cast("object", delay), timedelta):
+        raise WrongType("a delay is a timedelta", delay)
+    level = level_of_delay(-(-delay // timedelta(milliseconds=1)), _LEVELS_MS) if delay >= timedelta(0) else None
+    if level is None:
+        raise InvalidRequest(f"a message that failed comes again after 0 to {_LEVELS_MS[-1] // 1000:,} s, not {delay}")
+    return level
+
+
+_PLACES = ("level", "reason")
+_LEVELS_MS = parse_levels(LEVELS)
+_AMBIGUOUS = (
+    "ConsumeLater({0}) is delay level {0}, and not {0} seconds: say ConsumeLater(level={0}), or "
+    "ConsumeLater(delay=timedelta(seconds={0}))"
+)
 
 Listener = Callable[[MessageView], ConsumeResult | None]
 BatchListener = Callable[[list[MessageView]], ConsumeResult | None]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from lakemq.client.frame import to_polars
 from lakemq.client.view import MessageView, Rows
 
 if TYPE_CHECKING:
@@ -27,18 +28,9 @@ class MessageBatch(Sequence[MessageView]):
         return self._table
 
     def to_polars(self) -> pl.DataFrame:
-        """All of them as a Polars frame; `properties` is a list of name and value. Needs Polars."""
-        import polars as pl  # here: it is the caller's, not a dependency of lakemq
-        import pyarrow as pa
-
-        columns: dict[str, Any] = {}
-        for field in self._table.schema:
-            column = self._table.column(field.name)
-            if pa.types.is_map(field.type):
-                entry = pa.struct([("name", field.type.key_type), ("value", field.type.item_type)])
-                column = pa.chunked_array([_entries(chunk, entry) for chunk in column.chunks], pa.list_(entry))
-            columns[field.name] = column
-        return pl.DataFrame(pl.from_arrow(pa.table(columns)))
+        """All of them as a Polars frame; `properties` is a list of name and value. Raises
+        `ImportError` where Polars is not installed."""
+        return to_polars(self._table)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -55,11 +47,3 @@ class MessageBatch(Sequence[MessageView]):
 
     def __repr__(self) -> str:
         return f"<MessageBatch of {len(self)} messages>"
-
-
-def _entries(maps: pa.MapArray, entry: pa.DataType) -> pa.ListArray:
-    """A column of maps as lists of their entries, which Polars has a type for."""
-    import pyarrow as pa
-
-    entries = pa.StructArray.from_arrays([maps.keys, maps.items], fields=list(entry))
-    return pa.ListArray.from_arrays(maps.offsets, entries, mask=maps.is_null())

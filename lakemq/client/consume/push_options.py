@@ -14,6 +14,7 @@ from lakemq.client.consume.process_queue import Limits, Work
 from lakemq.client.consume.push_engine import Invoke, Processing, PushEngine
 from lakemq.client.consume.reason import Reasons
 from lakemq.client.consume.subscription import ConsumeFrom
+from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.route_source import RouteSource
 from lakemq.client.view import MessageView
 from lakemq.model.errors import InvalidRequest
@@ -61,9 +62,9 @@ class PushOptions(TypedDict, total=False):
     reasons: Reasons
     """What the broker is told of an error that the listener raises, and keeps with the message: `full` (default) its
     class and its text, which may hold what nobody else should see; `class`; or `none`."""
-    suspend_s: float
+    suspend_s: Seconds
     """How long an orderly consumer waits before it tries a message again; default 1."""
-    consume_timeout_s: float | None
+    consume_timeout_s: Seconds | None
     """A call of the listener that takes longer has its message, or its batch, sent back to come again later, and others
     go on; what it answers after all is ignored. With asyncio it is cancelled. A thread can't be: it goes on, and takes
     the place of one of `concurrency` until it returns. Default 900; None: never. An orderly consumer has none, as
@@ -94,7 +95,8 @@ def make_engine(group: str, invoke: Invoke, batch: bool, cancels: bool, options:
     tracing = own.pop("tracing", False)
     decoder = own.pop("decoder", None)
     batch_size = own.pop("batch_size", BATCH_SIZE)
-    timeout_s = own.pop("consume_timeout_s", None if own.get("orderly") else CONSUME_TIMEOUT_S)
+    given_s = own.pop("consume_timeout_s", None if own.get("orderly") else CONSUME_TIMEOUT_S)
+    timeout_s = None if given_s is None else to_seconds(given_s, "consume_timeout_s")
     if timeout_s is not None and (own.get("orderly") or not timeout_s > 0):
         raise InvalidRequest("consume_timeout_s is more than 0, and an orderly consumer has none")
     processing = Processing(
@@ -105,7 +107,7 @@ def make_engine(group: str, invoke: Invoke, batch: bool, cancels: bool, options:
         take_max=batch_size if batch else None,
         orderly=own.pop("orderly", False),
         max_reconsume_times=own.pop("max_reconsume_times", None),
-        suspend_s=own.pop("suspend_s", 1.0),
+        suspend_s=to_seconds(own.pop("suspend_s", 1.0), "suspend_s"),
         limits=own.pop("limits", Limits()),
         span=span_of(tracing, group),
         reasons=own.pop("reasons", "full"),

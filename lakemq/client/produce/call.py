@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.outgoing import MessageFields, check_topic, is_delayed
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.core import Core
@@ -22,9 +23,10 @@ ANSWER_SLACK_S = 2.0
 
 
 async def call(
-    core: Core, topic: str, body: bytes, fields: MessageFields, timeout_s: float, tracing: Tracing | None
+    core: Core, topic: str, body: bytes, fields: MessageFields, given_s: Seconds, tracing: Tracing | None
 ) -> MessageView:
     """Store the message and wait for its reply. Raises what the broker answers instead."""
+    timeout_s = to_seconds(given_s, "timeout_s")
     if is_delayed(fields):
         raise InvalidRequest("a request that waits for its reply can't be delayed")
     batch = Batch(check_topic(topic), 0.0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from lakemq.client.bodies.encoder import Encoder
+from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.produce.deliver import Patience
 from lakemq.client.produce.encode import Compression
 from lakemq.client.route_source import RouteSource
@@ -50,6 +52,7 @@ class Options:
 class ProducerOptions(TypedDict, total=False):
     """Keywords of every producer, with their defaults.
 
+    Durations may be `timedelta`s, too.
     `linger_ms` (5): how long a message waits for others while a batch is under way; a lone one never
     waits. `batch_bytes` (1 MiB), `batch_messages` (10,000): the most in one request. `in_flight_max` (4):
     requests under way together for a topic, of messages without an ordering key. `buffer_bytes`
@@ -69,7 +72,7 @@ class ProducerOptions(TypedDict, total=False):
     LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found.
     """
 
-    linger_ms: float
+    linger_ms: float | timedelta
     batch_bytes: int
     batch_messages: int
     in_flight_max: int
@@ -77,8 +80,8 @@ class ProducerOptions(TypedDict, total=False):
     compression: Compression | None
     ack: Literal["async", "sync"]
     retries: int
-    timeout_s: float
-    attempt_timeout_s: float
+    timeout_s: Seconds
+    attempt_timeout_s: Seconds
     duplicates_allowed: bool
     tracing: bool | TracerProvider
     encoder: Encoder
@@ -94,7 +97,7 @@ def core_options(given: ProducerOptions) -> Options:
     if unknown:
         raise TypeError(f"a producer has no option {sorted(unknown)[0]!r}")
     options = Options(
-        linger_s=given.get("linger_ms", LINGER_MS) / 1000,
+        linger_s=_linger_s(given.get("linger_ms", LINGER_MS)),
         batch_bytes=given.get("batch_bytes", BATCH_BYTES),
         batch_messages=given.get("batch_messages", BATCH_MESSAGES),
         in_flight_max=given.get("in_flight_max", IN_FLIGHT_MAX),
@@ -104,8 +107,8 @@ def core_options(given: ProducerOptions) -> Options:
         anywhere=given.get("duplicates_allowed", True),
         patience=Patience(
             retries=given.get("retries", RETRIES),
-            timeout_s=given.get("timeout_s", TIMEOUT_S),
-            attempt_s=given.get("attempt_timeout_s", ATTEMPT_TIMEOUT_S),
+            timeout_s=to_seconds(given.get("timeout_s", TIMEOUT_S), "timeout_s"),
+            attempt_s=to_seconds(given.get("attempt_timeout_s", ATTEMPT_TIMEOUT_S), "attempt_timeout_s"),
         ),
     )
     patience = options.patience
@@ -119,6 +122,10 @@ def core_options(given: ProducerOptions) -> Options:
     _check("retries", patience.retries >= 0, "is 0 or more")
     _check("attempt_timeout_s", 0 < patience.attempt_s <= patience.timeout_s, "is above 0, timeout_s at most")
     return options
+
+
+def _linger_s(given: float | timedelta) -> float:
+    return given.total_seconds() if isinstance(given, timedelta) else to_seconds(given, "linger_ms") / 1000
 
 
 def _check(name: str, holds: bool, rule: str) -> None:

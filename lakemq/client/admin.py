@@ -1,0 +1,274 @@
+"""`Admin` for programs without asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Self, Unpack
+
+from lakemq.client.aio.admin import Admin as AsyncAdmin
+from lakemq.client.aio.admin import AdminOptions
+from lakemq.client.dead_letter import DeadLetter, DeadLetterState
+from lakemq.client.durations import Seconds
+from lakemq.client.errors import LakemqError
+from lakemq.client.frame import Frame
+from lakemq.client.loop import background
+from lakemq.client.manage.groups import ResetTo
+from lakemq.client.manage.redrives import LOOK_EVERY
+from lakemq.client.manage.results import (
+    ClientInfo,
+    GroupInfo,
+    GroupSummary,
+    OffsetChange,
+    QueueLag,
+    Redrive,
+    RedriveProgress,
+    RedriveResult,
+    TopicInfo,
+)
+from lakemq.client.manage.spans import Place
+from lakemq.client.produce.transactions import Resolution
+from lakemq.client.view import MessageView
+
+
+class Admin:
+    """Looks after topics, groups, messages and dead letters, at all brokers together.
+
+    Options: `AdminOptions`. Use it as a context manager, or `close` it. Threads may share it. Every method raises
+    `Unreachable`, `Unauthenticated` and `Forbidden`. Where an answer was lost (`Unreachable.sent`), look whether it
+    was done. Where several brokers are asked, some may have done it.
+    """
+
+    def __init__(self, **options: Unpack[AdminOptions]) -> None:
+        self._loop = background()
+        self._admin = AsyncAdmin(**options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def topics(self, *, system: bool = False, broker: str | None = None) -> list[TopicInfo]:
+        """All topics, sorted by name; with `system` those of the system too, as far as you may read them."""
+        return self._loop.run(self._admin.topics(system=system, broker=broker))
+
+    def topic(self, topic: str, *, broker: str | None = None) -> TopicInfo:
+        """One topic with the offsets of its queues. Raises `TopicNotFound`."""
+        return self._loop.run(self._admin.topic(topic, broker=broker))
+
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        queues: int | None = None,
+        permission: str | None = None,
+        message_type: str | None = None,
+        ttl: timedelta | None = None,
+        message_bytes_max: int | None = None,
+        broker: str | None = None,
+    ) -> TopicInfo:
+        """Make a topic at all brokers, or have the one that is there be so: what isn't given is the broker's default,
+        or stays. The topic as it is then.
+
+        `queues`: at each broker; they only grow. `permission`: what clients may do, `r`, `w` or `rw`. `message_type`:
+        `any`, `normal`, `fifo`, `delay`, `transaction` or `priority`. `ttl`: how long its messages are delivered, 0 for
+        ever. `message_bytes_max`: of a body; 0: as many as the broker takes. Raises `InvalidTopic`, `InvalidRequest`.
+        """
+        return self._loop.run(
+            self._admin.create_topic(
+                topic,
+                queues=queues,
+                permission=permission,
+                message_type=message_type,
+                ttl=ttl,
+                message_bytes_max=message_bytes_max,
+                broker=broker,
+            )
+        )
+
+    def configure_topic(
+        self,
+        topic: str,
+        *,
+        queues: int | None = None,
+        permission: str | None = None,
+        message_type: str | None = None,
+        ttl: timedelta | None = None,
+        message_bytes_max: int | None = None,
+        broker: str | None = None,
+    ) -> TopicInfo:
+        """Change what is given of a topic, wherever it is; the arguments are those of `create_topic`. Raises
+        `TopicNotFound`, `InvalidRequest`."""
+        return self._loop.run(
+            self._admin.configure_topic(
+                topic,
+                queues=queues,
+                permission=permission,
+                message_type=message_type,
+                ttl=ttl,
+                message_bytes_max=message_bytes_max,
+                broker=broker,
+            )
+        )
+
+    def delete_topic(self, topic: str, *, broker: str | None = None) -> None:
+        """Delete a topic: its messages can't be received any more. Raises `TopicNotFound`."""
+        self._loop.run(self._admin.delete_topic(topic, broker=broker))
+
+    def groups(self, *, broker: str | None = None) -> list[GroupSummary]:
+        """All groups in short, sorted by name."""
+        return self._loop.run(self._admin.groups(broker=broker))
+
+    def group(self, group: str, *, broker: str | None = None) -> GroupInfo:
+        """One group: its members, what they subscribe to, and how far it is behind. Raises `GroupNotFound`."""
+        return self._loop.run(self._admin.group(group, broker=broker))
+
+    def lag(self, group: str, topic: str | None = None, *, broker: str | None = None) -> list[QueueLag]:
+        """How far a group is behind, queue by queue, in all its topics or in one. Raises `GroupNotFound`."""
+        return self._loop.run(self._admin.lag(group, topic, broker=broker))
+
+    def reset_offsets(
+        self, group: str, topic: str, to: ResetTo, *, dry_run: bool = False, broker: str | None = None
+    ) -> list[OffsetChange]:
+        """Have a group consume a topic again, or from later on; its members follow. What changes, by queue.
+
+        `dry_run`: only says what would change now. Raises `TopicNotFound`, `InvalidRequest`.
+        """
+        return self._loop.run(self._admin.reset_offsets(group, topic, to, dry_run=dry_run, broker=broker))
+
+    def pause_group(self, group: str, *, broker: str | None = None) -> None:
+        """Have a group consume nothing until `resume_group`, whatever its members ask for; it survives restarts. What
+        they have already may be finished and committed. A group that isn't there is made."""
+        self._loop.run(self._admin.pause_group(group, broker=broker))
+
+    def resume_group(self, group: str, *, broker: str | None = None) -> None:
+        """Have a group that was paused consume again."""
+        self._loop.run(self._admin.resume_group(group, broker=broker))
+
+    def pause_client(self, group: str, client_id: str, *, broker: str | None = None) -> None:
+        """Have one member of a group consume nothing until `resume_client`: it keeps its queues, which wait. Raises
+        `GroupNotFound`, `ClientNotFound`."""
+        self._loop.run(self._admin.pause_client(group, client_id, broker=broker))
+
+    def resume_client(self, group: str, client_id: str, *, broker: str | None = None) -> None:
+        """Have a member of a group that was paused consume again."""
+        self._loop.run(self._admin.resume_client(group, client_id, broker=broker))
+
+    def delete_group(self, group: str, *, broker: str | None = None) -> None:
+        """Delete a group with its offsets, its retries and its dead letters. Raises `GroupNotFound`, and `GroupInUse`
+        while it has members."""
+        self._loop.run(self._admin.delete_group(group, broker=broker))
+
+    def clients(
+        self, group: str | None = None, *, producer_group: str | None = None, broker: str | None = None
+    ) -> list[ClientInfo]:
+        """Who is connected: all, or those of one group of consumers or producers; each once for each broker. Raises
+        `GroupNotFound` for a group of consumers."""
+        return self._loop.run(self._admin.clients(group, producer_group=producer_group, broker=broker))
+
+    def message(self, message_id: str) -> MessageView:
+        """One message by its id, out of the log or the lake. Raises `MessageNotFound`."""
+        return self._loop.run(self._admin.message(message_id))
+
+    def messages(
+        self,
+        topic: str,
+        *,
+        begin: Place | None = None,
+        end: Place | None = None,
+        tags: str = "*",
+        sql: str | None = None,
+    ) -> Iterator[MessageView]:
+        """A topic's messages that are there now, oldest first, a page at a time. No group is asked, nothing committed.
+
+        `begin`, `end`: which, by the time when they were stored, or by an offset, `begin ≤ o < end`. `tags`, `sql`: as
+        consumers filter. Raises `TopicNotFound`, `InvalidFilter`.
+        """
+        return self._loop.iterate(self._admin.messages(topic, begin=begin, end=end, tags=tags, sql=sql))
+
+    def messages_by_key(
+        self, topic: str, key: str, *, begin: datetime | None = None, end: datetime | None = None
+    ) -> Iterator[MessageView]:
+        """A topic's messages that have the key, newest first, a page at a time, out of logs and lake: those that were
+        stored at `begin` or later, and before `end`.
+
+        Raises `TopicNotFound`; and `SearchEnded` after the last one where a broker doesn't look further back.
+        """
+        return self._loop.iterate(self._admin.messages_by_key(topic, key, begin=begin, end=end))
+
+    def recall(self, message_id: str) -> None:
+        """Take a scheduled message back: it is never delivered. Twice is fine. Raises `AlreadyDelivered`,
+        `MessageNotFound`, and `InvalidRequest` for a message that isn't scheduled."""
+        self._loop.run(self._admin.recall(message_id))
+
+    def resolve_transactions(
+        self, producer_group: str, resolutions: Mapping[str, Resolution]
+    ) -> dict[str, LakemqError | None]:
+        """Say how transactions end, by their ids, in the place of their producers. Of each what went wrong, or None:
+        `TransactionResolved` where it was resolved the other way before, `TransactionNotFound`."""
+        return self._loop.run(self._admin.resolve_transactions(producer_group, resolutions))
+
+    def dead_letters(
+        self,
+        group: str,
+        *,
+        state: DeadLetterState | None = None,
+        reason: str | None = None,
+        topic: str | None = None,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        broker: str | None = None,
+    ) -> Iterator[DeadLetter]:
+        """A group's dead letters, of one broker after the other, each newest first and a page at a time.
+
+        `state`: `open`, `redriven` or `gone`. `reason`: a part of the failure's class or text. `topic`: to which they
+        were sent first. `begin`, `end`: when they died. `message` finds their bodies. Raises `GroupNotFound`.
+        """
+        return self._loop.iterate(
+            self._admin.dead_letters(
+                group, state=state, reason=reason, topic=topic, begin=begin, end=end, broker=broker
+            )
+        )
+
+    def redrive(
+        self,
+        group: str,
+        where: str | None = None,
+        *,
+        rate_per_s: float = 100,
+        dry_run: bool = False,
+        broker: str | None = None,
+    ) -> Redrive:
+        """Send a group's dead letters to it again: all, or those for which an SQL predicate over their columns is true.
+        Returns as soon as they are found: the brokers go on by themselves, also over a restart.
+
+        `rate_per_s`: at most so many a second, at each broker. `dry_run`: only finds them. Raises `GroupNotFound`,
+        `InvalidFilter`, `InvalidRequest` for too many at a time.
+        """
+        return self._loop.run(self._admin.redrive(group, where, rate_per_s=rate_per_s, dry_run=dry_run, broker=broker))
+
+    def redrive_progress(self, redrive: Redrive | str) -> RedriveProgress:
+        """How far a redrive is, which is named by one of its ids too. Raises `RedriveNotFound`."""
+        return self._loop.run(self._admin.redrive_progress(redrive))
+
+    def watch_redrive(self, redrive: Redrive | str, every: timedelta = LOOK_EVERY) -> Iterator[RedriveProgress]:
+        """How far a redrive is, again and again until it is over. Raises `RedriveNotFound`."""
+        return self._loop.iterate(self._admin.watch_redrive(redrive, every))
+
+    def redrive_results(self, redrive: Redrive | str) -> Iterator[RedriveResult]:
+        """What became of each dead letter, a page at a time. Raises `RedriveNotFound`."""
+        return self._loop.iterate(self._admin.redrive_results(redrive))
+
+    def sql(self, statement: str, *, rows_max: int | None = None, timeout_s: Seconds | None = None) -> Frame:
+        """The rows of one statement that reads, as far as you may see them, from the jobs that the brokers know. The
+        bounds are those of these jobs' settings, where they aren't given. Raises `InvalidSql`, and `Unreachable` where
+        no jobs answer."""
+        return self._loop.run(self._admin.sql(statement, rows_max=rows_max, timeout_s=timeout_s))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._loop.run(self._admin.close())

@@ -1,0 +1,73 @@
+"""`Admin` for programs with asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self, TypedDict, Unpack
+
+from lakemq.client.durations import Seconds
+from lakemq.client.frame import Frame
+from lakemq.client.manage.ask import Brokers
+from lakemq.client.manage.groups import Groups
+from lakemq.client.manage.messages import Messages
+from lakemq.client.manage.redrives import Redrives
+from lakemq.client.manage.statements import run_statement
+from lakemq.client.manage.topics import Topics
+from lakemq.client.route_source import RouteSource
+from lakemq.client.routes import Cluster
+
+
+class AdminOptions(TypedDict, total=False):
+    """Options of an `Admin` and of the functions for frames, with asyncio and without."""
+
+    brokers: str | Sequence[str] | None
+    """Addresses. Without them and `nameservers` those of the environment's LAKEMQ_NAMESERVERS, else of its
+    LAKEMQ_BROKER, else this machine's port 8080."""
+    nameservers: str | Sequence[str] | None
+    """Addresses of name servers, which know the brokers, in the place of `brokers`."""
+    routes: RouteSource | None
+    """Where routes come from instead."""
+    token: str | None
+    """By which the client says who it is. Without one it is that of the environment, LAKEMQ_TOKEN or the file that
+    LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found."""
+
+
+class Admin(Topics, Groups, Messages, Redrives):
+    """Looks after topics, groups, messages and dead letters, at all brokers together.
+
+    It lives on the event loop of its first call. Options: `AdminOptions`. Use it as an async context manager, or
+    `close` it. Every method raises `Unreachable`, `Unauthenticated` and `Forbidden`. Where an answer was lost
+    (`Unreachable.sent`), look whether it was done. Where several brokers are asked, some may have done it.
+    """
+
+    def __init__(self, **options: Unpack[AdminOptions]) -> None:
+        self._brokers = brokers_of(options)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def sql(self, statement: str, *, rows_max: int | None = None, timeout_s: Seconds | None = None) -> Frame:
+        """The rows of one statement that reads, as far as you may see them, from the jobs that the brokers know. The
+        bounds are those of these jobs' settings, where they aren't given. Raises `InvalidSql`, and `Unreachable` where
+        no jobs answer."""
+        return await run_statement(self._brokers, statement, rows_max, timeout_s)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._brokers.close()
+
+
+def brokers_of(options: AdminOptions) -> Brokers:
+    """Those that the options name. Raises `TypeError` for an option that there isn't, `InvalidRequest`."""
+    unknown = set(options) - set(AdminOptions.__annotations__)
+    if unknown:
+        raise TypeError(f"there is no option {min(unknown)!r}")
+    return Brokers(
+        Cluster(options.get("brokers"), options.get("routes"), options.get("nameservers"), options.get("token"))
+    )

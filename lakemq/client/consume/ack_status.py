@@ -1,0 +1,38 @@
+"""What becomes of an acknowledgement."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from lakemq.model.errors import InvalidRequest, ReceiptExpired
+
+
+class AckStatus(StrEnum):
+    """What a broker says of one message that was acknowledged or nacked. Each equals the text that the contract has."""
+
+    OK = "ok"
+    """It counts, now or since before."""
+    DUPLICATE = "duplicate"
+    """The message was nacked before: it comes again once."""
+    RECEIPT_EXPIRED = "receipt_expired"
+    """Too late: the message's time was over, or it was acknowledged or nacked before. It may come again."""
+    INVALID_RECEIPT = "invalid_receipt"
+    """The broker has given no such receipt."""
+    UNKNOWN = "unknown"
+    """What a later version of the broker says, and this client doesn't know."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> AckStatus:
+        return cls.UNKNOWN
+
+    @property
+    def counts(self) -> bool:
+        """Whether the message is done with, by this or by what was said before."""
+        return self in (AckStatus.OK, AckStatus.DUPLICATE)
+
+    def check(self, message_id: str) -> None:
+        """Raises `ReceiptExpired`, or `InvalidRequest`, unless it counts."""
+        if self is AckStatus.RECEIPT_EXPIRED:
+            raise ReceiptExpired(f"the receipt of message {message_id} is no longer valid: the message may come again")
+        if not self.counts:
+            raise InvalidRequest(f"the broker says of message {message_id}: {self.value}")

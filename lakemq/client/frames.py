@@ -1,0 +1,98 @@
+"""Topics, backlogs and statements as frames, and frames into topics, for programs without asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+from lakemq.client.aio import frames
+from lakemq.client.aio.admin import AdminOptions
+from lakemq.client.durations import Seconds
+from lakemq.client.frame import Frame
+from lakemq.client.loop import background
+from lakemq.client.manage.bodies import Body
+from lakemq.client.manage.reading import BYTES_MAX, ROWS_MAX
+from lakemq.client.manage.spans import Place
+
+
+def read_topic(
+    topic: str,
+    *,
+    begin: Place | None = None,
+    end: Place | None = None,
+    tags: str = "*",
+    sql: str | None = None,
+    body: Body = "bytes",
+    rows_max: int = ROWS_MAX,
+    bytes_max: int = BYTES_MAX,
+    **options: Unpack[AdminOptions],
+) -> Frame:
+    """A topic's messages that are there now, oldest first, with the columns of the lake's table `messages`.
+
+    `begin`, `end`: which, by the time when they were stored, or by an offset, `begin ≤ o < end`. `tags`, `sql`: as
+    consumers filter. `body`: `bytes`; `text`; or `json`, where each field of the bodies' objects is a column in the
+    place of the body. At most `rows_max` rows, and about `bytes_max` bytes: `truncated` says whether there are more.
+    No group is asked, nothing committed. Raises `TopicNotFound`, `InvalidFilter`, `InvalidRequest`.
+    """
+    return background().run(
+        frames.read_topic(
+            topic,
+            begin=begin,
+            end=end,
+            tags=tags,
+            sql=sql,
+            body=body,
+            rows_max=rows_max,
+            bytes_max=bytes_max,
+            **options,
+        )
+    )
+
+
+def read_backlog(
+    group: str,
+    topic: str | None = None,
+    *,
+    body: Body = "bytes",
+    rows_max: int = ROWS_MAX,
+    bytes_max: int = BYTES_MAX,
+    **options: Unpack[AdminOptions],
+) -> Frame:
+    """What a group has yet to consume, oldest first, in all its topics or in one; its retries too, whose topic is
+    `%RETRY%{group}`. The rest is as for `read_topic`. Raises `GroupNotFound`, `InvalidRequest`."""
+    return background().run(
+        frames.read_backlog(group, topic, body=body, rows_max=rows_max, bytes_max=bytes_max, **options)
+    )
+
+
+def read_sql(
+    statement: str, *, rows_max: int | None = None, timeout_s: Seconds | None = None, **options: Unpack[AdminOptions]
+) -> Frame:
+    """The rows of one statement that reads, as `Admin.sql`. Raises `InvalidSql`, and `Unreachable` where no jobs
+    answer."""
+    return background().run(frames.read_sql(statement, rows_max=rows_max, timeout_s=timeout_s, **options))
+
+
+def write_topic(
+    topic: str,
+    frame: Any,
+    *,
+    key: str | Sequence[str] | None = None,
+    tag: str | None = None,
+    ordering_key: str | None = None,
+    properties: Sequence[str] = (),
+    body: str | None = None,
+    **options: Unpack[AdminOptions],
+) -> int:
+    """Send each row of a frame as a message; returns how many are stored: all of them.
+
+    `frame`: a pandas or Polars DataFrame, an Arrow table, or a dict of columns. `key`, `tag`, `ordering_key`,
+    `properties`: the names of the columns that say these, as text. `body`: the column of bodies; without it the body is
+    a JSON object of all columns that are named nowhere. Rows go in order, many at a time. Raises `RowsNotSent` with the
+    numbers of the rows that were not stored, `InvalidRequest` for columns that there aren't.
+    """
+    return background().run(
+        frames.write_topic(
+            topic, frame, key=key, tag=tag, ordering_key=ordering_key, properties=properties, body=body, **options
+        )
+    )

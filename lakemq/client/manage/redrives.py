@@ -1,0 +1,122 @@
+"""Dead letters, sent to their group again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from lakemq.client.consume.subscription import to_ms
+from lakemq.client.dead_letter import DeadLetter, DeadLetterPage, DeadLetterState, asked
+from lakemq.client.manage.ask import Brokers
+from lakemq.client.manage.results import Redrive, RedriveProgress, RedriveResult
+from lakemq.client.outgoing import check_group
+from lakemq.contract import routes
+from lakemq.contract.dead_letter_routes import DEAD_LETTERS
+
+LOOK_EVERY = timedelta(milliseconds=500)
+PAGE = 1_000
+LETTERS = 200
+_RUNNING = "running"
+
+
+class Redrives:
+    """Dead letters and redrives at all brokers."""
+
+    _brokers: Brokers
+
+    async def dead_letters(
+        self,
+        group: str,
+        *,
+        state: DeadLetterState | None = None,
+        reason: str | None = None,
+        topic: str | None = None,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        broker: str | None = None,
+    ) -> AsyncIterator[DeadLetter]:
+        """A group's dead letters, of one broker after the other, each newest first and a page at a time.
+
+        `state`: `open`, `redriven` or `gone`. `reason`: a part of the failure's class or text. `topic`: to which they
+        were sent first. `begin`, `end`: when they died. `message` finds their bodies. Raises `GroupNotFound`.
+        """
+        target = DEAD_LETTERS.at(check_group(group))
+        begin_ms, end_ms = (None if each is None else to_ms(each) for each in (begin, end))
+        query = asked(state, reason, topic, begin_ms, end_ms, None, LETTERS)
+        first = await self._brokers.each(lambda each: each.get(target, query), broker)
+        for name, answer in first.items():
+            page = DeadLetterPage.of(answer)
+            while True:
+                for letter in page.letters:
+                    yield letter
+                if page.next_after is None:
+                    break
+                query = asked(state, reason, topic, begin_ms, end_ms, page.next_after, LETTERS)
+                page = DeadLetterPage.of(await self._brokers.cluster.primary(name).get(target, query))
+
+    async def redrive(
+        self,
+        group: str,
+        where: str | None = None,
+        *,
+        rate_per_s: float = 100,
+        dry_run: bool = False,
+        broker: str | None = None,
+    ) -> Redrive:
+        """Send a group's dead letters to it again: all, or those for which an SQL predicate over their columns is true.
+        Returns as soon as they are found: the brokers go on by themselves, also over a restart.
+
+        `rate_per_s`: at most so many a second, at each broker. `dry_run`: only finds them. Raises `GroupNotFound`,
+        `InvalidFilter`, `InvalidRequest` for too many at a time.
+        """
+        content: dict[str, Any] = {"rate_per_s": rate_per_s, "dry_run": dry_run}
+        content |= {} if where is None else {"where": where}
+        target = routes.REDRIVE.at(check_group(group))
+        found = await self._brokers.each(lambda each: each.send(target, content, twice=False), broker)
+        answers = list(found.values())
+        return Redrive(
+            ids=tuple(each["redrive_id"] for each in answers),
+            matched=sum(each["matched"] for each in answers),
+            gone=sum(each.get("gone", 0) for each in answers),
+        )
+
+    async def redrive_progress(self, redrive: Redrive | str) -> RedriveProgress:
+        """How far a redrive is, which is named by one of its ids too. Raises `RedriveNotFound`."""
+        found = [await self._look(each, 0, 0) for each in _ids(redrive)]
+        return RedriveProgress(
+            matched=sum(each["matched"] for each in found),
+            redriven=sum(each["redriven"] for each in found),
+            failed=sum(each["failed"] for each in found),
+            running=any(each["state"] == _RUNNING for each in found),
+        )
+
+    async def watch_redrive(
+        self, redrive: Redrive | str, every: timedelta = LOOK_EVERY
+    ) -> AsyncIterator[RedriveProgress]:
+        """How far a redrive is, again and again until it is over. Raises `RedriveNotFound`."""
+        while True:
+            progress = await self.redrive_progress(redrive)
+            yield progress
+            if not progress.running:
+                return
+            await asyncio.sleep(every.total_seconds())
+
+    async def redrive_results(self, redrive: Redrive | str) -> AsyncIterator[RedriveResult]:
+        """What became of each dead letter, a page at a time. Raises `RedriveNotFound`."""
+        for each in _ids(redrive):
+            offset, more = 0, True
+            while more:
+                found = await self._look(each, offset, PAGE)
+                for result in found["results"]:
+                    yield RedriveResult(result["message_id"], result["status"], result.get("redriven_message_id"))
+                offset, more = offset + len(found["results"]), found["truncated"]
+
+    async def _look(self, redrive_id: str, offset: int, results_max: int) -> dict[str, Any]:
+        owner = await self._brokers.owner(redrive_id)
+        return await owner.get(routes.REDRIVEN.at(redrive_id), {"offset": offset, "max": results_max})
+
+
+def _ids(redrive: Redrive | str) -> tuple[str, ...]:
+    return (redrive,) if isinstance(redrive, str) else redrive.ids

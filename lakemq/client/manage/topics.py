@@ -1,0 +1,129 @@
+"""Topics, made, changed, looked at and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from lakemq.client.manage.ask import Brokers
+from lakemq.client.manage.results import QueueInfo, TopicInfo
+from lakemq.client.outgoing import check_topic
+from lakemq.client.wrong_type import WrongType
+from lakemq.contract import routes
+from lakemq.model.message_queue import MessageQueue
+from lakemq.model.topic_config import TopicConfig
+
+_CONFIG = ("permission", *TopicConfig._fields)
+
+
+class Topics:
+    """Topics of all brokers; with `broker`, of the one of that name."""
+
+    _brokers: Brokers
+
+    async def topics(self, *, system: bool = False, broker: str | None = None) -> list[TopicInfo]:
+        """All topics, sorted by name; with `system` those of the system too, as far as you may read them."""
+        params = {"system": "true"} if system else None
+        found = await self._brokers.each(lambda asked: asked.get(routes.TOPICS.at(), params), broker)
+        by_name: dict[str, dict[str, Any]] = {}
+        for name, answer in found.items():
+            for content in answer["topics"]:
+                by_name.setdefault(content["topic"], {})[name] = content
+        return [_topic(contents) for _, contents in sorted(by_name.items())]
+
+    async def topic(self, topic: str, *, broker: str | None = None) -> TopicInfo:
+        """One topic with the offsets of its queues. Raises `TopicNotFound`."""
+        target = routes.TOPIC.at(check_topic(topic))
+        return _topic(await self._brokers.each(lambda asked: asked.get(target), broker))
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        queues: int | None = None,
+        permission: str | None = None,
+        message_type: str | None = None,
+        ttl: timedelta | None = None,
+        message_bytes_max: int | None = None,
+        broker: str | None = None,
+    ) -> TopicInfo:
+        """Make a topic at all brokers, or have the one that is there be so: what isn't given is the broker's default,
+        or stays. The topic as it is then.
+
+        `queues`: at each broker; they only grow. `permission`: what clients may do, `r`, `w` or `rw`. `message_type`:
+        `any`, `normal`, `fifo`, `delay`, `transaction` or `priority`. `ttl`: how long its messages are delivered, 0 for
+        ever. `message_bytes_max`: of a body; 0: as many as the broker takes. Raises `InvalidTopic`, `InvalidRequest`.
+        """
+        content = _content(queues, permission, message_type, ttl, message_bytes_max)
+        target = routes.PUT_TOPIC.at(check_topic(topic))
+        return _topic(await self._brokers.each(lambda asked: asked.send(target, content), broker))
+
+    async def configure_topic(
+        self,
+        topic: str,
+        *,
+        queues: int | None = None,
+        permission: str | None = None,
+        message_type: str | None = None,
+        ttl: timedelta | None = None,
+        message_bytes_max: int | None = None,
+        broker: str | None = None,
+    ) -> TopicInfo:
+        """Change what is given of a topic, wherever it is; the arguments are those of `create_topic`. Raises
+        `TopicNotFound`, `InvalidRequest`."""
+        content = _content(queues, permission, message_type, ttl, message_bytes_max)
+        there = await self.topic(topic, broker=broker)
+        target = routes.PUT_TOPIC.at(topic)
+        done = [
+            await self._brokers.each(lambda asked: asked.send(target, content), name) for name in sorted(there.brokers)
+        ]
+        return _topic({name: answer for each in done for name, answer in each.items()})
+
+    async def delete_topic(self, topic: str, *, broker: str | None = None) -> None:
+        """Delete a topic: its messages can't be received any more. Raises `TopicNotFound`."""
+        target = routes.DELETE_TOPIC.at(check_topic(topic))
+        await self._brokers.each(lambda asked: asked.request(target), broker)
+
+
+def _content(
+    queues: int | None,
+    permission: str | None,
+    message_type: str | None,
+    ttl: timedelta | None,
+    message_bytes_max: int | None,
+) -> dict[str, Any]:
+    if ttl is not None and not isinstance(ttl, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise WrongType("ttl is a timedelta", ttl)
+    ttl_ms = None if ttl is None else ttl // timedelta(milliseconds=1)
+    said = {
+        "queues": queues,
+        "permission": permission,
+        "message_type": message_type,
+        "ttl_ms": ttl_ms,
+        "message_bytes_max": message_bytes_max,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _topic(found: Mapping[str, Mapping[str, Any]]) -> TopicInfo:
+    """What brokers answer of one topic, by name."""
+    first = next(iter(found.values()))
+    queues = [
+        QueueInfo(
+            MessageQueue(content["topic"], name, queue["queue_id"]),
+            queue["min_offset"],
+            queue["max_offset"],
+            queue["log_min_offset"],
+        )
+        for name, content in found.items()
+        for queue in content["queues"]
+    ]
+    return TopicInfo(
+        topic=first["topic"],
+        brokers=tuple(sorted(found)),
+        **{name: first[name] for name in _CONFIG},
+        expired=sum(content["expired"] for content in found.values()),
+        differs=any(content[name] != first[name] for content in found.values() for name in _CONFIG),
+        queues=tuple(sorted(queues)),
+    )
