@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lakemq.client.aio.sql_call import SqlOptions
     from lakemq.client.app_testing import TestApp
     from lakemq.client.application import App
-    from lakemq.client.dead_letters import DeadLetters
     from lakemq.client.frames import read_backlog, read_sql, read_topic, write_topic
     from lakemq.client.producer import Producer, SendFuture
     from lakemq.client.pull_consumer import PullConsumer
@@ -32,7 +31,6 @@ __all__ = [
     "Admin",
     "AdminOptions",
     "App",
-    "DeadLetters",
     "Producer",
     "PullConsumer",
     "PullOptions",
@@ -56,7 +54,6 @@ _MODULES = {
     **shared.MODULES,
     "Admin": "lakemq.client.admin",
     "AdminOptions": "lakemq.client.aio.admin",
-    "DeadLetters": "lakemq.client.dead_letters",
     "App": "lakemq.client.application",
     "TestApp": "lakemq.client.app_testing",
     "Producer": "lakemq.client.producer",

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from lakemq.client.aio.admin import Admin, AdminOptions
     from lakemq.client.aio.app_testing import TestApp
     from lakemq.client.aio.application import App
-    from lakemq.client.aio.dead_letters import DeadLetters
     from lakemq.client.aio.frames import read_backlog, read_sql, read_topic, write_topic
     from lakemq.client.aio.producer import Producer, SendFuture
     from lakemq.client.aio.pull_consumer import PullConsumer, PullOptions
@@ -27,7 +26,6 @@ __all__ = [
     "Admin",
     "AdminOptions",
     "App",
-    "DeadLetters",
     "Producer",
     "PullConsumer",
     "PullOptions",
@@ -51,7 +49,6 @@ _MODULES = {
     **shared.MODULES,
     "Admin": "lakemq.client.aio.admin",
     "AdminOptions": "lakemq.client.aio.admin",
-    "DeadLetters": "lakemq.client.aio.dead_letters",
     "App": "lakemq.client.aio.application",
     "TestApp": "lakemq.client.aio.app_testing",
     "Producer": "lakemq.client.aio.producer",

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from lakemq.client import DeadLetters
-from lakemq.client.aio import DeadLetters as AsyncDeadLetters
+from lakemq.client import Admin
+from lakemq.client.aio import Admin as AsyncAdmin
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.redrive import listing
 from lakemq.gateway.redrive.letters import KEYS_MAX, Wanted
@@ -227,19 +227,19 @@ def test_programs_look_through_them_and_send_them_again(
     gateway: GatewayProcess, http: httpx.Client, group: str
 ) -> None:
     bury(http, group, f"t-{group}", *[{"body": "x", "tag": str(number)} for number in range(450)], reason="why")
-    with DeadLetters(group, brokers=gateway.url) as dead:
-        assert [each.tag for each in dead.letters(reason="WHY")] == [str(number) for number in range(449, -1, -1)]
-        (broker,) = dead.brokers()
-        assert dead.redrive("tag = '7'", dry_run=True)[broker].matched == 1
-        begun = dead.redrive("tag = '7'")[broker]
-        wait_until(lambda: dead.progress(broker, begun.redrive_id)["state"] == "done", "it does not end")
-        (letter,) = dead.letters(state="redriven")
+    with Admin(brokers=gateway.url) as admin:
+        found = admin.dead_letters(group, reason="WHY")
+        assert [each.tag for each in found] == [str(number) for number in range(449, -1, -1)]
+        assert admin.redrive(group, "tag = '7'", dry_run=True).matched == 1
+        *_, last = admin.watch_redrive(admin.redrive(group, "tag = '7'"))
+        assert (last.redriven, last.running) == (1, False)
+        (letter,) = admin.dead_letters(group, state="redriven")
         assert (letter.tag, letter.failure_text, letter.topic, letter.keys) == ("7", "why", f"t-{group}", ())
-    with DeadLetters(f"none-{group}", brokers=gateway.url) as none, pytest.raises(GroupNotFound):
-        next(iter(none.letters()))
+        with pytest.raises(GroupNotFound):
+            next(iter(admin.dead_letters(f"none-{group}")))
 
     async def look() -> list[str | None]:
-        async with AsyncDeadLetters(group, brokers=gateway.url) as dead:
-            return [each.tag async for each in dead.letters(state="redriven")]
+        async with AsyncAdmin(brokers=gateway.url) as admin:
+            return [each.tag async for each in admin.dead_letters(group, state="redriven")]
 
     assert asyncio.run(look()) == ["7"]
