@@ -43,8 +43,9 @@ class Collector:
         self.headers: dict[str, str] = {}
 
     def of(self, trace_id: str) -> list[Seen]:
-        """Those of one trace, by when they begin."""
-        return sorted((span for span in self.spans if span.trace_id == trace_id), key=lambda span: span.begin_ns)
+        """Those of one trace, by when they begin. One that was sent twice, as no answer came in time, is one."""
+        found = {span.span_id: span for span in list(self.spans) if span.trace_id == trace_id}
+        return sorted(found.values(), key=lambda span: span.begin_ns)
 
     def take(self, body: bytes) -> None:
         """Enter what a request says."""
