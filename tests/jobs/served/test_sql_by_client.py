@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
 
@@ -92,6 +93,17 @@ def test_the_client_asks_the_jobs_that_the_broker_names(broker: Scene) -> None:
             client.sql("DROP TABLE messages")
     with HttpClient(broker.gateway.url, token=broker.tokens["nobody"]) as client, pytest.raises(Forbidden):
         client.sql(COUNTS)
+
+
+def test_rows_are_a_frame(broker: Scene) -> None:
+    where: plain.AdminOptions = {"brokers": broker.gateway.url, "token": broker.tokens["olga"]}
+    frame = plain.read_sql("SELECT position FROM messages", rows_max=4, timeout_s=timedelta(minutes=3), **where)
+    assert (len(frame.to_pandas()), len(frame.to_polars()), frame.truncated) == (4, 4, True)
+    with plain.Admin(**where) as admin:
+        assert admin.sql(COUNTS).to_arrow().to_pylist() == [{"topic": "orders", "messages": 10}]
+        with pytest.raises(plain.InvalidSql) as raised:
+            admin.sql("SELECT\n  no_such_column FROM messages")
+    assert raised.value.line == 2
 
 
 def test_an_address_that_is_none_is_an_error(scene: Scene) -> None:
