@@ -21,6 +21,7 @@ from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.run import LAKE, MAINTENANCE, _write_lake  # pyright: ignore[reportPrivateUsage]
 from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import Lake, Settings
+from lakemq.traces.batches import NO_BATCHES
 
 AWAY = "http://127.0.0.1:1"
 
@@ -119,7 +120,7 @@ def test_the_lock_is_let_go_only_where_nothing_writes_any_more(
     driver = Driver(spark, settings.lake)
     driver.left_writing = left_writing
     stop.set()
-    _write_lake(spark, settings, BrokerWatch(AWAY, stop), {LAKE, MAINTENANCE}, stop, Lock(), driver)
+    _write_lake(spark, settings, BrokerWatch(AWAY, stop), {LAKE, MAINTENANCE}, stop, Lock(), driver, NO_BATCHES)
     jvm: Any = spark._jvm  # pyright: ignore[reportPrivateUsage]
     for _ in range(2):  # Java closes what nobody holds any more
         gc.collect()
