@@ -1,6 +1,6 @@
 """The spans as data: what each is of, once. Client, gateway and jobs make theirs of it, and docs/traces.md lists them.
 
-Names and attributes are those of OpenTelemetry's semantic conventions for messaging spans (1.45) where these have one:
+Names and attributes are those of OpenTelemetry's semantic conventions for messaging spans where these have one:
 a span is called `operation destination`. What they have no word for, as it is a broker's own, begins with `lakemq.`.
 """
 
