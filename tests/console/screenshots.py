@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
 import threading
@@ -33,7 +34,10 @@ SHOTS = (
 
 def main() -> None:
     """Take them all."""
-    FOLDER.mkdir(exist_ok=True)
+    parser = argparse.ArgumentParser(prog="python -m tests.console.screenshots", description=__doc__)
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="default docs/console")
+    folder: Path = parser.parse_args().folder
+    folder.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as scratch,
         start_gateway(Path(scratch) / "data", storage__disk_high_ratio=1.0) as gateway,
@@ -44,11 +48,11 @@ def main() -> None:
         traffic = threading.Thread(target=_go_on, args=(gateway.url, done))
         traffic.start()
         try:
-            _take(console.url, message_id)
+            _take(console.url, message_id, folder)
         finally:
             done.set()
             traffic.join()
-    size = sum(each.stat().st_size for each in FOLDER.glob("*.png"))
+    size = sum(each.stat().st_size for each in folder.glob("*.png"))
     assert size < BYTES_MAX, f"{size} bytes are too many"
 
 
@@ -88,7 +92,7 @@ def _go_on(url: str, done: threading.Event) -> None:
             produce(http, "orders", *[_order(number)] * (1 + number % 5))
 
 
-def _take(url: str, message_id: str) -> None:
+def _take(url: str, message_id: str, folder: Path) -> None:
     with open_browser() as browser:
         for name, path, (width, height), scheme in SHOTS:
             seen = Seen(browser, url, width, "dark" if scheme == "dark" else "light")
@@ -98,7 +102,7 @@ def _take(url: str, message_id: str) -> None:
             if path == "/":
                 expect(page.locator(".chart canvas")).to_be_visible()
                 page.wait_for_timeout(TRAFFIC_S * 1000)
-            page.screenshot(path=FOLDER / f"{name}.png")
+            page.screenshot(path=folder / f"{name}.png")
             seen.close()
             assert seen.wrong == [], seen.wrong
 
