@@ -4,9 +4,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 MODULES := lakemq tests benchmarks
-# One process has all tests with Spark, another those that start a Spark of their own, and all have the rest: four, as most
-# tests wait most of their time. Coverage is asked of the pure rules.
-WORKERS := 4
+# One process has all tests with Spark, the other those that start a Spark of their own, and both have the rest. Coverage is
+# asked of the pure rules.
+WORKERS := 2
 ALL_TESTS := -n $(WORKERS) --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=100
 
 .PHONY: help setup demo fleet run test lint rules types tests bench chaos crash fuzz mutate audit lock wheel wheels clean

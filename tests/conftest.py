@@ -17,7 +17,6 @@ from lakemq.settings import Lake, Settings, Spark, Sql
 from lakemq.testing import gateway_process
 from lakemq.testing.object_store import ObjectStore
 from tests.etcd_server import EtcdServer, find_etcd
-from tests.in_memory import put_in_memory
 from tests.objects.stores import lake_in
 from tests.ports import Ports, own_ports
 from tests.reliability.fork_server import LazyForks
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 # Jobs give way to all else on a machine. Here what other processes test would starve them.
 os.environ["LAKEMQ_SPARK__NICENESS"] = "0"
-
-put_in_memory()
 
 # However busy a machine is, no example takes too long, and none is made too slowly: else tests would fail by that.
 settings.register_profile("lakemq", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -6,13 +6,7 @@ import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from lakemq.model.errors import LakemqError
-
-
-class NoPlace(LakemqError):
-    """There are too many already."""
-
-    code = "busy"
+from lakemq.model.errors import Busy
 
 
 class Places:
@@ -29,9 +23,9 @@ class Places:
         return self._taken
 
     def check(self) -> None:
-        """Raises `NoPlace` where there is none."""
+        """Raises `Busy` where there is none."""
         if self._taken >= self._most:
-            raise NoPlace(f"{self._most} pages are kept current already, which is console.live_max")
+            raise Busy(f"{self._most} pages are kept current already, which is console.live_max")
 
     @contextmanager
     def place(self) -> Generator[None]:

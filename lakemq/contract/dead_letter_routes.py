@@ -8,7 +8,7 @@ from lakemq.contract.route import Field, Route
 from lakemq.model.access import Action
 from lakemq.model.dead_letter import LetterState
 
-MAX = Field("max", "integer", "at most so many letters", 100, least=1)
+MAX = Field("max", "integer", "at most so many letters", 100)
 DEAD_LETTERS = Route(
     "GET",
     "/v1/groups/{group}/dead-letters",
@@ -18,9 +18,9 @@ DEAD_LETTERS = Route(
         Field("state", "string", "only these; all, without", choices=tuple(each.value for each in LetterState)),
         Field("reason", "string", "a part of the failure's class or text, in any case of letters"),
         Field("topic", "string", "the topic that they were first sent to"),
-        Field("begin_ms", "integer", "dead since then", 0, least=0),
-        Field("end_ms", "integer", "dead until then", NUMBER_MAX, least=0),
-        Field("after", "integer", "`next_after` of the page before", OFFSET_MAX, least=0),
+        Field("begin_ms", "integer", "dead since then", 0),
+        Field("end_ms", "integer", "dead until then", NUMBER_MAX),
+        Field("after", "integer", "`next_after` of the page before", OFFSET_MAX),
         MAX,
     ),
     rights=group(Action.GET, Action.SUB, by_handler="of topics on which one has `Sub` or `Get`"),

@@ -54,8 +54,8 @@ def test_a_column_is_in_all_that_spells_it_for_the_sake_of_its_type() -> None:
     """What else has a message's columns is made of the table."""
     assert {column.name for column in GIVEN} | {"delay_level", "delay_ms"} == set(Draft._fields)
     plain = {column.name for column in GIVEN if column.kind is not Kind.TIME}
-    delays = {"delay_level", "delay", "deliver_at"}
-    assert set(Message.__dataclass_fields__) == plain | delays
-    assert set(MessageFields.__annotations__) == (plain | delays) - {"body"}
+    others = {"delay_level", "delay", "deliver_at", "json"}
+    assert set(Message.__dataclass_fields__) == plain | others
+    assert set(MessageFields.__annotations__) == (plain | others) - {"body"}
     for column in ANSWERED:
         assert isinstance(getattr(MessageView, column.name), property)

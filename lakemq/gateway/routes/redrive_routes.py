@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -75,16 +75,18 @@ def _add_listing(router: APIRouter, listing: Listing, groups: Groups) -> None:
     async def list_letters(  # pyright: ignore[reportUnusedFunction]
         request: Request,
         group: str,
-        state: LetterState | None = None,
+        state: Literal["open", "redriven", "gone"] | None = None,
         reason: Text | None = None,
         topic: Text | None = None,
-        begin_ms: TimeMs | None = None,
-        end_ms: TimeMs | None = None,
+        begin_ms: TimeMs = 0,
+        end_ms: TimeMs = NUMBER_MAX,
         after: Annotated[int, Query(ge=0, le=QUEUE_OFFSET_MAX)] = QUEUE_OFFSET_MAX,
         letters_max: Annotated[int, Query(alias="max", ge=1, le=LETTERS_MAX)] = 100,
     ) -> Response:
         groups.find(check_group(group))
-        wanted = Wanted(reason or None, topic if topic is None else check_readable(topic), begin_ms, end_ms)
+        span = begin_ms or None, None if end_ms == NUMBER_MAX else end_ms
+        wanted = Wanted(reason or None, topic if topic is None else check_readable(topic), *span)
+        chosen = None if state is None else LetterState(state)
         sees = cache(sight_of_topics(caller_of(request.scope), READS))
-        found = await listing.page(group, wanted, state, after, letters_max, sees, client_of(request.scope))
+        found = await listing.page(group, wanted, chosen, after, letters_max, sees, client_of(request.scope))
         return await respond({"group": group, "dead_letters": iter(found.letters), "next_after": found.next_after})

@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from lakemq.contract import client_routes, leader_routes, log_level_routes, routes, user_routes
+from lakemq.contract import (
+    client_routes,
+    dead_letter_routes,
+    leader_routes,
+    log_level_routes,
+    routes,
+    sql_routes,
+    user_routes,
+)
 from lakemq.contract.route import Route
 from lakemq.contract.routes import ALL
 from lakemq.testing import start_gateway
@@ -33,6 +41,8 @@ AT_ONCE = {
     routes.HEALTH, routes.READY, routes.METRICS,
     routes.DOCS, routes.DOCS_HEAD, routes.OPENAPI, routes.OPENAPI_HEAD,
     log_level_routes.LEVELS, log_level_routes.PUT_LEVELS,
+    # They are told what others do.
+    sql_routes.USAGE, sql_routes.REFUSALS,
 }  # fmt: skip
 
 
@@ -127,6 +137,8 @@ def of_groups(http: httpx.Client) -> dict[Route, Asked]:
         client_routes.PUT_GROUP: Asked(("p",), body={"consume_enabled": False}),
         client_routes.CLIENTS: Asked(),
         client_routes.GROUP_CLIENTS: Asked(("g",)),
+        client_routes.PUT_MEMBER: Asked(("g", "m"), body={"consume_enabled": True}),
+        dead_letter_routes.DEAD_LETTERS: Asked(("g",)),
         client_routes.PRODUCER_CLIENTS: Asked(("pg",)),
         client_routes.PUT_CLIENT: Asked(("c",), body={}),
         client_routes.DELETE_CLIENT: Asked(("c",)),
@@ -186,6 +198,8 @@ def of_users(http: httpx.Client) -> dict[Route, Asked]:
         user_routes.DELETE_TOKEN: Asked(("u", token_id)),
         user_routes.POLICIES: Asked(("u",)),
         user_routes.PUT_POLICIES: Asked(("u",), body={"policies": []}),
+        sql_routes.USAGE: Asked(("u",), body={"requests": 1}),
+        sql_routes.REFUSALS: Asked(body={"refusals": []}),
         user_routes.ACCESS: Asked(body={"user": "u", "action": "Pub", "resource": "Topic:t"}),
     }
 

@@ -25,6 +25,7 @@ from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.lake.proof_mark import FOLDER, read_marks, write_marks
 from lakemq.storage.lake.prove import prove
 from lakemq.testing import GatewayProcess
+from lakemq.traces.batches import NO_BATCHES
 from tests.storage.lake_tables import commit, entry, newest_file
 
 AWAY = "http://127.0.0.1:1"
@@ -60,7 +61,7 @@ def test_jobs_put_the_lake_back_before_their_maintenance_though_no_broker_answer
     watch = BrokerWatch(AWAY, stop)
     watch.start()
     driver = Driver(spark, settings.lake)
-    jobs = Thread(target=_write_lake, args=(spark, settings, watch, chosen, stop, Lock(), driver))
+    jobs = Thread(target=_write_lake, args=(spark, settings, watch, chosen, stop, Lock(), driver, NO_BATCHES))
     request = requests.submit(lake, JOB, {})
     jobs.start()
     try:

@@ -24,6 +24,8 @@ def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         server = SqlServer(spark, lambda: gateway.url, SqlHttp())
         server.start()
         try:
-            yield Scene(gateway, server, tokens)
+            made = Scene(gateway, server, tokens)
+            made.rows("SELECT 1", "olga")  # so the jobs look for their own token here, and not in a test's environment
+            yield made
         finally:
             server.stop()
