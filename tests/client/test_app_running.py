@@ -98,7 +98,7 @@ def test_an_application_with_asyncio_has_both_kinds_of_listeners_and_keeps_order
 
 
 def test_an_application_without_a_broker_does_not_start_and_closes_what_it_opened() -> None:
-    closed = list[str]()
+    closed, before = list[str](), signal.getsignal(signal.SIGTERM)
     app = App("g", brokers=DEAD)
     app.listener("t")(lambda message: None)  # pyright: ignore[reportUnknownLambdaType]
     app.on_stop(lambda: closed.append("stopped"))
@@ -118,7 +118,7 @@ def test_an_application_without_a_broker_does_not_start_and_closes_what_it_opene
     thread.start()
     thread.join()
     assert refused == [InvalidRequest]
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,9 +34,18 @@ PROGRAMS = list(programs())
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with start_gateway(tmp_path_factory.mktemp("docs")) as gateway:
-        yield gateway.url
+def broker_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """The broker of a document's programs: in another document the same topics have other messages."""
+    started: dict[str, str] = {}
+    with contextlib.ExitStack() as stack:
+
+        def start(document: str) -> str:
+            if document not in started:
+                gateway = stack.enter_context(start_gateway(tmp_path_factory.mktemp("docs")))
+                started[document] = gateway.url
+            return started[document]
+
+        yield start
 
 
 RUN_HERE = [each for each in PROGRAMS if not FILE.match(each[1])]
@@ -44,9 +53,9 @@ RUN_HERE = [each for each in PROGRAMS if not FILE.match(each[1])]
 
 @pytest.mark.parametrize(("place", "program", "printed"), RUN_HERE, ids=[each[0] for each in RUN_HERE])
 def test_a_program_prints_what_stands_below_it(
-    broker: str, place: str, program: str, printed: str | None, monkeypatch: pytest.MonkeyPatch
+    broker_of: Callable[[str], str], place: str, program: str, printed: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LAKEMQ_BROKER", broker)
+    monkeypatch.setenv("LAKEMQ_BROKER", broker_of(place.partition(":")[0]))
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(compile(program, place, "exec"), {"__name__": "__main__"})
