@@ -1,4 +1,5 @@
 """The names of `lakemq.client.errors`, which is loaded when one of them is first used."""
+# ruff: noqa: F405 (pyright looks whether each is there)
 
 from __future__ import annotations
 
@@ -6,58 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakemq.client.errors import (
-        AlreadyDelivered,
-        Busy,
-        ClientNotFound,
-        Closed,
-        ConsumeDisabled,
-        FlowControl,
-        Forbidden,
-        GroupInUse,
-        GroupModelDiffers,
-        GroupNotFound,
-        IdempotencyMismatch,
-        InvalidArrow,
-        InvalidFilter,
-        InvalidRequest,
-        InvalidSql,
-        InvalidTopic,
-        LakemqError,
-        LakeUnreadable,
-        LogDamaged,
-        MessageNotFound,
-        MessageTooLarge,
-        NotConfirmed,
-        NotEnoughReplicas,
-        NotLeader,
-        NotTrusted,
-        OffsetBeyondEnd,
-        OverQuota,
-        PositionGone,
-        QueueNotFound,
-        ReadOnlyTopic,
-        ReceiptExpired,
-        RedriveNotFound,
-        RequestNotFound,
-        RequestTimeout,
-        RowsNotSent,
-        SearchEnded,
-        SendFailed,
-        SettingsError,
-        StoreUnwritable,
-        TokenNotFound,
-        TopicNotFound,
-        TransactionNotFound,
-        TransactionResolved,
-        Unauthenticated,
-        Unreachable,
-        UnsupportedMediaType,
-        Untrusted,
-        UserNotFound,
-        WrongMessageType,
-        WrongType,
-    )
+    from lakemq.client.errors import *  # noqa: F403
 
 __all__: list[str] = [
     "AlreadyDelivered",

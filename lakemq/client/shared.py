@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lakemq.client.produce.options import ProducerOptions
     from lakemq.client.produce.selecting import QueueSelector
     from lakemq.client.produce.transactions import Resolution, TransactionReceipt
-    from lakemq.client.results import RedriveStarted, SqlRows
+    from lakemq.client.results import SqlRows
     from lakemq.client.route_source import BrokerAddress, RouteSource
     from lakemq.client.view import MessageView
     from lakemq.model.message_queue import MessageQueue
@@ -83,7 +83,6 @@ __all__: list[str] = [
     "Redrive",
     "RedriveProgress",
     "RedriveResult",
-    "RedriveStarted",
     "ReplyFields",
     "Resolution",
     "Resource",
@@ -136,7 +135,6 @@ MODULES = {
     "Redrive": "lakemq.client.manage.results",
     "RedriveProgress": "lakemq.client.manage.results",
     "RedriveResult": "lakemq.client.manage.results",
-    "RedriveStarted": "lakemq.client.results",
     "ReplyFields": "lakemq.client.consume.reply",
     "Resolution": "lakemq.client.produce.transactions",
     "Resource": "lakemq.client.app.parameters",

@@ -8,9 +8,9 @@ from pathlib import Path
 from lakemq import client
 from lakemq.client.errors import LakemqError
 from lakemq.web.problems import STATUS
+from tests.docs.part import Part
 
-FILE = Path("docs/errors.md")
-BEGIN, END = "<!-- errors: python -m tests.docs.errors -->", "<!-- end of errors -->"
+PART = Part(Path("docs/errors.md"), "<!-- errors: python -m tests.docs.errors -->", "<!-- end of errors -->")
 TO_DO = "What to do: "
 
 
@@ -45,17 +45,5 @@ def table() -> str:
     )
 
 
-def written() -> str:
-    """What stands in the document."""
-    return FILE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0].strip()
-
-
-def main() -> None:
-    """Write it."""
-    text = FILE.read_text("utf-8")
-    before, _, rest = text.partition(BEGIN)
-    FILE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}", "utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    PART.write(table())

@@ -7,9 +7,9 @@ from pathlib import Path
 from lakemq.contract import routes
 from lakemq.contract.right import Right
 from lakemq.contract.route import Route
+from tests.docs.part import Part
 
-FILE = Path("docs/security.md")
-BEGIN, END = "<!-- rights: python -m tests.docs.rights -->", "<!-- end of rights -->"
+PART = Part(Path("docs/security.md"), "<!-- rights: python -m tests.docs.rights -->", "<!-- end of rights -->")
 
 
 def table() -> str:
@@ -43,17 +43,5 @@ def _nobody(route: Route) -> str:
     return "401" if route.rights.guarded else "yes"
 
 
-def written() -> str:
-    """What stands in the document."""
-    return FILE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0].strip()
-
-
-def main() -> None:
-    """Write it."""
-    text = FILE.read_text("utf-8")
-    before, _, rest = text.partition(BEGIN)
-    FILE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}", "utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    PART.write(table())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakemq.contract.errors import error_of_code
 from lakemq.model.errors import LakemqError
 from lakemq.web.problems import STATUS
-from tests.docs.errors import kinds, parts, table, written
+from tests.docs.errors import PART, kinds, parts, table
 
 OF_JOBS_AND_REPLICAS = {
     "broker_unavailable",
@@ -29,7 +29,7 @@ WITHOUT_CLASS = {
 
 
 def test_the_table_is_up_to_date() -> None:
-    assert written() == table(), "python -m tests.docs.errors writes it"
+    assert PART.written() == table(), "python -m tests.docs.errors writes it"
 
 
 def test_each_error_says_what_to_do() -> None:

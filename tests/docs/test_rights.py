@@ -5,15 +5,15 @@ from pathlib import Path
 
 from lakemq.contract import routes
 from lakemq.model.access import User, parse_policy
-from tests.docs.rights import FILE, table, written
+from tests.docs.rights import PART, table
 
 
 def test_the_table_of_rights_is_that_of_the_routes() -> None:
-    assert written() == table(), "python -m tests.docs.rights writes it anew"
+    assert PART.written() == table(), "python -m tests.docs.rights writes it anew"
 
 
 def test_the_rights_that_jobs_elsewhere_are_given_are_enough() -> None:
-    text = FILE.read_text("utf-8")
+    text = PART.file.read_text("utf-8")
     given = re.findall(r'^lakemq acl add jobs (\S+) "(\S+)"$', text, re.MULTILINE)
     policies = [parse_policy({"resource": resource, "actions": actions.split(",")}) for actions, resource in given]
     user = User("jobs", policies=tuple(policies))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, TypedDict, Unpack
 
-from lakemq.client.durations import Seconds
+from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.frame import Frame
 from lakemq.client.manage.ask import Brokers
 from lakemq.client.manage.groups import Groups
@@ -56,7 +56,10 @@ class Admin(Topics, Groups, Messages, Redrives):
         """The rows of one statement that reads, as far as you may see them, from the jobs that the brokers know. The
         bounds are those of these jobs' settings, where they aren't given. Raises `InvalidSql`, and `Unreachable` where
         no jobs answer."""
-        return await run_statement(self._brokers, statement, rows_max, timeout_s)
+        timeout_ms = None if timeout_s is None else int(to_seconds(timeout_s, "timeout_s") * 1000)
+        await self._brokers.names()
+        rows = await run_statement(self._brokers.cluster, statement, rows_max, timeout_ms)
+        return Frame(rows.table, rows.truncated)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
     async def close(self) -> None:
         """Close the connections."""

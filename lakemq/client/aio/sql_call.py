@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
+from lakemq.client.manage.statements import run_statement
 from lakemq.client.results import SqlRows
 from lakemq.client.routes import Cluster
-from lakemq.client.sql_request import check_sql_address, read_sql_rows, sql_request
-from lakemq.client.transport import ANSWER_TIMEOUT_S
-from lakemq.contract.routes import BROKER
-from lakemq.contract.sql_routes import STATEMENT
-from lakemq.model.errors import LakemqError
 
 
 class SqlOptions(TypedDict, total=False):
@@ -37,25 +33,8 @@ async def sql(statement: str, **options: Unpack[SqlOptions]) -> SqlRows:
 
     Raises `InvalidSql`, `Forbidden`, `OverQuota`, `RequestTimeout`; `Unreachable` where no jobs answer.
     """
-    asked = sql_request(statement, options.get("rows_max"), options.get("timeout_ms"))
     cluster = Cluster(options.get("brokers"), None, options.get("nameservers"), options.get("token"))
     try:
-        jobs = cluster.connect(await _find_jobs(cluster))
-        timeout_s = ANSWER_TIMEOUT_S + asked.wait_s
-        answer = await jobs.request(STATEMENT.at(), body=asked.content, timeout_s=timeout_s)
-        return read_sql_rows(answer.body, answer.headers)
+        return await run_statement(cluster, statement, options.get("rows_max"), options.get("timeout_ms"))
     finally:
         await cluster.close()
-
-
-async def _find_jobs(cluster: Cluster) -> str:
-    """Where they answer, as the first broker says that knows any."""
-    problem: LakemqError | None = None
-    for broker in await cluster.brokers():
-        if broker.address:
-            try:
-                said = await cluster.connect(broker.address).get(BROKER.at())
-                return check_sql_address(broker.address, said.get("sql"))
-            except LakemqError as error:
-                problem = problem or error
-    raise problem or LakemqError("no broker leads that could say where jobs answer SQL")
