@@ -24,10 +24,13 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="package")
 def gateway(collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """One that exports, whose retries come at once, and whose halves are checked and given up soon."""
+    """One that exports, and whose halves are checked and given up soon.
+
+    Its retries come soon, but not before their nacks are stored: spans are compared by their times.
+    """
     options = {
         "traces__endpoint": collector.url,
-        "delay__levels": "50ms 50ms",
+        "delay__levels": "2s 2s",
         "transactions__timeout_ms": 300,
         "transactions__check_interval_ms": 300,
         "transactions__check_max": 1,

@@ -101,6 +101,20 @@ def let_go(harness: RoutingHarness) -> None:
     log.retain()
 
 
+def settled_sizes(harness: RoutingHarness) -> Counter[str]:
+    """How much is held once only the newest segment and the one before are left.
+
+    A segment that a busy machine is slow to seal stays a round longer, with what belongs to it.
+    """
+    log, until_s = harness.broker.log, time.monotonic() + SETTLED_S_MAX
+    while len(log.segments) > 2:
+        assert time.monotonic() < until_s, "old segments stay"
+        harness.pass_time(1_000)
+        harness.run(harness.broker.router.make_room())
+        log.retain()
+    return sizes_of(harness.broker)
+
+
 async def later(act: Callable[[], None]) -> None:
     """Do it on the loop."""
     act()
@@ -115,11 +129,11 @@ def test_what_has_been_leaves_nothing_in_memory(tmp_path: Path, monkeypatch: pyt
     try:
         for _ in range(ROUNDS):
             live(harness)
-        before = sizes_of(harness.broker)
+        before = settled_sizes(harness)
         assert before["RoutingState.dead"] == ROUNDS  # it is looked at what there is
         for _ in range(ROUNDS):
             live(harness)
-        after = sizes_of(harness.broker)
+        after = settled_sizes(harness)
     finally:
         harness.stop()
     grown = {name: (before[name], size) for name, size in after.items() if size >= before[name] + ROUNDS // 2}
