@@ -9,7 +9,7 @@ MODULES := lakemq tests benchmarks
 WORKERS := 2
 ALL_TESTS := -n $(WORKERS) --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=100
 
-.PHONY: help setup demo fleet run test lint rules types tests bench chaos crash fuzz mutate audit lock wheel wheels clean
+.PHONY: help setup demo fleet run test long lint rules types tests bench chaos crash fuzz mutate audit lock wheel wheels clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 8
@@ -30,6 +30,9 @@ run: setup ## the gateway and all jobs, until Ctrl-C
 
 test: setup rules ## all checks: lint, the tests, the coverage that is asked for
 	@$(MAKE) --no-print-directory -j 2 types tests
+
+long: setup ## the tests that `make test` leaves out because they take too long; ARGS="tests/jobs"
+	$(BIN)/pytest -n $(WORKERS) --no-loadscope-reorder -m long $(ARGS)
 
 lint: rules ## ruff, pyright strict, import-linter, deptry
 	@$(MAKE) --no-print-directory types

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import SparkNotStarted
 from lakemq.jobs.session import class_archive, cluster, connect, guard, jars, object_storage_jars
+from lakemq.jobs.session.heaps import few_heaps
 from lakemq.jobs.session.java import QUICK, check_java
 from lakemq.jobs.session.left_java import no_java_left
 from lakemq.jobs.session.object_storage import give_keys, object_conf
@@ -165,7 +166,7 @@ def _start(conf: dict[str, str]) -> SparkSession:
     for key, value in shown.items():
         builder = builder.config(key, value)
     try:
-        with no_java_left():
+        with no_java_left(), few_heaps():
             guard.start_java_with(shown, secret)
             session = builder.getOrCreate()
     except PySparkRuntimeError as error:

@@ -6,8 +6,10 @@ import socket
 import time
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.session.heaps import HEAPS_MAX, VARIABLE, few_heaps
 from lakemq.jobs.session.session import COLLECTOR, LOCAL_CONF, SOCKET_S_MAX, local_conf
 from lakemq.settings import Spark
 
@@ -27,6 +29,20 @@ def test_a_local_session_that_was_held_up_does_not_take_itself_for_dead(spark: S
     """Stopped for longer than this, with two minutes for it: queries failed with "Block broadcast_1 does not exist"."""
     days = spark.conf.get("spark.storage.blockManagerHeartbeatTimeoutMs")
     assert days == "365d"
+
+
+def test_java_and_its_workers_have_few_heaps_and_this_process_is_left_alone(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    asked = lambda _: os.environ.get(VARIABLE)  # noqa: E731  a worker can't import this file
+    of_workers = spark.range(1).rdd.map(asked).collect()
+    assert [jvm.System.getenv(VARIABLE), *of_workers] == [str(HEAPS_MAX)] * 2
+    assert VARIABLE not in os.environ
+
+
+def test_an_environment_that_says_how_many_heaps_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "4194304")
+    with few_heaps():
+        assert VARIABLE not in os.environ
 
 
 def test_sparks_own_ports_ask_for_a_secret(spark: SparkSession) -> None:
