@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 HEAPS_MAX = 2
@@ -13,7 +13,7 @@ VARIABLE = "MALLOC_ARENA_MAX"
 
 
 @contextmanager
-def few_heaps() -> Iterator[None]:
+def few_heaps() -> Generator[None]:
     """Processes that start meanwhile have few heaps, unless the environment says how many."""
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
         yield
