@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import itertools
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
@@ -15,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from lakemq.settings import GIB, HOUR_MS, KIB, MIB, Settings
 from lakemq.settings.section import Section
+from tests.docs.described import described
 
 FILE = Path("docs/settings.md")
 _HEAD = """# Settings
@@ -71,18 +69,8 @@ def texts_of(kind: type[Section]) -> dict[str, str]:
     """What stands below each setting that is described there."""
     found: dict[str, str] = {}
     for each in reversed(_lines_of(kind)):
-        made = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]
-        assert isinstance(made, ast.ClassDef)
-        for before, after in itertools.pairwise(made.body):
-            if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and (text := _text(after)):
-                found[before.target.id] = " ".join(text.split())
+        found |= described(each)
     return found
-
-
-def _text(node: ast.stmt) -> str:
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-        return node.value.value
-    return ""
 
 
 def _default(key: str, field: FieldInfo) -> str:
