@@ -219,13 +219,9 @@ def test_all_that_the_document_lists_is_there_before_anything_was_written(settin
     assert answer(settings, "SELECT run_id, detail FROM maintenance_runs") == [{"run_id": "r", "detail": "{}"}]
 
 
-def test_the_documented_columns_of_views_are_those_of_spark(client: ConnectClient) -> None:
+def test_the_documented_columns_of_views_are_those_of_spark(settings: Settings) -> None:
     for view, columns in VIEW_COLUMNS.items():
-        found = {
-            row["col_name"]: row["data_type"]
-            for batch in client.run(f"DESCRIBE {view}").batches
-            for row in batch.to_pylist()
-        }
+        found = {row["col_name"]: row["data_type"] for row in answer(settings, f"DESCRIBE {view}")}
         assert {name: found.get(name) for name in columns} == columns
         assert view == "dead_letters" or set(found) == set(columns)
 
