@@ -19,7 +19,7 @@ def table() -> str:
         for each in routes.ALL
         if each.tag != "docs"
     ]
-    return "\n".join(["| route | takes | without a token, where none is required |", "|---|---|---|", *rows])
+    return "\n".join(["| route | needs | without a token, if none is required |", "|---|---|---|", *rows])
 
 
 def said_of(route: Route) -> str:
@@ -36,7 +36,7 @@ def _right(right: Right) -> str:
     on = f"{right.kind}:" + (f"{{{right.of}}}" if right.of else "*")
     if not right.actions:
         return "a super user"
-    optional = f", where `{right.of}` is given" if right.optional else ""
+    optional = f", if `{right.of}` is given" if right.optional else ""
     return f"{' or '.join(f'`{each}`' for each in right.actions)} on `{on}`{optional}"
 
 

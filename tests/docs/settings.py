@@ -19,18 +19,18 @@ _HEAD = """# Settings
 
 <!-- made of lakemq/settings/ by `python -m tests.docs.settings` -->
 
-Defaults are overridden by a file of TOML, `conf/lakemq.toml` or what `--config` names, that by the environment, and
-that by the options of a command. In the file a setting stands in its section, in the environment it is called
-`LAKEMQ_SECTION__KEY`:
+A settings file in TOML (`conf/lakemq.toml`, or the file that `--config` names) overrides the defaults, the environment
+overrides the file, and the options of a command override the environment. In the file, each setting is in its section;
+in the environment it is called `LAKEMQ_SECTION__KEY`:
 
 ```text
 [storage]
 flush = "sync"
 ```
 
-is `LAKEMQ_STORAGE__FLUSH=sync`. Lists are with commas there, and settings whose names you give are an object of JSON.
-A setting that is unknown or impossible is an error that names it and where it was set, before anything starts. Names
-that end in `_ms` are milliseconds, in `_bytes` bytes; `_max` and `_min` are bounds.
+is `LAKEMQ_STORAGE__FLUSH=sync`. In the environment, lists are separated by commas, and settings with names of your own
+are a JSON object. An unknown or impossible setting is an error that names it and where it was set, before anything
+starts. Names that end in `_ms` are milliseconds, in `_bytes` bytes; `_max` and `_min` are limits.
 """
 _SIZES = ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
 _TIMES = ((24 * HOUR_MS, "d"), (HOUR_MS, "h"), (60_000, "min"), (1_000, "s"))
