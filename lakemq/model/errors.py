@@ -252,7 +252,7 @@ class RequestTimeout(LakemqError):
 
 
 class FlowControl(LakemqError):
-    """The broker has reached a limit and accepts no more for now.
+    """The broker has reached a limit; the request has to wait.
     What to do: wait `retry_after_s`, or until less is waiting, and try again."""
 
     code = "flow_control"

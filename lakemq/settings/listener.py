@@ -97,7 +97,7 @@ class Gateway(Listener):
     """The gateway's `Listener`, and the limits of a request's messages.
 
     `drain_ms`: how long the gateway keeps serving after a signal to stop, while `GET /readyz` answers 503: as long
-    as a proxy or an orchestrator takes to notice, and to send no more clients here.
+    as a proxy or an orchestrator takes to notice, and to stop sending clients here.
 
     `advertise`: the address that others use, such as http://10.0.0.5:8080; empty: the address on which it listens.
     """

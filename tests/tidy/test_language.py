@@ -34,23 +34,47 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     "docs/README.md",
+    "docs/admin.md",
+    "docs/app.md",
+    "docs/backup.md",
     "docs/client.md",
     "docs/console.md",
+    "docs/databricks.md",
     "docs/delays.md",
     "docs/failures.md",
+    "docs/frames.md",
     "docs/get_started.md",
+    "docs/groups.md",
+    "docs/history.md",
+    "docs/http.md",
+    "docs/install.md",
+    "docs/logs.md",
+    "docs/maintenance.md",
+    "docs/metrics.md",
     "docs/migrate.md",
     "docs/order.md",
+    "docs/promises.md",
     "docs/replay_erase.md",
+    "docs/secured.md",
     "docs/security.md",
     "docs/send_receive.md",
+    "docs/settings.md",
     "docs/sql.md",
     "docs/tables.md",
     "docs/topics.md",
+    "docs/traces.md",
     "docs/transactions.md",
 )
 """Documents that are clean."""
-CODE: tuple[str, ...] = ("lakemq/contract/headers.py",)
+CODE: tuple[str, ...] = (
+    "lakemq/contract/headers.py",
+    "lakemq/contract/metrics.py",
+    "lakemq/contract/nameserver_routes.py",
+    "lakemq/contract/routes.py",
+    "lakemq/logs",
+    "lakemq/model/errors.py",
+    "lakemq/settings",
+)
 """Files and folders whose docstrings and strings are clean."""
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
