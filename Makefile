@@ -9,7 +9,7 @@ MODULES := lakemq tests benchmarks
 WORKERS := 2
 ALL_TESTS := -n $(WORKERS) --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=100
 
-.PHONY: help setup demo fleet run test long lint rules types tests bench chaos crash fuzz mutate audit lock wheel wheels clean
+.PHONY: help setup demo fleet run test long lint rules types tests bench chaos crash fuzz mutate audit lock docs wheel wheels clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 8
@@ -72,6 +72,9 @@ lock: setup ## resolve requirements.lock anew from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-header \
 	  --no-annotate --no-emit-index-url --python-version 3.11 -o requirements.lock
 
+docs: setup ## the documentation as a site, in site/html; no page of it needs a network
+	@$(BIN)/python -m tests.docs.site
+
 wheel: setup ## dist/lakemq-….whl, to be installed without this folder
 	@$(BIN)/python -m hatchling build -t wheel -d dist
 
@@ -79,6 +82,6 @@ wheels: setup ## the wheel in an empty environment, with none and with each of i
 	@$(BIN)/python -m tests.packaging.wheels $(ARGS)
 
 clean: ## everything made here, but never data/ and lake/
-	rm -rf .venv dist artifacts demo fleet .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis \
+	rm -rf .venv dist site artifacts demo fleet .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis \
 	  .import_linter_cache spark-warehouse metastore_db derby.log
 	find lakemq tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -114,11 +114,11 @@ __all__ = [
 
 
 class Unreachable(LakemqError):
-    """Nothing answered: no connection, or it broke, or the time for an answer ran out.
+    """No answer: the connection failed or broke, or the answer took too long.
 
     `sent` says whether the request may have reached the broker, and so may have been carried out:
     False when there never was a connection.
-    What to do: check the address and the broker; a send may be repeated with the same idempotency key.
+    What to do: check the address and the broker; you may repeat a send with the same idempotency key.
     """
 
     code = "unreachable"
@@ -130,10 +130,10 @@ class Unreachable(LakemqError):
 
 
 class Untrusted(NotTrusted, Unreachable):
-    """Who answers has no certificate that is trusted here, or one of another name; or a name server that is asked by
-    https names nobody but brokers that would be asked without. Nothing was sent to them, and it is the same until
-    somebody changes a certificate, an address, or what is trusted.
-    What to do: name the authority by LAKEMQ_TLS__CA_FILE, or correct the address."""
+    """The server's certificate is not trusted, or is for another name; or a name server on https lists only brokers on
+    http. Nothing was sent to them, and retrying does not help until somebody changes a certificate, an address, or
+    the trusted authorities.
+    What to do: set LAKEMQ_TLS__CA_FILE to the authority, or correct the address."""
 
     retryable = False
 
@@ -142,15 +142,15 @@ class Untrusted(NotTrusted, Unreachable):
 
 
 class Closed(LakemqError):
-    """The client is closed: it takes nothing any more.
-    What to do: make another client."""
+    """The client is closed.
+    What to do: create another client."""
 
     code = "closed"
 
 
 class SendFailed(LakemqError):
-    """A producer was closed and couldn't store all that it was given. `failures`: each message that nobody
-    has been told of, and why; that of `Unreachable.sent` or of code `closed` may have been stored all the same.
+    """A producer was closed before it could store all its messages. `failures`: each message whose future nobody
+    checked, and why it failed; one with `Unreachable.sent` or the code `closed` may have been stored.
     What to do: send what is in `failures` again, or keep it elsewhere."""
 
     code = "send_failed"
@@ -161,9 +161,9 @@ class SendFailed(LakemqError):
 
 
 class RowsNotSent(LakemqError):
-    """Rows of a frame could not be made messages, or not be stored. `rows`: the number of each, from 0, and why; at
-    most 100 of them. `next_row`: no row from there on was sent. `stored`: so many rows before it are stored.
-    What to do: correct the rows that are named, and send these and those from `next_row` on."""
+    """Rows of a frame could not be sent. `rows`: the number of each, from 0, and why; at most 100 of them.
+    `next_row`: no row from there on was sent. `stored`: how many rows before it are stored.
+    What to do: correct these rows, and send them and all from `next_row` on."""
 
     code = "rows_not_sent"
 
@@ -177,7 +177,7 @@ class RowsNotSent(LakemqError):
 
 
 class SearchEnded(LakemqError):
-    """A broker has looked through as much as it does for one question, so older messages may not have been found.
-    What to do: give `begin` and `end`, or ask by SQL."""
+    """A broker has reached its limit for one search, so older messages may be missing.
+    What to do: give `begin` and `end`, or use SQL."""
 
     code = "search_ended"

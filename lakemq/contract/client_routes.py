@@ -10,7 +10,7 @@ PUT_GROUP = Route(
     "PUT",
     "/v1/groups/{group}",
     "groups",
-    "Have a group consume, or not",
+    "Pause or resume a group",
     reads=Reads.JSON,
     rights=group(Action.UPDATE),
     audited=True,
@@ -19,21 +19,21 @@ CLIENTS = Route(
     "GET",
     "/v1/clients",
     "clients",
-    "All clients: members of groups, who receives, and producers",
+    "All clients: members of groups, receivers and producers",
     rights=cluster(Action.LIST, Action.GET),
 )
 GROUP_CLIENTS = Route(
     "GET",
     "/v1/groups/{group}/clients",
     "clients",
-    "The members of a consumer group, how they are, and who receives for it",
+    "The members of a consumer group, their state, and its receivers",
     rights=group(Action.GET, Action.SUB),
 )
 PUT_MEMBER = Route(
     "PUT",
     "/v1/groups/{group}/clients/{client_id}",
     "clients",
-    "Have one member of a group consume, or not",
+    "Pause or resume one member of a group",
     reads=Reads.JSON,
     rights=group(Action.UPDATE),
     audited=True,
@@ -50,7 +50,7 @@ PUT_CLIENT = Route(
     "PUT",
     "/v1/clients/{client_id}",
     "clients",
-    "A producer's heartbeat: it is there",
+    "A producer's heartbeat",
     reads=Reads.JSON,
     differs=Answered.AT_ONCE,
     rights=known("`Pub` on the producer group, if it names one"),
@@ -61,7 +61,7 @@ DELETE_CLIENT = Route(
     "clients",
     "A producer ends",
     differs=Answered.AT_ONCE,
-    rights=known("one's own clients only"),
+    rights=known("the caller's own clients only"),
 )
 
 ALL: tuple[Route, ...] = (PUT_GROUP, CLIENTS, GROUP_CLIENTS, PUT_MEMBER, PRODUCER_CLIENTS, PUT_CLIENT, DELETE_CLIENT)

@@ -10,7 +10,7 @@ LEVELS = Route(
     "GET",
     "/v1/broker/log-levels",
     "operations",
-    "What this process writes to its log, by logger",
+    "The log level of each logger",
     differs=Answered.AT_ONCE,
     rights=guarded(Action.GET, Action.UPDATE),
 )
@@ -18,7 +18,7 @@ PUT_LEVELS = Route(
     "PUT",
     "/v1/broker/log-levels",
     "operations",
-    "Have this process write more to its log, or less, for a while",
+    "Change log levels for a while",
     reads=Reads.JSON,
     of_replica=True,
     differs=Answered.AT_ONCE,

@@ -19,14 +19,14 @@ _ACK = Field("ack", "string", "`sync`: on disk before the answer", "async", choi
 _ACK_OR_NONE = _ACK._replace(
     choices=("async", "sync", "none"), description="`sync`: on disk before the answer; `none`: no answer"
 )
-_WAIT_MS = Field("wait_ms", "integer", "hold the request so long", 0)
+_WAIT_MS = Field("wait_ms", "integer", "how long to wait", 0)
 _TIMESTAMP_MS = Field("timestamp_ms", "integer", required=True)
-_TOPICS = Field("topics", "string", "comma-separated; all, without")
-_PATTERN = Field("pattern", "string", "a regular expression that names of topics match as a whole")
+_TOPICS = Field("topics", "string", "separated by commas; default: all")
+_PATTERN = Field("pattern", "string", "a regular expression that matches whole topic names")
 
-PULL_OFFSET = Field("offset", "integer", "the first offset wanted", required=True, least=0)
-PULL_MAX = Field("max", "integer", "at most so many messages", 32, least=1)
-PULL_WAIT_MS = Field("wait_ms", "integer", "hold the request so long for a matching message", 0, least=0)
+PULL_OFFSET = Field("offset", "integer", "the first offset", required=True, least=0)
+PULL_MAX = Field("max", "integer", "the most messages", 32, least=1)
+PULL_WAIT_MS = Field("wait_ms", "integer", "how long to wait for a matching message", 0, least=0)
 REPLY_TIMEOUT_MS = Field("timeout_ms", "integer", "how long to wait for the reply", 3_000, least=1)
 
 # Messages
@@ -51,7 +51,7 @@ PULL = Route(
         PULL_WAIT_MS,
         Field("tags", "string", "`A||B`, or `*`", "*"),
         Field("sql", "string", "SQL92 over properties: `a > 5 AND b LIKE 'x%'`", ""),
-        Field("group", "string", "the consumer group that asks", ""),
+        Field("group", "string", "the consumer group", ""),
     ),
     differs=AT_ONCE,
     rights=also(topic(SUB), _AS_GROUP),
@@ -92,7 +92,7 @@ BEGIN = Route(
     "POST",
     "/v1/topics/{topic}/transactions",
     "transactions",
-    "Begin transactions: store halves",
+    "Begin transactions: store half messages",
     (Field("producer_group", "string", required=True), _ACK),
     MESSAGES,
     differs=BY_HANDLER,
@@ -119,10 +119,10 @@ CHECKS = Route(
     "GET",
     "/v1/producer-groups/{group}/checks",
     "transactions",
-    "Halves that the broker wants an answer for",
+    "Half messages whose outcome the broker asks for",
     (Field("client_id", "string", default=""), _WAIT_MS),
     hands_out=True,
-    rights=group(PUB, by_handler="`Pub` on the halves' topics, or they are left to others"),
+    rights=group(PUB, by_handler="`Pub` on the half messages' topics; others are left out"),
 )
 
 # Requests and replies
@@ -156,13 +156,13 @@ RECEIVE = Route(
     rights=group(SUB, by_handler="`Sub` on the topic"),
 )
 ACKS = Route(
-    "POST", "/v1/groups/{group}/acks", "receive", "Acknowledge what was received", reads=JSON, rights=group(SUB)
+    "POST", "/v1/groups/{group}/acks", "receive", "Acknowledge received messages", reads=JSON, rights=group(SUB)
 )
 INVISIBILITY = Route(
     "POST",
     "/v1/groups/{group}/invisibility",
     "receive",
-    "Change how long a message is out",
+    "Change how long a message is invisible",
     reads=JSON,
     rights=group(SUB),
 )
@@ -174,37 +174,42 @@ REDRIVE = Route(
     "Redrive dead letters",
     reads=JSON,
     differs=CONFIRMED,
-    rights=group(UPDATE, by_handler="with `where`, `Sub` on it too"),
+    rights=group(UPDATE, by_handler="`where` also needs `Sub` on it"),
     audited=True,
 )
 REDRIVEN = Route(
     "GET",
     "/v1/redrives/{redrive_id}",
     "routing",
-    "How a redrive is",
+    "The progress of a redrive",
     (Field("offset", "integer", default=0), Field("max", "integer", default=1_000)),
     rights=known("`Get` or `Update` on the group"),
 )
 
 # Consumer groups
-_SHOWN = "shown of topics on which one has `Sub`, `Get` or `List`"
+_SHOWN = "shows topics on which the caller has `Sub`, `Get` or `List`"
 _READING = "`Sub` or `Get` on the topics"
 _SHOWING = group(GET, SUB, by_handler=_SHOWN)
 _CONSUMING = group(SUB, by_handler="`Sub` on the topics")
 GROUPS = Route("GET", "/v1/groups", "groups", "All groups", rights=every(Kind.GROUP, LIST, by_handler=_SHOWN))
 GROUP = Route("GET", "/v1/groups/{group}", "groups", "One group: members, subscriptions, lag by queue", rights=_SHOWING)
 DELETE_GROUP = Route(
-    "DELETE", "/v1/groups/{group}", "groups", "Delete a group with all that it has", rights=group(DELETE), audited=True
+    "DELETE", "/v1/groups/{group}", "groups", "Delete a group with all its data", rights=group(DELETE), audited=True
 )
 HEARTBEAT = Route(
-    "POST", "/v1/groups/{group}/members/{client_id}/heartbeat", "groups", "Be a member", reads=JSON, rights=_CONSUMING
+    "POST",
+    "/v1/groups/{group}/members/{client_id}/heartbeat",
+    "groups",
+    "Join the group, or stay in it",
+    reads=JSON,
+    rights=_CONSUMING,
 )
-LEAVE = Route("DELETE", "/v1/groups/{group}/members/{client_id}", "groups", "Be no member any more", rights=group(SUB))
+LEAVE = Route("DELETE", "/v1/groups/{group}/members/{client_id}", "groups", "Leave the group", rights=group(SUB))
 MEMBERS = Route(
     "GET",
     "/v1/groups/{group}/members",
     "groups",
-    "The members; held until the generation moves",
+    "The members; waits until the generation changes",
     (Field("generation", "integer"), _WAIT_MS),
     rights=_SHOWING,
 )
@@ -212,7 +217,7 @@ OFFSETS = Route(
     "GET",
     "/v1/groups/{group}/offsets",
     "groups",
-    "What a group has consumed",
+    "A group's committed offsets",
     (Field("topic", "string"),),
     rights=_SHOWING,
 )
@@ -228,7 +233,7 @@ RESET_OFFSETS = Route(
     "POST",
     "/v1/groups/{group}/offsets/reset",
     "groups",
-    "Consume a topic again, or from later on",
+    "Reset a group's offsets",
     reads=JSON,
     rights=group(UPDATE, by_handler=_READING),
     audited=True,
@@ -243,7 +248,7 @@ TOPICS = Route(
     "topics",
     "All topics",
     (Field("system", "boolean", default=False),),
-    rights=every(Kind.TOPIC, LIST, by_handler="of the system's those that one may read"),
+    rights=every(Kind.TOPIC, LIST, by_handler="lists system topics that the caller may read"),
 )
 TOPIC = Route(
     "GET",
@@ -257,8 +262,12 @@ PUT_TOPIC = Route(
     "PUT",
     "/v1/topics/{topic}",
     "topics",
-    "Make or change a topic",
-    (Field("auto", "boolean", "make it as its first message would, if that may, or leave it as it is", False),),
+    "Create or change a topic",
+    (
+        Field(
+            "auto", "boolean", "create it as a first message would, if allowed; an existing topic stays as it is", False
+        ),
+    ),
     JSON,
     differs=CONFIRMED,
     rights=known("`Create` or `Update` on the topic; with `auto`, `Pub`"),
@@ -286,7 +295,7 @@ STAGE_PART = Route(
     "/v1/sinks/{sink}/batches/{batch}/parts/{part}",
     "sinks",
     "Stage a part",
-    (Field("topic", "string", required=True), Field("group", "string", "the one group that gets them")),
+    (Field("topic", "string", required=True), Field("group", "string", "deliver to this group only")),
     differs=BY_HANDLER,
     rights=also(sink(PUB), Right((PUB,), Kind.TOPIC, "topic"), _TO_GROUP),
 )
@@ -303,20 +312,20 @@ ABORT_BATCH = Route(
     "POST",
     "/v1/sinks/{sink}/batches/{batch}/abort",
     "sinks",
-    "Give up parts that are not committed",
+    "Drop parts that are not committed",
     reads=JSON,
     rights=sink(PUB),
 )
 
 # The log
-PART_FROM = Field("from", "integer", "the first byte wanted", 0, least=0)
-PART_BYTES_MAX = Field("bytes_max", "integer", "at most so many bytes", 4 * 1024 * 1024, least=1)
-PART_REPLICA = Field("replica", "integer", "which replica asks", least=0)
+PART_FROM = Field("from", "integer", "the first byte", 0, least=0)
+PART_BYTES_MAX = Field("bytes_max", "integer", "the most bytes", 4 * 1024 * 1024, least=1)
+PART_REPLICA = Field("replica", "integer", "the replica", least=0)
 LOG_PART = Route(
     "GET",
     "/v1/log/parts/{token}",
     "log",
-    "The file of a sink's part that is being committed, for the broker's followers",
+    "For followers: the file of a part that is being committed",
     (PART_FROM, PART_BYTES_MAX, PART_REPLICA),
     differs=AT_ONCE,
     rights=guarded(GET),
@@ -325,7 +334,7 @@ LOG_END = Route(
     "GET",
     "/v1/log/end",
     "log",
-    "How far a subscription goes",
+    "The end of the log for a subscription",
     (
         Field("from", "integer"),
         Field("max", "integer"),
@@ -335,7 +344,7 @@ LOG_END = Route(
         Field("timer", "string", choices=("delay", "transaction", "receive", "any")),
     ),
     differs=AT_ONCE,
-    rights=known("`Sub` or `Get` on the topics that are named; of a pattern's it is about those alone"),
+    rights=known("`Sub` or `Get` on the named topics; of those that a pattern matches, only these are included"),
 )
 LOG_MESSAGES = Route(
     "GET",
@@ -351,30 +360,30 @@ LOG_MESSAGES = Route(
         Field("bytes_max", "integer", default=16 * 1024 * 1024),
     ),
     differs=AT_ONCE,
-    rights=known("`Sub` on the topics that are named; on all, `Get` on the cluster"),
+    rights=known("`Sub` on the named topics; for all topics, `Get` on the cluster"),
 )
-FRAMES_FROM = Field("from", "integer", "the position that the first frame holds", required=True, least=0)
-FRAMES_TO = Field("to", "integer", "no frame begins there or beyond", OFFSET_MAX, least=0)
-FRAMES_WAIT_MS = Field("wait_ms", "integer", "hold the request so long for a frame", 0, least=0)
-FRAMES_BYTES_MAX = Field("bytes_max", "integer", "so much, or one frame", 16 * 1024 * 1024, least=1)
+FRAMES_FROM = Field("from", "integer", "a position in the first frame", required=True, least=0)
+FRAMES_TO = Field("to", "integer", "no frame begins at or after this position", OFFSET_MAX, least=0)
+FRAMES_WAIT_MS = Field("wait_ms", "integer", "how long to wait for a frame", 0, least=0)
+FRAMES_BYTES_MAX = Field("bytes_max", "integer", "the most bytes, but at least one frame", 16 * 1024 * 1024, least=1)
 FRAMES_STATE = Field(
-    "state", "string", "`yes`: at a segment's first position its state comes, also when nothing follows it yet", "no",
+    "state", "string", "`yes`: include a segment's state at its first position, even if nothing follows it yet", "no",
     choices=("no", "yes"),
 )  # fmt: skip
 REPLICA_MAX = 255
-FRAMES_REPLICA = Field("replica", "integer", "of a follower: which one it is; it says all four", least=0)
-FRAMES_INCARNATION = Field("incarnation", "string", "in which stretch of its life")
-FRAMES_DURABLE = Field("durable", "integer", "how far it has the log on its disk", least=0)
+FRAMES_REPLICA = Field("replica", "integer", "for a follower: its number; it sends all four fields", least=0)
+FRAMES_INCARNATION = Field("incarnation", "string", "the epoch")
+FRAMES_DURABLE = Field("durable", "integer", "how far the log is on its disk", least=0)
 FRAMES_EPOCH = Field("epoch", "integer", "in that epoch", least=0)
-FRAMES_ERASED = Field("erased", "integer", "so many of the log's erasures it has carried out", 0, least=0)
+FRAMES_ERASED = Field("erased", "integer", "how many erasures it has carried out", 0, least=0)
 FRAMES_FOLLOWER = (FRAMES_REPLICA, FRAMES_INCARNATION, FRAMES_DURABLE, FRAMES_EPOCH)
-FRAMES_SEEN = Field("seen_epoch", "integer", "it goes by nobody who leads in an epoch before", 0, least=0)
+FRAMES_SEEN = Field("seen_epoch", "integer", "it refuses a leader of an earlier epoch", 0, least=0)
 FRAMES_SAID = (FRAMES_ERASED, FRAMES_SEEN)
 LOG_FRAMES = Route(
     "GET",
     "/v1/log/frames",
     "log",
-    "Frames as they are",
+    "Raw frames",
     (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX, FRAMES_STATE, *FRAMES_FOLLOWER, *FRAMES_SAID),
     differs=AT_ONCE,
     rights=guarded(GET),
@@ -386,7 +395,7 @@ ERASE = Route(
     "POST",
     "/v1/log/erasures",
     "log",
-    "Erase messages: done when they are in no file of the log",
+    "Erase messages; answers when no file of the log contains them",
     reads=JSON,
     rights=guarded(Action.ERASE),
     audited=True,
@@ -394,19 +403,23 @@ ERASE = Route(
 
 # Jobs
 ROUTING = Route(
-    "GET", "/v1/routing", "routing", "What waits, and the settings of the routing queries", rights=cluster(GET, ROUTE)
+    "GET",
+    "/v1/routing",
+    "routing",
+    "Counts of pending work, and the settings of the routing queries",
+    rights=cluster(GET, ROUTE),
 )
 PENDING = Route(
     "GET",
     "/v1/routing/pending",
     "routing",
-    "What waits, as rows of the system topics with control columns alone, as an Arrow stream",
+    "Pending causes, as rows of the system topics without bodies, as an Arrow stream",
     (
         Field("kind", "string", required=True, choices=("delay", "transaction", "nack", "receipt")),
-        Field("due_from_ms", "integer", "due from then on; 0: also what waits for nothing", 0),
-        Field("due_to_ms", "integer", "due before then", NUMBER_MAX),
-        Field("after", "integer", "`Lakemq-Next-Cause` of the page before", -1),
-        Field("max", "integer", "at most so many", 10_000),
+        Field("due_from_ms", "integer", "due from this time on; 0: also what has no due time", 0),
+        Field("due_to_ms", "integer", "due before this time", NUMBER_MAX),
+        Field("after", "integer", "`Lakemq-Next-Cause` of the previous page", -1),
+        Field("max", "integer", "the most rows", 10_000),
     ),
     differs=CONFIRMED,
     rights=guarded(ROUTE),
@@ -427,7 +440,7 @@ COMPACTED = Route(
     "PUT",
     "/v1/broker/compacted",
     "operations",
-    "Tell how far the lake holds everything",
+    "Report the position up to which the lake holds everything",
     reads=JSON,
     differs=AT_ONCE,
     rights=guarded(COMPACT),
@@ -441,8 +454,7 @@ READY = Route(
 )
 METRICS = Route("GET", "/metrics", "operations", "Prometheus metrics", differs=AT_ONCE, rights=cluster(LIST, GET))
 DOCS, DOCS_HEAD = (
-    Route(method, "/docs", "docs", "A page that shows all this", differs=AT_ONCE, rights=PUBLIC)
-    for method in ("GET", "HEAD")
+    Route(method, "/docs", "docs", "This API as a page", differs=AT_ONCE, rights=PUBLIC) for method in ("GET", "HEAD")
 )
 OPENAPI, OPENAPI_HEAD = (
     Route(method, "/openapi.json", "docs", "All this as OpenAPI", differs=AT_ONCE, rights=PUBLIC)

@@ -11,20 +11,20 @@ STATEMENT = Route(
     "POST",
     "/v1/sql",
     "sql",
-    "The rows of one statement that reads",
+    "Run one read-only statement",
     reads=Reads.JSON,
     of_replica=True,
     differs=Answered.AT_ONCE,
-    rights=known("`Sql` on `Lake:{table}` of each table, on `Lake:*` without one; of rows as docs/sql.md says"),
+    rights=known("`Sql` on `Lake:{table}` for each table, or on `Lake:*`; rows as docs/sql.md says"),
 )
 """Of the SQL server alone: no gateway has it."""
 
-OWN_ACCESS = Route("GET", "/v1/access", "access", "Who asks, and all policies of that one", rights=known())
+OWN_ACCESS = Route("GET", "/v1/access", "access", "The caller, and its policies", rights=known())
 USAGE = Route(
     "POST",
     "/v1/users/{user}/usage",
     "access",
-    "For jobs: a user asks them, or is answered by them, which counts in its quota",
+    "For jobs: count a user's SQL requests and results in its quota",
     reads=Reads.JSON,
     differs=Answered.AT_ONCE,
     rights=guarded(Action.COMPACT),
@@ -33,7 +33,7 @@ REFUSALS = Route(
     "POST",
     "/v1/audit/refusals",
     "access",
-    "For jobs: what they refused to users, which is audited",
+    "For jobs: record their refusals in the audit",
     reads=Reads.JSON,
     differs=Answered.AT_ONCE,
     rights=guarded(Action.COMPACT),

@@ -1,5 +1,5 @@
 """Where lines go: stderr, whichever that is now. A flood of lines doesn't: so many that are alike are written, and the
-others counted, and said when their time is over, or the process's is."""
+others are counted and reported after that time, or when the process ends."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class InvalidTopic(LakemqError):
 
 
 class InvalidArrow(LakemqError):
-    """The body is no valid Arrow IPC stream of the message columns.
+    """The body is not a valid Arrow IPC stream with the message columns.
     What to do: correct the table's columns."""
 
     code = "invalid_arrow"
@@ -63,8 +63,7 @@ class InvalidFilter(LakemqError):
 
 
 class InvalidSql(LakemqError):
-    """The statement isn't understood, or isn't one of those that are served. `line` and `column`, from 1: where, if
-    that is known.
+    """The statement is malformed, or not allowed. `line` and `column`, from 1: the place, if it is known.
     What to do: correct the statement."""
 
     code = "invalid_sql"
@@ -77,15 +76,15 @@ class InvalidSql(LakemqError):
 
 
 class ReadOnlyTopic(LakemqError):
-    """Clients may not write this topic: it is the system's, or its permission says so.
+    """Clients may not write to this topic: it is a system topic, or its permission forbids it.
     What to do: send to another topic, or have an administrator change its permission."""
 
     code = "read_only_topic"
 
 
 class Unauthenticated(LakemqError):
-    """Nobody knows who asks: there is no token, or it is none that is valid. `token_file`: where this machine's
-    administrator finds one, where the answer goes to this machine.
+    """The request has no valid token. `token_file`: where the administrator of this machine finds one, if the
+    request came from this machine.
     What to do: give a valid token (`token=` or LAKEMQ_TOKEN)."""
 
     code = "unauthenticated"
@@ -97,7 +96,7 @@ class Unauthenticated(LakemqError):
 
 
 class Forbidden(LakemqError):
-    """Clients may not do this, or this one may not.
+    """The user may not do this, or no client may.
     What to do: ask an administrator for the right that the detail names."""
 
     code = "forbidden"
@@ -105,111 +104,111 @@ class Forbidden(LakemqError):
 
 
 class UserNotFound(LakemqError):
-    """No user of that name.
-    What to do: check the name, or make the user."""
+    """There is no user with that name.
+    What to do: check the name, or create the user."""
 
     code = "user_not_found"
 
 
 class TokenNotFound(LakemqError):
-    """The user has no token of that id.
-    What to do: check the id; the token may be deleted already."""
+    """The user has no token with that id.
+    What to do: check the id; the token may have been deleted."""
 
     code = "token_not_found"
 
 
 class TopicNotFound(LakemqError):
-    """No topic of that name.
-    What to do: make the topic, or check its name."""
+    """There is no topic with that name.
+    What to do: create the topic, or check its name."""
 
     code = "topic_not_found"
 
 
 class QueueNotFound(LakemqError):
-    """The topic has no queue of that id.
-    What to do: ask for the topic's queues again."""
+    """The topic has no queue with that id.
+    What to do: look up the topic's queues again."""
 
     code = "queue_not_found"
 
 
 class MessageNotFound(LakemqError):
-    """No message of that id is readable here.
-    What to do: check the id; the message may be deleted or past its retention."""
+    """There is no message with that id that you can read.
+    What to do: check the id; the message may have been deleted, or be past its retention."""
 
     code = "message_not_found"
 
 
 class TransactionNotFound(LakemqError):
-    """No transaction of that id is known here.
-    What to do: check the id; the transaction may be over for long."""
+    """The broker knows no transaction with that id.
+    What to do: check the id; the transaction may have ended long ago."""
 
     code = "transaction_not_found"
 
 
 class TransactionResolved(LakemqError):
-    """The transaction was resolved the other way already.
+    """The transaction has already been resolved the other way.
     What to do: undo the local work, or find out who resolved it."""
 
     code = "transaction_resolved"
 
 
 class AlreadyDelivered(LakemqError):
-    """The scheduled message is in its topic already: it can't be recalled.
+    """The scheduled message has already been delivered, so it can't be recalled.
     What to do: send a message that corrects it."""
 
     code = "already_delivered"
 
 
 class RedriveNotFound(LakemqError):
-    """No redrive of that id is known here.
+    """The broker knows no redrive with that id.
     What to do: check the id, or start another redrive."""
 
     code = "redrive_not_found"
 
 
 class SinkNotFound(LakemqError):
-    """No batch was ever committed to a sink of that name, or the sink was forgotten."""
+    """No batch was ever committed to a sink with that name, or the broker has forgotten the sink."""
 
     code = "sink_not_found"
 
 
 class PartNotFound(LakemqError):
-    """A part that is to be committed is not staged: it never was, or it was given up."""
+    """A part of the commit is not staged: it never was, or the broker has dropped it."""
 
     code = "part_not_found"
 
 
 class GroupNotFound(LakemqError):
-    """No consumer group of that name is known here.
-    What to do: check the name; a group is there once it has members, offsets or retries."""
+    """The broker knows no consumer group with that name.
+    What to do: check the name; a group exists once it has members, offsets or retries."""
 
     code = "group_not_found"
 
 
 class ClientNotFound(LakemqError):
-    """The group has no member of that id.
-    What to do: look who is connected; it may have ended."""
+    """The group has no member with that id.
+    What to do: list the connected clients; this one may have stopped."""
 
     code = "client_not_found"
 
 
 class GroupInUse(LakemqError):
-    """The group has members: it can't be deleted.
+    """The group has members, so it can't be deleted.
     What to do: stop the group's consumers first."""
 
     code = "group_in_use"
 
 
 class GroupModelDiffers(LakemqError):
-    """The group's members consume by another model (clustering, broadcasting) than this one would.
+    """The group's other members use another model (clustering or broadcasting).
     What to do: give all members of the group the same `model`."""
 
     code = "group_model_differs"
 
 
 class ConsumeDisabled(LakemqError):
-    """An operator has the group consume nothing for now: what it asks for stays where it is.
-    What to do: wait until an operator resumes the group; consumers do."""
+    """An operator has paused the group; its messages wait.
+    What to do: wait until an operator resumes the group, as consumers do by themselves."""
 
     code = "consume_disabled"
     retryable = True
@@ -217,52 +216,52 @@ class ConsumeDisabled(LakemqError):
 
 
 class OffsetBeyondEnd(LakemqError):
-    """The offset is above the one that the queue's next message gets: it can't be committed.
-    What to do: commit an offset of a message that is there."""
+    """The offset is beyond the queue's end, so it can't be committed.
+    What to do: commit the offset of an existing message."""
 
     code = "offset_beyond_end"
 
 
 class LogReplaced(LakemqError):
-    """A broker's log is another one than that which was read, written to the lake or decided on before, or
-    has lost a part of what was."""
+    """The broker's log is not the one that was read, written to the lake or decided on before, or it has lost
+    a part of it."""
 
     code = "log_replaced"
 
 
 class ReceiptExpired(LakemqError):
-    """The receipt ran out, or another took its place: the message is no longer its owner's.
-    What to do: drop the result: the message comes again. Ask for more time with `invisible`."""
+    """The receipt has expired, or another has replaced it: the message is no longer yours.
+    What to do: drop the result: the message is delivered again. Ask for more time with `invisible_s`."""
 
     code = "receipt_expired"
 
 
 class RequestNotFound(LakemqError):
-    """Nobody waits for a reply to that request: there was none, or it was answered, or it is too late.
+    """Nobody is waiting for a reply to that request: it never existed, was answered, or has timed out.
     What to do: drop the reply."""
 
     code = "request_not_found"
 
 
 class RequestTimeout(LakemqError):
-    """No reply to the request came in time.
-    What to do: ask again if asking twice does no harm, or give it more time."""
+    """No reply arrived in time.
+    What to do: send the request again if that does no harm, or allow more time."""
 
     code = "request_timeout"
     retryable = True
 
 
 class FlowControl(LakemqError):
-    """So much waits already that no more is taken on now.
-    What to do: wait `retry_after_s`, or until less is under way, and try again."""
+    """The broker has reached a limit; the request has to wait.
+    What to do: wait `retry_after_s`, or until less is waiting, and try again."""
 
     code = "flow_control"
     retryable = True
 
 
 class OverQuota(FlowControl):
-    """The user has taken what its quota lets it: others are served. `quota`: of what; `closes`: there are too many
-    connections, and this one is closed."""
+    """The user has exceeded a quota. `quota`: which one; `closes`: the user has too many connections, and this one
+    is closed."""
 
     def __init__(self, detail: str, quota: str = "", retry_after_s: int = 1, closes: bool = False) -> None:
         super().__init__(detail)
@@ -280,46 +279,45 @@ class MessageTooLarge(LakemqError):
 
 
 class WrongMessageType(LakemqError):
-    """The topic takes messages of another type: its `message_type` says which.
-    What to do: send what the topic takes, or change its `message_type`."""
+    """The topic accepts messages of another type only: the one that its `message_type` names.
+    What to do: send what the topic accepts, or change its `message_type`."""
 
     code = "wrong_message_type"
 
 
 class UnsupportedMediaType(LakemqError):
-    """The content encoding or media type is not one that the gateway reads.
+    """The gateway does not support this content encoding or media type.
     What to do: send another media type or content encoding."""
 
     code = "unsupported_media_type"
 
 
 class IdempotencyMismatch(LakemqError):
-    """The idempotency key was used before, with another payload.
+    """The idempotency key was used before with another payload.
     What to do: use a new key for a new payload."""
 
     code = "idempotency_mismatch"
 
 
 class StoreUnwritable(LakemqError):
-    """The CommitLog takes no writes now: the disk is full, or a flush has failed.
-    What to do: try again later; somebody must look at the broker's disk."""
+    """The log accepts no writes: the disk is full, or a flush has failed.
+    What to do: try again later; an operator has to check the broker's disk."""
 
     code = "store_unwritable"
     retryable = True
 
 
 class NotEnoughReplicas(StoreUnwritable):
-    """Fewer replicas are in sync than `replication.min_in_sync` asks for. Nothing is written; what was written before,
-    and was waited for, may be stored.
-    What to do: try again later with the same idempotency key; a replica has to come back."""
+    """Fewer replicas are in sync than `replication.min_in_sync` requires. New messages are not written; one that was
+    already waiting for confirmation may be stored.
+    What to do: try again later with the same idempotency key; a replica has to return first."""
 
     code = "not_enough_replicas"
     retryable = True
 
 
 class NotConfirmed(StoreUnwritable):
-    """It was written, but not confirmed in time: it may be stored. The same request with the same idempotency key may
-    be sent again.
+    """The message was written, but not confirmed in time, so it may be stored.
     What to do: send it again with the same idempotency key."""
 
     code = "not_confirmed"
@@ -327,8 +325,8 @@ class NotConfirmed(StoreUnwritable):
 
 
 class NotLeader(LakemqError):
-    """A follower takes no writes. `leader`: the address of who does, where that is known.
-    What to do: nothing: clients follow to the leader themselves."""
+    """A follower accepts no writes. `leader`: the leader's address, if it is known.
+    What to do: nothing; clients go to the leader by themselves."""
 
     code = "not_leader"
     retryable = True
@@ -340,25 +338,25 @@ class NotLeader(LakemqError):
 
 
 class Fenced(LakemqError):
-    """Who asks, or is asked, goes by a leader that was replaced since."""
+    """The request, or the replica, still refers to a leader that has been replaced."""
 
     code = "fenced"
 
 
 class NotInSync(LakemqError):
-    """The replica can't lead: it isn't in sync, or not heard of."""
+    """The replica can't lead: it is not in sync, or silent."""
 
     code = "not_in_sync"
 
 
 class LeaderLives(LakemqError):
-    """Nobody takes the lead by order while there is who leads, or may."""
+    """A forced election is refused while a leader exists, or a replica in sync can lead."""
 
     code = "leader_lives"
 
 
 class Busy(LakemqError):
-    """A bound of the gateway is reached; the same request may pass a little later.
+    """The gateway has reached a limit; the same request may succeed a little later.
     What to do: try again a little later."""
 
     code = "busy"
@@ -374,8 +372,8 @@ class SettingsError(LakemqError):
 
 
 class LogDamaged(LakemqError):
-    """Bytes of the CommitLog that were once written whole can't be read any more.
-    What to do: tell the operator: `lakemq doctor` says what is damaged."""
+    """The log is damaged: bytes that were written can no longer be read.
+    What to do: tell the operator; `lakemq doctor` shows what is damaged."""
 
     code = "log_damaged"
     lasting = True
@@ -389,14 +387,14 @@ class LogVersion(LakemqError):
 
 
 class LakeUnreadable(LakemqError):
-    """What has left the log should be in the lake, and can't be read there.
-    What to do: tell the operator; what is in the log still can be read."""
+    """Messages that have left the log can't be read from the lake.
+    What to do: tell the operator; messages that are still in the log can be read."""
 
     code = "lake_unreadable"
 
 
 class LakeDamaged(LakemqError):
-    """A table of the lake lacks what no log holds any more: going on would lose it in silence."""
+    """A table of the lake lacks messages that no log holds any longer; continuing would silently lose them."""
 
     code = "lake_damaged"
 
@@ -408,21 +406,21 @@ class LogInUse(LakemqError):
 
 
 class PositionGone(LakemqError):
-    """The log no longer holds that position, as retention has taken it; or it never came so far.
-    What to do: go on at the first offset that is there."""
+    """The log no longer holds that position, because retention removed it; or it has not reached it yet.
+    What to do: continue at the first offset that exists."""
 
     code = "position_gone"
 
 
 class NotInObjectStorage(LakemqError):
-    """The lake is in object storage, and this is only done with one on a disk. Nothing was begun."""
+    """This only works with a lake on a disk, and the lake is in object storage. Nothing was changed."""
 
     code = "not_in_object_storage"
     lasting = True
 
 
 class StoreUnsafe(LakemqError):
-    """The object store doesn't keep what a lake is built on: an object that is made once (If-None-Match)."""
+    """The object store lacks a guarantee that a lake needs: creating an object only once (If-None-Match)."""
 
     code = "store_unsafe"
     lasting = True

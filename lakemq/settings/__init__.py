@@ -53,10 +53,9 @@ _ANY = ("0.0.0.0", "::", "")  # noqa: S104  (what is refused)
 
 
 class Broker(Section):
-    """Who this broker is: `name` is the group's, `replica` says which of it (0: the primary, others follow it),
-    `cluster` is what clients see it in.
-
-    `permission`: what clients may do here at all; `r` drains it: nothing new is taken, what there is is consumed.
+    """The identity of this broker. `name`: shared by its replicas. `replica`: the number of this one (0: the
+    primary, which the others follow). `cluster`: the name that clients see. `permission`: what clients may do on
+    this broker; `r` drains it: it accepts no new messages, and its messages are consumed.
     """
 
     name: str = "broker-a"
@@ -90,25 +89,23 @@ class Broker(Section):
 
 
 class Auth(Section):
-    """Who may use the gateway (docs/security.md). `required`: nobody without a token; else what can neither destroy
-    nor forge is for everybody who reaches it. `admin_token_file`: the administrator's token, which is the same for
-    replicas that are given the same file; none: `admin.token` in the data folder, which the first start makes.
-    `audit`: whether it is written down who did what; None: where `required`. `insecure`: it may be reached from
-    other machines without that, or without TLS. So many users there are, with so many tokens each, and so many
-    bytes of policies together. `user_requests_per_s_max`, `user_bytes_per_s_max` (of bodies, both ways),
-    `user_connections_max`: what a user may take that is no super user and has no quota of its own; 0: as much as
-    there is."""
+    """Authentication and rights (docs/security.md). `required`: everybody needs a token; otherwise only requests
+    that could destroy or forge data need one. `admin_token_file`: the file with the administrator's token, which
+    replicas can share; none: `admin.token` in the data folder, which the first start creates. `audit`: whether to
+    record who did what; none: if `required` is set. `insecure`: allow access from other machines without tokens, or
+    without TLS. `user_requests_per_s_max`, `user_bytes_per_s_max` (of bodies, both ways), `user_connections_max`:
+    the quota of each user that is not a super user and has no quota of its own; 0: unlimited."""
 
     required: bool = False
     admin_token_file: Path | None = None
     audit: bool | None = None
     insecure: bool = False
     users_max: int = Field(default=10_000, ge=1, le=100_000)
-    """So many users."""
+    """The most users."""
     user_tokens_max: int = Field(default=16, ge=1, le=1_000)
-    """So many tokens of each; those that are over give way to new ones."""
+    """The most tokens of each user; new ones replace expired ones."""
     policies_bytes_max: int = Field(default=4 * MIB, ge=KIB, le=256 * MIB)
-    """So many bytes of policies of all users."""
+    """The policies of all users together."""
     user_requests_per_s_max: float = 0
     user_bytes_per_s_max: float = 0
     user_connections_max: int = Field(default=0, ge=0, le=CONNECTIONS_MAX)
@@ -122,10 +119,10 @@ class Auth(Section):
 
 
 class Sql(Section):
-    """The Spark Connect server of the jobs, which `lakemq sql`, notebooks and any Spark client share.
-
-    When the port is taken, one of the next is. Whoever has the token can do what the jobs can: where none is set, the
-    jobs make one at each start, which only their user finds (docs/sql.md). From other machines it takes a set one.
+    """The Spark Connect server of the jobs, which `lakemq sql`, notebooks and any Spark client share. If the port
+    is taken, the server uses one of the next. Whoever has the token can do what the jobs can. If none is set, the
+    jobs generate one at each start, which only their user can read (docs/sql.md). Access from other machines
+    requires one that you set.
     """
 
     host: str = "127.0.0.1"
@@ -133,7 +130,7 @@ class Sql(Section):
     port: int = Field(default=15_002, ge=0, le=65535)
     """The port to listen on."""
     token: str = Field(default="", repr=False, pattern=r"^[\x21-\x7e]*$")
-    """At least as long as you would make a password of root; empty: the jobs make one."""
+    """As long as a root password would be; empty: the jobs generate one."""
 
     @model_validator(mode="after")
     def _is_guarded(self) -> Sql:

@@ -16,16 +16,15 @@ ETCD_MEMBERS_MAX = 15
 
 
 class Fleet(Section):
-    """The other processes that make a fleet with this one. `nameservers`: addresses such as http://10.0.0.1:9876,
-    with commas between; the broker registers with all of them, by the first token of `nameserver_token_file` that they
-    take, where they want one. `primary`: the address of a follower's primary; empty:
-    the name servers know it.
+    """The other processes of the fleet. `nameservers`: addresses such as http://10.0.0.1:9876, separated by commas;
+    the broker registers with all of them, with the first token of `nameserver_token_file` that they accept, if they
+    require one. `primary`: the address of a follower's primary; empty: the name servers know it.
 
-    `leader`: how it is known who leads (docs/fleet.md, "Who leads"). `static`: by `broker.replica`, for good. `etcd`:
-    `store` has the addresses of its members, with commas between. `object-store`: `store` is s3://bucket/prefix, or a
-    folder that all replicas have, file:///srv/shared; `store_options` are the bucket's, as obstore names them, where
-    the environment doesn't say them. `lease_ms`: so long a leader that isn't heard of still leads, and so long at most
-    the store is waited for.
+    `leader`: how the leader is determined (docs/fleet.md, "Who leads"). `static`: by `broker.replica`, permanently.
+    `etcd`: `store` has the addresses of its members, separated by commas. `object-store`: `store` is
+    s3://bucket/prefix, or a folder that all replicas share, file:///srv/shared; `store_options` are the bucket's
+    options, as obstore names them, unless the environment sets them. `lease_ms`: how long a silent leader still
+    leads, and how long to wait for the store.
     """
 
     nameservers: tuple[str, ...] = ()

@@ -9,38 +9,38 @@ from lakemq.settings.section import HOUR_MS, MIB, Options, Section
 
 
 class Maintenance(Section):
-    """When each job of maintenance runs, and what it needs to know (docs/maintenance.md).
+    """When each maintenance job runs, and its parameters (docs/maintenance.md).
 
-    A schedule is a crontab's five fields, and a sixth for a time zone other than `timezone`; empty:
-    only when asked for. `keep` says by topic, or pattern of topics, how much the lake keeps.
+    A schedule has a crontab's five fields, and a sixth for a time zone other than `timezone`; empty: only on
+    request. `keep` says for each topic, or pattern of topics, how much the lake keeps.
     """
 
     timezone: str = "UTC"
     optimize: str = "47 2 * * *"
-    """Makes large files of small ones."""
+    """Merges small files into large ones."""
     vacuum: str = "17 3 * * *"
-    """Removes files that no version of a table needs any more."""
+    """Removes files that no version of a table needs."""
     retention: str = "7 * * * *"
-    """Deletes what `keep` lets go."""
+    """Deletes what `keep` does not keep."""
     checkpoint_cleanup: str = "37 * * * *"
     """Removes old checkpoints of Delta's log."""
     index_rebuild: str = ""
-    """Makes `consume_queue` and `message_index` anew from `messages`."""
+    """Rebuilds `consume_queue` and `message_index` from `messages`."""
     verify: str = "47 4 * * 0"
     """Compares log and tables."""
     stats: str = "27 */6 * * *"
     """Counts files, rows and bytes."""
     keep: Options = Field(default_factory=dict)
     attempts_max: int = Field(default=3, ge=1, le=10)
-    """A job that fails is tried so often."""
+    """How often a failing job is tried."""
     retry_pause_ms: int = Field(default=5_000, ge=0, le=HOUR_MS)
     """The pause after the first attempt; after the second it is twice as long, and so on."""
     small_file_bytes: int = Field(default=64 * MIB, ge=1)
-    """Smaller files are small ones."""
+    """Files below this size count as small."""
     small_files_min: int = Field(default=64, ge=2)
     """A table with fewer small files is left as it is."""
     verify_rows: int = Field(default=2_000_000, ge=1)
-    """So many rows are compared at a time."""
+    """How many rows are compared at a time."""
     verify_bodies: bool = True
     """Whether bodies are compared too."""
     runs_retention_ms: int = Field(default=90 * 24 * HOUR_MS, ge=HOUR_MS)
@@ -59,9 +59,8 @@ class Maintenance(Section):
 
 
 class Spark(Section):
-    """The session that `lakemq jobs` and `lakemq sql` start; `conf` is passed on to Spark.
-
-    The jobs run with `niceness`: what they do can wait, a gateway on the same machine can't.
+    """The session that `lakemq jobs` and `lakemq sql` start; `conf` is passed to Spark. The jobs run with
+    `niceness`: they can wait, a gateway on the same machine can't.
     """
 
     master: str = "local[2]"

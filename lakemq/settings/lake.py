@@ -74,13 +74,14 @@ def _empty_is_none(value: Any) -> Any:
 class Lake(Section):
     """The Delta tables and the query that writes them.
 
-    `dir`: a folder, or s3://bucket/prefix (docs/lake.md, "In object storage"), which `storage` says how to reach;
-    `work_dir` is then the local folder of locks, checkpoints and scratch: an absolute path.
-    `cache_bytes`: so much of them the gateway keeps in memory to serve what has left the log. `verify`: before
-    anything leaves the log, the gateway looks into `dir` itself; false: it believes what it is told over HTTP,
-    for a lake that it can't see, such as one in Databricks. `shared`: jobs on other machines may write `dir` too, so
-    whichever begin to say so in the tables (docs/fleet.md, "One driver writes"); a bucket always is. `merge_files`: so
-    many files of a table become one as they come, and so many of these again, up to `file_bytes_max`.
+    `dir`: a folder, or s3://bucket/prefix (docs/lake.md, "In object storage"), with the connection options in
+    `storage`; `work_dir` is then the local folder of locks, checkpoints and temporary files: an absolute path.
+    `cache_bytes`: how much of the tables the gateway keeps in memory to serve what has left the log. `verify`:
+    before anything leaves the log, the gateway checks `dir` itself; false: it trusts what it is told over HTTP, for
+    a lake that it can't see, such as one in Databricks. `shared`: jobs on other machines may write `dir` too, so
+    jobs announce themselves in the tables when they start (docs/fleet.md, "One driver writes"); a bucket is always
+    shared. `merge_files`: this many files of a table are merged into one, and this many of those again, up to
+    `file_bytes_max`.
     """
 
     dir: Annotated[Path, PlainValidator(_folder), PlainSerializer(str)] = Path("lake")
@@ -90,13 +91,13 @@ class Lake(Section):
     shared: bool = False
     cache_bytes: int = Field(default=128 * MIB, ge=MIB)
     trigger_ms: int = Field(default=4_000, ge=0)
-    """The least time between two batches that bring the log into the tables."""
+    """The shortest time between two batches that copy the log into the tables."""
     messages_per_trigger_max: int = Field(default=1_000_000, ge=1)
-    """A batch has so many messages at most."""
+    """The most messages in a batch."""
     partitions: int = Field(default=2, ge=1, le=1024)
-    """A batch is read by so many tasks."""
+    """How many tasks read a batch."""
     scheduled_retention_ms: int = Field(default=72 * HOUR_MS, ge=0)
-    """How long the table `scheduled` keeps what was delivered."""
+    """How long the table `scheduled` keeps messages that have ended."""
     merge_files: int = Field(default=12, ge=2, le=64)
     file_bytes_max: int = Field(default=1024 * MIB, ge=MIB)
 

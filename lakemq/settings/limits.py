@@ -8,15 +8,15 @@ from lakemq.settings.section import GIB, HOUR_MS, MIB, Section
 
 
 class Topics(Section):
-    """How topics come to be, and how many: `queues_max` of one topic, `all_queues_max` of all together."""
+    """How topics are created, and their limits: `queues_max` of one topic, `all_queues_max` of all together."""
 
     auto_create: bool = True
-    """Whether the first message makes a topic."""
+    """Whether the first message creates a topic."""
     default_queues: int = Field(default=4, ge=1, le=1024)
-    """So many queues a topic has that was made without a number."""
+    """The number of queues of a topic that was created without one."""
     queues_max: int = Field(default=1024, ge=1, le=65_535)
     topics_max: int = Field(default=10_000, ge=1)
-    """So many topics."""
+    """The most topics."""
     all_queues_max: int = Field(default=100_000, ge=1)
 
 
@@ -26,63 +26,61 @@ class Idempotency(Section):
     window_ms: int = Field(default=600_000, ge=0)
     """How long."""
     keys_max: int = Field(default=200_000, ge=1)
-    """How many keys; past that the oldest is forgotten early, and counted."""
+    """The most keys; beyond that the oldest is forgotten early, and counted."""
 
 
 class Groups(Section):
-    """Consumer groups. A member that isn't heard of for `member_expiry_ms` is gone; a lock that isn't
-    renewed for `lock_expiry_ms` is free. The bounds are of all groups together."""
+    """Consumer groups. A member that sends no heartbeat for `member_expiry_ms` is removed; a lock that isn't
+    renewed for `lock_expiry_ms` is released. The limits are for all groups together."""
 
     member_expiry_ms: int = Field(default=120_000, ge=100, le=24 * HOUR_MS)
     lock_expiry_ms: int = Field(default=60_000, ge=100, le=24 * HOUR_MS)
     groups_max: int = Field(default=10_000, ge=1)
-    """So many groups."""
+    """The most groups."""
     members_max: int = Field(default=20_000, ge=1)
-    """So many members of all groups."""
+    """The most members of all groups."""
     member_characters_max: int = Field(default=32 * MIB, ge=1)
-    """So many characters in the subscriptions of all members."""
+    """The most characters in the subscriptions of all members."""
     offsets_max: int = Field(default=200_000, ge=1)
-    """So many committed offsets."""
+    """The most committed offsets."""
     locks_max: int = Field(default=200_000, ge=1)
-    """So many locks of queues."""
+    """The most locks of queues."""
 
 
 class Requests(Section):
-    """Requests that wait for a reply: so many at a time."""
+    """Requests that wait for a reply."""
 
     waiting_max: int = Field(default=10_000, ge=1)
-    """How many."""
+    """The most."""
 
 
 class Receive(Section):
-    """What is handed out to be acknowledged: so many messages at most are out, of all groups together
-    and of each, and so many groups' places in topics are kept: where nobody received for `idle_ms`, a place gives way
-    to a new one."""
+    """Messages delivered to be acknowledged. A group's place in a topic that nobody has received from for `idle_ms`
+    may be replaced by a new one."""
 
     out_max: int = Field(default=100_000, ge=1, le=10_000_000)
-    """Messages out, of all groups."""
+    """The most unacknowledged messages of all groups."""
     group_out_max: int = Field(default=50_000, ge=1, le=10_000_000)
-    """Messages out, of one group."""
+    """The most unacknowledged messages of one group."""
     subscriptions_max: int = Field(default=10_000, ge=1)
-    """Places of groups in topics."""
+    """The most places of groups in topics."""
     idle_ms: int = Field(default=24 * HOUR_MS, ge=0)
     messages_per_call_max: int = Field(default=1_000, ge=1, le=10_000)
-    """A receive may ask for so many."""
+    """The most messages that a receive may ask for."""
     receipts_per_call_max: int = Field(default=10_000, ge=1, le=100_000)
-    """An acknowledgement may have so many receipts."""
+    """The most receipts in an acknowledgement."""
     invisible_ms_max: int = Field(default=12 * HOUR_MS, ge=1, le=7 * 24 * HOUR_MS)
-    """How long a message may be asked to be invisible."""
+    """The longest time that a message can be invisible."""
 
 
 class Sinks(Section):
-    """Batches of messages that are committed as one (docs/lake.md, "The sink"): so many sinks are known,
-    so many bytes of parts wait for their commit. Parts that wait, and sinks of one batch, are forgotten
-    after `keep_ms`."""
+    """Batches of messages that are committed as one (docs/lake.md, "The sink"). Parts that wait for their commit,
+    and sinks of one batch, are forgotten after `keep_ms`."""
 
     sinks_max: int = Field(default=1_000, ge=1)
-    """How many sinks."""
+    """The most sinks."""
     staged_bytes_max: int = Field(default=8 * GIB, ge=MIB)
-    """Bytes of parts without a commit."""
+    """The most bytes of parts without a commit."""
     staged_parts_max: int = Field(default=100_000, ge=1)
-    """Parts without a commit."""
+    """The most parts without a commit."""
     keep_ms: int = Field(default=24 * HOUR_MS, ge=1_000)

@@ -17,35 +17,35 @@ _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.
 
 
 class Listener(Section):
-    """Where a server listens, and how much its connections take on at once.
+    """Where a server listens, and the limits of its connections.
 
-    A head must be whole within `head_ms_max`; of a body, and of an answer, `stall_bytes_min` must get through in
-    each `stall_ms_max`; a connection without a request is closed after `idle_ms_max`. `answer_bytes_max`: of answers
-    that clients have not taken yet, all together. `client_share`: of the bytes of bodies on their way, and of large
-    requests that are worked on, one client, by its address, has no more than this share, and so of the places of those
-    that wait for their turn; 1 where all come through one proxy.
+    A request's head must arrive within `head_ms_max`; of a body, and of an answer, `stall_bytes_min` must get
+    through in each `stall_ms_max`; a connection without a request is closed after `idle_ms_max`.
+    `answer_bytes_max`: all answers together that clients have not read yet. `client_share`: the largest share that
+    one client, by its address, may have of the bytes of incoming bodies, of the large requests being processed, and
+    of the requests waiting for their turn; set it to 1 if all clients come through one proxy.
 
-    `hosts`: other names that a request's `Host` may have, with or without a port. `origins`: other pages
-    that may use the server, as a browser's `Origin` names them.
+    `hosts`: other names allowed in a request's `Host`, with or without a port. `origins`: other web sites whose
+    pages may use the server, as a browser's `Origin` names them.
 
-    `trusted_proxies`: addresses and networks of proxies whose `X-Forwarded-For` is believed: the client is then the
-    last address in it that is none of theirs. Of all others it is no more than a header.
+    `trusted_proxies`: addresses and networks of proxies whose `X-Forwarded-For` is trusted: the client is then the
+    last address in it that is not a proxy's. From all others the header is ignored.
     """
 
     host: str = "127.0.0.1"
-    """The address to listen on; another than this machine's own takes a token and TLS."""
+    """The address to listen on; beyond loopback you need tokens and TLS."""
     port: int = Field(ge=0, le=65535)
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
     request_bytes_max: int = Field(default=64 * MIB, ge=1, le=GIB)
-    """A request's body may have so many, counted while it comes and while it is inflated."""
+    """The largest body of a request, counted as it arrives and as it is decompressed."""
     request_bytes_in_flight_max: int = Field(default=256 * MIB, ge=1)
-    """So many of bodies that are coming in, and so many of those that are worked on, all together."""
+    """All bodies together: the limit holds for those arriving, and again for those being processed."""
     connections_max: int = Field(default=20_000, ge=1)
-    """Connections at once."""
+    """Concurrent connections."""
     connections_per_client_max: int = Field(default=15_000, ge=1)
-    """Connections at once from one address."""
+    """Concurrent connections from one address."""
     client_share: float = Field(default=0.75, gt=0, le=1)
     head_ms_max: int = Field(default=10_000, ge=10, le=HOUR_MS)
     idle_ms_max: int = Field(default=75_000, ge=10, le=HOUR_MS)
@@ -53,11 +53,11 @@ class Listener(Section):
     stall_bytes_min: int = Field(default=10 * KIB, ge=1)
     answer_bytes_max: int = Field(default=64 * MIB, ge=1)
     waiters_max: int = Field(default=20_000, ge=1)
-    """Requests that wait at once, such as long polls."""
+    """Concurrent waiting requests, such as long polls."""
     wait_ms_max: int = Field(default=60_000, ge=0, le=600_000)
-    """How long one may ask to wait."""
+    """The longest wait that a request may ask for."""
     stop_grace_ms: int = Field(default=5_000, ge=0)
-    """So long a stop waits for requests that are being answered."""
+    """How long a stop waits for requests in progress."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,28 +94,28 @@ class Listener(Section):
 
 
 class Gateway(Listener):
-    """The gateway's `Listener`, and what of messages one request has.
+    """The gateway's `Listener`, and the limits of a request's messages.
 
-    `drain_ms`: how long after a signal to stop it serves on, while `GET /readyz` says 503: as long as a proxy or an
-    orchestrator takes to see that, and to send nobody here any more.
+    `drain_ms`: how long the gateway keeps serving after a signal to stop, while `GET /readyz` answers 503: as long
+    as a proxy or an orchestrator takes to notice, and to stop sending clients here.
 
-    `advertise`: the address by which others find it, such as http://10.0.0.5:8080; empty: where it listens.
+    `advertise`: the address that others use, such as http://10.0.0.5:8080; empty: the address on which it listens.
     """
 
     port: int = Field(default=8080, ge=0, le=65535)
-    """The port to listen on; 0: any that is free."""
+    """The port to listen on; 0: any free port."""
     advertise: str = ""
     drain_ms: int = Field(default=0, ge=0, le=HOUR_MS)
     message_bytes_max: int = Field(default=4 * MIB, ge=1, le=64 * MIB)
-    """A message's body may have so many."""
+    """The largest body of a message."""
     messages_per_pull_max: int = Field(default=MESSAGES_PER_PULL_MAX, ge=1, le=100_000)
-    """A pull answers with so many messages at most."""
+    """The most messages in the answer of a pull."""
     pull_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=GIB)
-    """A pull reads so many bytes of frames at most, but one message always."""
+    """The most bytes of frames that a pull reads, but always at least one message."""
     metrics_topics_max: int = Field(default=100, ge=0, le=10_000)
-    """Topics that `GET /metrics` tells by name; all others together are `other`."""
+    """Topics that `GET /metrics` lists by name; all others together are `other`."""
     metrics_groups_max: int = Field(default=100, ge=0, le=10_000)
-    """So of groups."""
+    """The same for groups."""
 
     @field_validator("advertise")
     @classmethod
@@ -131,34 +131,34 @@ class Gateway(Listener):
 class SqlHttp(Listener):
     """The jobs' server of `POST /v1/sql`, for users who are no administrators (docs/sql.md).
 
-    `enabled`: whether there is one. `port` 0: any that is free, as brokers say the address. `advertise`: the address by
-    which others find it; empty: where it listens. A statement has so many characters; an answer has `rows` at most, or
-    as many as its request says, up to `rows_max`, and so many bytes of Arrow; `timeout_ms` goes the same way. So many
-    statements are under way at once, and of one user (or of one address, without a token) so many of them.
+    `enabled`: whether to start it. `port` 0: any free port, because brokers return the address. `advertise`: the
+    address that others use; empty: the address on which it listens. A result has at most `rows`, or as many as its
+    request asks for, up to `rows_max`; `timeout_ms` works the same way. Limits for one user apply to one address if
+    there is no token.
     """
 
     port: int = Field(default=0, ge=0, le=65535)
     enabled: bool = True
-    """Whether it is answered."""
+    """Whether the server is started."""
     advertise: str = ""
     request_bytes_max: int = Field(default=256 * KIB, ge=KIB, le=16 * MIB)
     request_bytes_in_flight_max: int = Field(default=16 * MIB, ge=KIB)
     connections_max: int = Field(default=200, ge=1)
     connections_per_client_max: int = Field(default=100, ge=1)
     statement_characters_max: int = Field(default=32 * KIB, ge=1, le=MIB)
-    """Characters of a statement."""
+    """The longest statement."""
     statements_max: int = Field(default=4, ge=1, le=64)
-    """Statements at once."""
+    """Concurrent statements."""
     user_statements_max: int = Field(default=2, ge=1, le=64)
-    """Statements of one user at once."""
+    """Concurrent statements of one user."""
     rows: int = Field(default=1_000, ge=1, le=1_000_000)
-    """Rows of an answer."""
+    """Rows of a result."""
     rows_max: int = Field(default=100_000, ge=1, le=1_000_000)
     bytes_max: int = Field(default=16 * MIB, ge=KIB, le=256 * MIB)
-    """Bytes of an answer."""
+    """Bytes of a result."""
     timeout_ms: int = Field(default=30_000, ge=1, le=HOUR_MS)
     timeout_ms_max: int = Field(default=300_000, ge=1, le=HOUR_MS)
-    """The longest that a request may ask for."""
+    """The longest timeout that a request may ask for."""
 
     @field_validator("advertise")
     @classmethod
@@ -174,54 +174,55 @@ class SqlHttp(Listener):
 
 
 class NameServer(Listener):
-    """The name server's `Listener`, and how much it keeps in memory.
+    """The name server's `Listener`, and the limits of its memory.
 
-    A replica that isn't heard of for `expiry_ms` is gone. Each is probed every `probe_ms`, or less often when there are
-    many; 0: never. `topics_max`: of one replica; `all_topics_max`: of all together, counted as often as they are told.
-    `client_share`: also of the replicas, and of all topics, for whoever comes from one address. `token_file`: tokens by
-    which brokers may register, a line each; without, everybody may. `drain_ms`: as the gateway's.
+    A replica that sends no heartbeat for `expiry_ms` is removed. Each is probed every `probe_ms`, or less often if
+    there are many; 0: never. `topics_max`: topics of one replica; `all_topics_max`: of all replicas, counted once
+    for each. `client_share`: also the share of the replicas, and of all topics, that one address may register.
+    `token_file`: tokens with which brokers may register, one a line; without it, everybody may. `drain_ms`: as the
+    gateway's.
     """
 
     token_file: Path | None = None
     port: int = Field(default=9876, ge=0, le=65535)
-    """The port to listen on; 0: any that is free."""
+    """The port to listen on; 0: any free port."""
     drain_ms: int = Field(default=0, ge=0, le=HOUR_MS)
     request_bytes_max: int = Field(default=4 * MIB, ge=KIB, le=GIB)
-    """A heartbeat may have so many."""
+    """The largest heartbeat."""
     request_bytes_in_flight_max: int = Field(default=64 * MIB, ge=KIB)
-    """So many of bodies that are coming in, all together."""
+    """All arriving bodies together."""
     expiry_ms: int = Field(default=120_000, ge=100, le=24 * HOUR_MS)
     probe_ms: int = Field(default=3_000, ge=0, le=HOUR_MS)
     brokers_max: int = Field(default=5_000, ge=1)
-    """So many brokers are known."""
+    """The most brokers."""
     replicas_max: int = Field(default=10_000, ge=1)
-    """So many replicas of all brokers together."""
+    """The most replicas of all brokers."""
     broker_replicas_max: int = Field(default=16, ge=1)
-    """So many replicas of one broker."""
+    """The most replicas of one broker."""
     topics_max: int = Field(default=20_000, ge=1)
     all_topics_max: int = Field(default=200_000, ge=1)
 
 
 class Console(Listener):
-    """The console's `Listener`, and who may look (docs/console.md).
+    """The console's `Listener`, and its sessions (docs/console.md).
 
-    `enabled`: whether `lakemq up` starts one beside the gateway. `sign_in_required`: nobody without a token; else who
-    is on this machine sees what its brokers show without one; from other machines it takes a token always. A session
-    that isn't used for `session_idle_ms_max` ends, and so does one that is `session_ms_max` old.
+    `enabled`: whether `lakemq up` starts a console with the gateway. `sign_in_required`: everybody needs a token;
+    otherwise users on this machine see what its brokers show without one, and only users on other machines need
+    one. A session ends after `session_idle_ms_max` without use, and when it is `session_ms_max` old.
     """
 
     port: int = Field(default=8088, ge=0, le=65535)
-    """The port to listen on; 0: any that is free."""
+    """The port to listen on; 0: any free port."""
     enabled: bool = True
     sign_in_required: bool = False
     request_bytes_max: int = Field(default=16 * MIB, ge=64 * KIB, le=256 * MIB)
-    """A form may have so many: one with a message has up to three for each of its body."""
+    """The largest form: one with a message has up to three bytes for each byte of its body."""
     request_bytes_in_flight_max: int = Field(default=64 * MIB, ge=64 * KIB)
     connections_max: int = Field(default=1_000, ge=1)
     connections_per_client_max: int = Field(default=500, ge=1)
     sessions_max: int = Field(default=1_000, ge=1, le=100_000)
-    """Who is signed in at once; then those that were not used for longest end."""
+    """Concurrent sessions; beyond that, the least recently used ones end."""
     session_idle_ms_max: int = Field(default=8 * HOUR_MS, ge=60_000, le=24 * HOUR_MS)
     session_ms_max: int = Field(default=24 * HOUR_MS, ge=60_000, le=7 * 24 * HOUR_MS)
     live_max: int = Field(default=64, ge=1, le=10_000)
-    """Pages that are kept current at once."""
+    """Concurrent pages with live updates."""

@@ -10,12 +10,12 @@ from lakemq.settings.section import Section
 
 
 class Log(Section):
-    """The log of each process, which is on its stderr (docs/logs.md)."""
+    """What each process logs, to stderr (docs/logs.md)."""
 
     format: Literal["line", "json"] = "line"
-    """`json`: each line is an object of JSON, for programs that gather logs."""
+    """`json`: each line is a JSON object, for programs that collect logs."""
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """What matters less isn't written; `lakemq broker log-level` changes it while a broker runs."""
+    """The lowest level that is logged; `lakemq broker log-level` changes it while a broker runs."""
 
     @field_validator("level", mode="before")
     @classmethod

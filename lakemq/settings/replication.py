@@ -10,13 +10,13 @@ from lakemq.settings.section import HOUR_MS, Section
 
 
 class Replication(Section):
-    """What the primary promises of its followers (docs/fleet.md, "Synchronous replication").
+    """When a write counts as replicated (docs/fleet.md, "Synchronous replication").
 
-    `ack`: `sync` answers each write when it is on disk at all replicas that are in sync, and shows consumers nothing
-    before; with `async` only requests with `ack=sync` wait for that. `min_in_sync`: with fewer in sync, the primary
-    counted, nothing is written. Who isn't heard of for `silent_ms`, or lacks what the primary had so long ago, is no
-    longer in sync. `confirm_ms_max`: so long a request waits for the others, whose answer says then that its messages
-    may be stored.
+    `ack`: with `sync`, each write is answered, and visible to consumers, when it is on the disks of all replicas in
+    sync; with `async`, only requests with `ack=sync` wait for that. `min_in_sync`: with fewer replicas in sync,
+    including the primary, nothing is written. A replica that is silent for `silent_ms`, or that far behind the
+    primary, is no longer in sync. `confirm_ms_max`: how long a request waits for the replicas; then the answer says
+    that its messages may be stored.
     """
 
     ack: Literal["async", "sync"] = "async"

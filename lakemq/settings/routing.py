@@ -11,12 +11,11 @@ from lakemq.settings.section import HOUR_MS, MIB, Section
 class Routing(Section):
     """How decisions of the routing queries are carried out (docs/routing.md).
 
-    `lead_ms`: so long before it is due a delay is decided, and the gateway holds it. 0: the gateway
-    anticipates nothing, the queries do it all. `trigger_ms` and `tick_ms` are for the queries: the
-    least time between two batches, and between two batches that only carry the time. `grace_ms`: what
-    is overdue by so much, as no query decided it, the gateway decides itself; -1: never.
-    `clock_confirm_ms`: a clock that jumped ahead is believed when it has stayed there for so long, and
-    until then nothing is due by it; 0: at once.
+    `lead_ms`: how long before it is due a delay is decided; the gateway then holds it. 0: the gateway anticipates
+    nothing, and the queries do everything. `trigger_ms` and `tick_ms` are for the queries: the shortest time
+    between two batches, and between two batches that only carry the time. `grace_ms`: the gateway itself decides
+    what no query has decided this long after it was due; -1: never. `clock_confirm_ms`: after the clock has jumped
+    ahead, nothing becomes due by it until it has kept the new time for this long; 0: at once.
     """
 
     lead_ms: int = Field(default=10_000, ge=0, le=600_000)
@@ -27,13 +26,13 @@ class Routing(Section):
 
 
 class Delay(Section):
-    """Messages that are delivered later. `levels[i]` is the delay of level i + 1, in ms."""
+    """Delayed messages. `levels[i]` is the delay of level i + 1, in ms."""
 
     levels: tuple[int, ...] = parse_levels(LEVELS)
     delay_ms_max: int = Field(default=366 * 24 * HOUR_MS, ge=1, le=DELAY_MS_MAX)
     """The longest delay."""
     waiting_max: int = Field(default=10_000_000, ge=1)
-    """So many scheduled messages may wait."""
+    """The most scheduled messages waiting."""
 
     @field_validator("levels", mode="before")
     @classmethod
@@ -42,24 +41,23 @@ class Delay(Section):
 
 
 class Transactions(Section):
-    """When a half without an answer is checked: first after `timeout_ms`, then every
-    `check_interval_ms`, at most `check_max` times; a check that one client was given and didn't
-    answer is offered to others after `check_answer_ms`."""
+    """When a half message without an outcome is checked: first after `timeout_ms`, then every `check_interval_ms`,
+    at most `check_max` times; a check that one client does not answer goes to another after `check_answer_ms`."""
 
     timeout_ms: int = Field(default=6_000, ge=1, le=24 * HOUR_MS)
     check_interval_ms: int = Field(default=60_000, ge=1, le=24 * HOUR_MS)
     check_max: int = Field(default=15, ge=1, le=1000)
     check_answer_ms: int = Field(default=5_000, ge=1)
     open_max: int = Field(default=1_000_000, ge=1)
-    """So many halves may be without an answer."""
+    """The most open transactions."""
     halves_bytes_max: int = Field(default=32 * MIB, ge=0)
-    """So much of halves is kept in memory for when they are committed."""
+    """How much of half messages is kept in memory for their commit."""
 
 
 class Retry(Section):
-    """Messages that a consumer could not process: so many attempts unless it says otherwise."""
+    """Messages that a consumer could not process."""
 
     max_reconsume_times: int = Field(default=16, ge=0, le=10_000)
-    """How many."""
+    """The most."""
     waiting_max: int = Field(default=1_000_000, ge=1)
-    """So many may wait for a decision."""
+    """The most messages waiting for a decision."""

@@ -11,12 +11,12 @@ from lakemq.settings.section import Section
 class Tls(Section):
     """Files in PEM (docs/security.md, "TLS"); empty: none.
 
-    With `cert_file`, the server's certificate and those between it and the authority, and `key_file` gateway and
-    name server speak TLS alone. With `client_ca_file` who asks has to have a certificate of one of these authorities.
-    They are read again when they change.
+    With `cert_file`, the server's certificate and its intermediate ones, and `key_file`, gateway and name server
+    speak only TLS. With `client_ca_file`, clients need a certificate from one of these authorities. The files are
+    read again when they change.
 
-    For those that ask, so for clients, jobs, followers and brokers: `ca_file`, authorities that are trusted beside the
-    system's; `client_cert_file` and `client_key_file`, for servers that want a certificate.
+    For clients, jobs, followers and brokers: `ca_file`, authorities that they trust in addition to the system's;
+    `client_cert_file` and `client_key_file`, for servers that require a certificate.
     """
 
     cert_file: str = ""

@@ -10,17 +10,16 @@ from lakemq.settings.section import Section, check_url
 
 
 class Traces(Section):
-    """Where spans go, and of what there are any (docs/traces.md)."""
+    """Where spans go, and which are recorded (docs/traces.md)."""
 
     endpoint: str = ""
-    """A collector of OpenTelemetry's that is asked by OTLP over HTTP, such as `http://127.0.0.1:4318`; without it
-    OTEL_EXPORTER_OTLP_ENDPOINT of the environment says it, and without either there are no spans. It takes
+    """The address of an OpenTelemetry collector that speaks OTLP over HTTP, such as `http://127.0.0.1:4318`;
+    without it, OTEL_EXPORTER_OTLP_ENDPOINT in the environment, and without either there are no spans. It needs
     `lakemq[otel]`."""
     ratio: float = Field(default=0.0, ge=0, le=1)
-    """Of requests that come without a trace this part is recorded, and begins one; of those that come with one those
-    are that it says."""
+    """The fraction of requests without a trace that start one; for requests with a trace, the trace decides."""
     queue_max: int = Field(default=4_096, ge=1, le=1_000_000)
-    """So many spans wait for the collector; past that they are dropped, and counted."""
+    """The most spans that wait for the collector; more are dropped, and counted."""
 
     @field_validator("endpoint")
     @classmethod

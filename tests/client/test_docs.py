@@ -17,7 +17,19 @@ APP = "docs/app.md"
 """Some of its programs are files, which others import: they begin with their name. test_app_page.py runs them."""
 LINES_MAX = 20
 FILE = re.compile(r"# (\w+\.py)\n")
-DOCUMENTS = ("README.md", "docs/admin.md", "docs/client.md", "docs/errors.md", "docs/frames.md", APP)
+PAGES = (
+    "admin",
+    "client",
+    "delays",
+    "errors",
+    "failures",
+    "frames",
+    "migrate",
+    "order",
+    "send_receive",
+    "transactions",
+)
+DOCUMENTS = ("README.md", *(f"docs/{page}.md" for page in PAGES), APP)
 PROGRAM = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 

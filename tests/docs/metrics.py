@@ -13,24 +13,22 @@ _HEAD = """# Metrics
 
 <!-- made of lakemq/contract/metrics.py by `python -m tests.docs.metrics` -->
 
-In Prometheus' text format, at `GET /metrics` of each server. What to do when one is wrong:
-[operate.md](operate.md#alerts); rules, an example of how they are scraped, and a dashboard are in `conf/prometheus/`
-and `conf/grafana/`. Where `auth.required` is set who asks needs a token, of a user who may `List` or `Get` the cluster:
-names of all topics and groups are told.
+Each server answers `GET /metrics` in Prometheus' text format. [operate.md](operate.md#alerts) says what to do about
+each alert; rules, an example scrape configuration, and a dashboard are in `conf/prometheus/` and `conf/grafana/`. With
+`auth.required` you need a token with `List` or `Get` on the cluster, because the metrics name all topics and groups.
 
-Labels are bounded. Of topics `gateway.metrics_topics_max` have a label, and of groups `gateway.metrics_groups_max`:
-once told, a name stays until it is gone; all others together are `other`, and `lakemq_unlabelled` says how many these
-are. A route is told by its template, such as `/v1/topics/{topic}/messages`, never by what stands in its place.
+Labels are bounded. `gateway.metrics_topics_max` topics and `gateway.metrics_groups_max` groups have a label of their
+own, and keep it until they are deleted; all others together are `other`, and `lakemq_unlabelled` counts them. A route
+is labelled with its template, such as `/v1/topics/{topic}/messages`, never with actual names.
 
-Counters count since the process began, but for retries and dead letters of a group, which count since the group was
-made. What a message takes for them on its way in is added to numbers that this way has in hand anyway. The log isn't
-read for the page, and of the lake only where a queue begins that some group is as far behind in. What is by group is
-looked at in slices, so that requests go on in between, and no more than 20,000 queues at once: of groups that weren't
-come to, what was found the last time is told.
+Counters count since the process started, except for retries and dead letters of a group, which count since the group
+was created. On a message's way in, they are updated with numbers that are computed anyway. The page does not read the
+log, and of the lake only the beginning of a queue, if a group's lag reaches that far. Values by group are computed in
+slices, so that requests continue in between, and for at most 20,000 queues at once: groups that were not reached keep
+their last value.
 
-Names are those of OpenTelemetry's semantic conventions where they have one for what a server sees. Its
-`messaging.client.…` are what clients see: here are the server's sides of them, under other names, so that the two can
-be told apart in one Prometheus.
+Names follow OpenTelemetry's semantic conventions if these have a name for what a server sees. Its `messaging.client.…`
+are what clients see; the server's view has other names, so that you can tell the two apart in one Prometheus.
 
 | OpenTelemetry | here |
 |---|---|

@@ -15,14 +15,15 @@ PART = Part(Path("docs/security.md"), "<!-- rights: python -m tests.docs.rights 
 def table() -> str:
     """As Markdown."""
     rows = [
-        f"| `{each.method} {each.path}` | {_rights(each)} | {_nobody(each)} |"
+        f"| `{each.method} {each.path}` | {said_of(each)} | {_nobody(each)} |"
         for each in routes.ALL
         if each.tag != "docs"
     ]
-    return "\n".join(["| route | takes | without a token, where none is required |", "|---|---|---|", *rows])
+    return "\n".join(["| route | needs | without a token, if none is required |", "|---|---|---|", *rows])
 
 
-def _rights(route: Route) -> str:
+def said_of(route: Route) -> str:
+    """What it takes, in a few words."""
     rights = route.rights
     if rights.public:
         return "nothing"
@@ -35,7 +36,7 @@ def _right(right: Right) -> str:
     on = f"{right.kind}:" + (f"{{{right.of}}}" if right.of else "*")
     if not right.actions:
         return "a super user"
-    optional = f", where `{right.of}` is given" if right.optional else ""
+    optional = f", if `{right.of}` is given" if right.optional else ""
     return f"{' or '.join(f'`{each}`' for each in right.actions)} on `{on}`{optional}"
 
 

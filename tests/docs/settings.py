@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import itertools
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
@@ -15,24 +12,25 @@ from pydantic.fields import FieldInfo
 
 from lakemq.settings import GIB, HOUR_MS, KIB, MIB, Settings
 from lakemq.settings.section import Section
+from tests.docs.described import described
 
 FILE = Path("docs/settings.md")
 _HEAD = """# Settings
 
 <!-- made of lakemq/settings/ by `python -m tests.docs.settings` -->
 
-Defaults are overridden by a file of TOML, `conf/lakemq.toml` or what `--config` names, that by the environment, and
-that by the options of a command. In the file a setting stands in its section, in the environment it is called
-`LAKEMQ_SECTION__KEY`:
+A settings file in TOML (`conf/lakemq.toml`, or the file that `--config` names) overrides the defaults, the environment
+overrides the file, and the options of a command override the environment. In the file, each setting is in its section;
+in the environment it is called `LAKEMQ_SECTION__KEY`:
 
 ```text
 [storage]
 flush = "sync"
 ```
 
-is `LAKEMQ_STORAGE__FLUSH=sync`. Lists are with commas there, and settings whose names you give are an object of JSON.
-A setting that is unknown or impossible is an error that names it and where it was set, before anything starts. Names
-that end in `_ms` are milliseconds, in `_bytes` bytes; `_max` and `_min` are bounds.
+is `LAKEMQ_STORAGE__FLUSH=sync`. In the environment, lists are separated by commas, and settings with names of your own
+are a JSON object. An unknown or impossible setting is an error that names it and where it was set, before anything
+starts. Names that end in `_ms` are milliseconds, in `_bytes` bytes; `_max` and `_min` are limits.
 """
 _SIZES = ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
 _TIMES = ((24 * HOUR_MS, "d"), (HOUR_MS, "h"), (60_000, "min"), (1_000, "s"))
@@ -71,18 +69,8 @@ def texts_of(kind: type[Section]) -> dict[str, str]:
     """What stands below each setting that is described there."""
     found: dict[str, str] = {}
     for each in reversed(_lines_of(kind)):
-        made = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]
-        assert isinstance(made, ast.ClassDef)
-        for before, after in itertools.pairwise(made.body):
-            if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and (text := _text(after)):
-                found[before.target.id] = " ".join(text.split())
+        found |= described(each)
     return found
-
-
-def _text(node: ast.stmt) -> str:
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-        return node.value.value
-    return ""
 
 
 def _default(key: str, field: FieldInfo) -> str:

@@ -24,7 +24,7 @@ ADVICE = {
     "not registered with the name server": "start that name server, or take it out of fleet.nameservers",
     "nothing is written": "start the followers, or have fewer in sync: replication.min_in_sync",
     "the primary can't be followed": "see whether it runs, and whether this machine reaches it",
-    "this follower follows no more": "what it says is in docs/fleet.md; a follower with an empty folder begins anew",
+    "this follower follows no more": "docs/fleet.md explains the message; a follower with an empty folder starts over",
     "another one has come as replica": "two processes have one broker.replica: end one, or number it otherwise",
     "who leads can't be": "see whether the store of leaders answers this machine: fleet.leader, fleet.store",
     "the store can't be told": "see whether the store of leaders answers this machine: fleet.leader, fleet.store",

@@ -24,6 +24,7 @@ from lakemq.jobs.sql.statement import embedded_client
 from lakemq.jobs.sql.written import Format, format_of, write_file, write_rows
 from lakemq.jobs.tables.tables import MESSAGE_INDEX
 from lakemq.settings import Lake, Settings
+from tests.docs.column_texts import VIEW_COLUMNS
 
 ROW = (
     "SELECT 1 AS n, CAST('héllo' AS binary) AS body, X'FF00' AS raw, CAST(NULL AS string) AS tag, "
@@ -216,6 +217,13 @@ def test_all_that_the_document_lists_is_there_before_anything_was_written(settin
     run = Run("r", "optimize", "request", 1, 2, 1, "done", None, 0, 0, 0, 0, {})
     append_run(settings.lake.dir, run)
     assert answer(settings, "SELECT run_id, detail FROM maintenance_runs") == [{"run_id": "r", "detail": "{}"}]
+
+
+def test_the_documented_columns_of_views_are_those_of_spark(settings: Settings) -> None:
+    for view, columns in VIEW_COLUMNS.items():
+        found = {row["col_name"]: row["data_type"] for row in answer(settings, f"DESCRIBE {view}")}
+        assert {name: found.get(name) for name in columns} == columns
+        assert view == "dead_letters" or set(found) == set(columns)
 
 
 @pytest.mark.parametrize(

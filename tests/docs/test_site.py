@@ -1,0 +1,62 @@
+"""The pages are a site that needs no network: each link leads somewhere, and the search answers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.browser import WAIT_MS, open_browser
+from tests.docs.documents import DOCUMENTS, ROOT
+from tests.docs.site import build
+
+LOADED = re.compile(r"<(?:script|img|iframe)[^>]* src=\"https?:|<link[^>]* href=\"https?:")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("site"))
+
+
+def test_every_page_is_in_it_and_in_its_navigation(site: Path) -> None:
+    navigation = (ROOT / "docs/site/zensical.toml").read_text("utf-8")
+    for document in DOCUMENTS:
+        path = document.removesuffix(".md")
+        page = re.sub(r"README$", "index", path)
+        assert (site / f"{page}.html").is_file(), document
+        assert f'"{document}"' in navigation, f"{document} is not in nav of docs/site/zensical.toml"
+
+
+def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > len(DOCUMENTS)
+    assert {page.name: found for page in pages if (found := LOADED.findall(page.read_text("utf-8")))} == {}
+
+
+def test_a_link_that_leads_nowhere_stops_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tree/docs/site").mkdir(parents=True)
+    (tmp_path / "tree/README.md").write_text("# One page\n\n[sql](sql.md)\n")
+    for name in ("zensical.toml", "iframe-worker.js"):
+        (tmp_path / "tree/docs/site" / name).write_bytes((ROOT / "docs/site" / name).read_bytes())
+    config = tmp_path / "tree/docs/site/zensical.toml"
+    config.write_text(re.sub(r"^nav = .*?^]\n", "", config.read_text(), flags=re.MULTILINE | re.DOTALL))
+    monkeypatch.setattr("tests.docs.site.ROOT", tmp_path / "tree")
+    monkeypatch.setattr("tests.docs.site.OF_SITE", tmp_path / "tree/docs/site")
+    monkeypatch.setattr("tests.docs.site.DOCUMENTS", ["README.md"])
+    with pytest.raises(SystemExit, match=r"sql\.md"):
+        build(tmp_path / "built")
+
+
+def test_the_search_answers_without_a_network(site: Path) -> None:
+    with open_browser() as browser, browser.new_context(offline=True) as context:
+        page = context.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto((site / "docs/sql.html").as_uri())
+        page.get_by_role("button", name="Search").first.click()
+        page.get_by_role("combobox").fill("redrive dead letters")
+        found = page.locator("a", has_text="lakemq dead-letters redrive")
+        expect(found.first).to_be_visible(timeout=WAIT_MS)
+        assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []
