@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from lakemq.contract import client_routes, dead_letter_routes, leader_routes, log_level_routes, sql_routes, user_routes
+from lakemq.contract import (
+    client_routes,
+    dead_letter_routes,
+    find_routes,
+    leader_routes,
+    log_level_routes,
+    sql_routes,
+    user_routes,
+)
+from lakemq.contract.find_routes import PAGED
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.contract.right import PUBLIC, Right, also, cluster, every, group, guarded, known, sink, sinks, topic
 from lakemq.contract.route import Answered, Field, Reads, Route
@@ -191,7 +200,10 @@ _SHOWN = "shown of topics on which one has `Sub`, `Get` or `List`"
 _READING = "`Sub` or `Get` on the topics"
 _SHOWING = group(GET, SUB, by_handler=_SHOWN)
 _CONSUMING = group(SUB, by_handler="`Sub` on the topics")
-GROUPS = Route("GET", "/v1/groups", "groups", "All groups", rights=every(Kind.GROUP, LIST, by_handler=_SHOWN))
+GROUPS = Route(
+    "GET", "/v1/groups", "groups", "Groups: all, or a page of those whose name matches", PAGED,
+    rights=every(Kind.GROUP, LIST, by_handler=_SHOWN),
+)  # fmt: skip
 GROUP = Route("GET", "/v1/groups/{group}", "groups", "One group: members, subscriptions, lag by queue", rights=_SHOWING)
 DELETE_GROUP = Route(
     "DELETE", "/v1/groups/{group}", "groups", "Delete a group with all that it has", rights=group(DELETE), audited=True
@@ -241,8 +253,8 @@ TOPICS = Route(
     "GET",
     "/v1/topics",
     "topics",
-    "All topics",
-    (Field("system", "boolean", default=False),),
+    "Topics: all, or a page of those whose name matches",
+    (Field("system", "boolean", default=False), *PAGED),
     rights=every(Kind.TOPIC, LIST, by_handler="of the system's those that one may read"),
 )
 TOPIC = Route(
@@ -454,6 +466,7 @@ ALL: tuple[Route, ...] = (
     *_HERE,
     *client_routes.ALL,
     *dead_letter_routes.ALL,
+    *find_routes.ALL,
     *log_level_routes.ALL,
     *leader_routes.ALL,
     *user_routes.ALL,
