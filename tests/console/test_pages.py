@@ -136,8 +136,8 @@ def test_a_message_is_found_by_its_id_and_its_key_and_has_all_that_it_was_sent_w
     assert "curl -sS -X POST" in page
     by_key = visitor.get("/messages", topic=name, key=f"{name}/42 ä")
     assert f"/messages/{stored['message_id']}" in by_key
-    assert "has the key" in visitor.get("/messages", topic=name, key="none")
-    assert 'role="alert"' in visitor.get("/messages", topic="no such", key="x")
+    assert "No message of" in visitor.get("/messages", topic=name, key="none")
+    assert 'role="alert"' in visitor.get("/messages", 400, topic="no such", key="x")
     visitor.get("/messages/none-1.0", 404)
     kept = visitor.http.get(f"/messages/{stored['message_id']}/body")
     assert kept.content == body.encode()

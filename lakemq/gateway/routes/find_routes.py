@@ -28,7 +28,7 @@ from lakemq.gateway.redrive.columns import COLUMNS
 from lakemq.gateway.routes.client_routes import SEES_ALL
 from lakemq.gateway.routes.topics_of_group import READS, sight_of_topics
 from lakemq.model.access import Action, need_of_group, need_of_topic
-from lakemq.model.names import SCHEDULE_TOPIC, check_readable
+from lakemq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, check_readable
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.web.asgi import client_of
 from lakemq.web.gate import Gate
@@ -95,7 +95,8 @@ def _add_history(router: APIRouter, history: History, standings: Standings, grou
         caller = caller_of(request.scope)
         traced = await history.trace(message_id)
         for each in (traced.asked, traced.sent):
-            topic = each["real_topic"] if each["topic"] == SCHEDULE_TOPIC else each["topic"]
+            # Its body isn't told, so who will get a half may know that there is one.
+            topic = each["real_topic"] if each["topic"] in (SCHEDULE_TOPIC, HALF_TOPIC) else each["topic"]
             caller.check(need_of_topic(READS, topic), "the message's topic")
         sees = cache(_sight_of_groups(caller, READS))
         topic = str(traced.sent.get("real_topic") or traced.sent["topic"])

@@ -87,7 +87,7 @@ def test_a_half_waits_for_its_resolution(http: httpx.Client, topic: str) -> None
     for each, resolution in ((first, "commit"), (second, "rollback")):
         content = {"producer_group": "pg", "resolution": resolution}
         http.post(f"/v1/transactions/{each['transaction_id']}", json=content).raise_for_status()
-    assert until(http, first["message_id"], "operation", "stored")["target"]["topic"] == topic
+    assert until(http, first["message_id"], "stored", "operation")["target"]["topic"] == topic
     while history(http, second["message_id"])["waits"] != {"for": "nothing", "outcome": "rollback"}:
         pass
 
