@@ -177,7 +177,7 @@ def test_dead_letters_are_ticked_sent_and_kept(seen: Seen, http: httpx.Client, n
     assert "<script>alert(1)</script>" in Path(kept.value.path()).read_text("utf-8")
     page.get_by_role("checkbox").first.check()
     page.get_by_role("button", name="See how many").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("1 dead letters would be sent again")
+    expect(page.get_by_role("heading", level=1)).to_have_text("1 dead letter would be sent again")
     page.get_by_role("button", name="Send them").click()
     expect(page.locator("#progress")).to_contain_text("redriven")
     page.goto(f"/groups/{name}/dead-letters")
