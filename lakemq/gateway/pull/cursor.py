@@ -8,7 +8,7 @@ import json
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
-from lakemq.gateway.pull.history import KNOWN_MAX, Place
+from lakemq.gateway.pull.history import Place
 from lakemq.model.errors import InvalidRequest
 
 CHARACTERS_MAX = 16_384
@@ -19,7 +19,7 @@ _SIGNATURE_BYTES = 16
 
 def pack_place(place: Place, message_id: str) -> str:
     """As text of ASCII."""
-    content = json.dumps([place.position, *place.causes[:KNOWN_MAX]]).encode()
+    content = json.dumps([place.position, *place.causes]).encode()
     return urlsafe_b64encode(_signature(content, message_id) + content).decode()
 
 

@@ -43,7 +43,7 @@ WINDOW_POSITIONS = 20_000
 WINDOW_BYTES = 8 * 1024 * 1024
 EVENTS_MAX = 200
 KNOWN_MAX = 400
-"""Causes that are followed at a time."""
+"""Causes that are followed from page to page, the newest: a cause has one effect, so that of an old one is known."""
 ORIGINS_MAX = 4
 """So many steps it is at most from a copy to what was sent."""
 _WAITED_IN = (SCHEDULE_TOPIC, HALF_TOPIC)
@@ -132,21 +132,30 @@ class History:
         at, end = max(place.position, sent["position"] + 1, log.min_position), log.visible_position
         until_s, size = _now_s() + LOOK_S_MAX, 0
         events: list[Event] = []
-        while at < end and len(events) < EVENTS_MAX and len(causes) < KNOWN_MAX:
+        while at < end and len(events) < EVENTS_MAX:
             plan = self._store.reader.plan_positions(at, min(at + WINDOW_POSITIONS, end), topics, WINDOW_BYTES)
+            left = EVENTS_MAX - len(events)
             try:
-                found, at, read = await self._cold.run(lambda plan=plan: self._read(plan, topics, causes))
+                found, at, read = await self._cold.run(
+                    lambda plan=plan, left=left: self._read(plan, topics, causes, left)
+                )
             except PositionGone:
-                at = max(at, log.min_position)
+                if log.min_position <= at:
+                    raise
+                at = log.min_position  # retention was faster
                 continue
             events += found
             size += read
             if size >= READ_BYTES_MAX or _now_s() >= until_s:
                 break
-        return Page(events, Place(at, tuple(sorted(causes - {sent["position"]}))), end)
+        followed = sorted(causes - {sent["position"]})[-KNOWN_MAX:]
+        return Page(events, Place(at, tuple(followed)), end)
 
-    def _read(self, plan: PositionPlan, topics: set[str], causes: set[int]) -> tuple[list[Event], int, int]:
-        """The events in there; their positions join the `causes`. For any thread, as long as nobody else has these."""
+    def _read(
+        self, plan: PositionPlan, topics: set[str], causes: set[int], events_max: int
+    ) -> tuple[list[Event], int, int]:
+        """The first `events_max` events in there; their positions join the `causes`. For any thread, as long as nobody
+        else has these."""
         slices, reached = self._store.reader.read_positions_up_to(plan, topics, WINDOW_BYTES)
         names = {self._store.ids.of(each) for each in causes}
         events: list[Event] = []
@@ -164,6 +173,8 @@ class History:
                 events.append(event)
                 causes.add(event.position)
                 names.add(self._store.ids.of(event.position))
+                if len(events) >= events_max:
+                    return events, event.position + 1, WINDOW_BYTES
         size = sum({id(part.frame): part.frame.content.memory_bytes for part in slices}.values())
         return events, max(reached, plan.begin + 1), size
 
@@ -202,8 +213,9 @@ class History:
             return None
         return self._store.reader.stored_ms(log.min_position)
 
-    def waits(self, sent: dict[str, Any]) -> dict[str, Any] | None:
-        """What the message waits for before any group may get it; None: nothing, or it has been routed."""
+    def waits(self, sent: dict[str, Any], sees: Callable[[str], bool]) -> dict[str, Any] | None:
+        """What the message waits for before any group may get it; None: nothing, or it has been routed. A half's
+        producer group is named to who `sees` it."""
         state, position = self._store.log.routing, int(sent["position"])
         if sent["topic"] == SCHEDULE_TOPIC:
             if position in state.recalled:
@@ -214,7 +226,7 @@ class History:
             if (half := state.transactions.find(position)) is not None:
                 return {
                     "for": "resolution",
-                    "group": half.group or None,
+                    "group": half.group if half.group and sees(half.group) else None,
                     "check_times": half.check_times,
                     "due_ms": half.due_ms,
                 }

@@ -116,7 +116,13 @@ class TopicSearch:
         count = WINDOW_MIN
         while end > begin:
             low = max(begin, log.min_position, end - count)
-            positions, read = await self._window(topic, wanted, low, end)
+            try:
+                positions, read = await self._window(topic, wanted, low, end)
+            except PositionGone:
+                if log.min_position <= begin:
+                    raise
+                begin = log.min_position  # retention was faster: the lake has what is below
+                continue
             messages = await self._messages(topic, positions[: messages_max - len(found)], self._bytes_max - size)
             found += messages
             size += sum([len(each["body"]) for each in messages])
@@ -134,15 +140,13 @@ class TopicSearch:
         return self._store.reader.stored_ms(position) if log.min_position <= position < log.visible_position else None
 
     async def _window(self, topic: str, wanted: Wanted, begin: int, end: int) -> tuple[list[int], int]:
-        """The positions in there of what is wanted, descending, and about how many bytes were read."""
+        """The positions in there of what is wanted, descending, and about how many bytes were read. Raises
+        `PositionGone`."""
         found: list[int] = []
         at, size = begin, 0
         while at < end:
             plan = self._store.reader.plan_positions(at, end, {topic}, WINDOW_BYTES)
-            try:
-                positions, at, read = await self._cold.run(lambda plan=plan: self._matching(plan, topic, wanted))
-            except PositionGone:
-                break  # retention was faster: the lake has it
+            positions, at, read = await self._cold.run(lambda plan=plan: self._matching(plan, topic, wanted))
             found += positions
             size += read
         return found[::-1], size

@@ -112,7 +112,7 @@ def _add_history(router: APIRouter, history: History, standings: Standings, grou
             "message": without_body(traced.sent),
             "topic": topic,
             "target": None if target is None else without_body(target[0]),
-            "waits": history.waits(traced.sent),
+            "waits": history.waits(traced.sent, sees),
             "events": iter(history.describe(page.events, sees)),
             "groups": standing,
             "more_groups": max(len(using) - GROUPS_MAX, 0),

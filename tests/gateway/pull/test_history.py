@@ -145,3 +145,24 @@ def test_a_history_that_can_not_be_is_refused(http: httpx.Client, topic: str) ->
     path = f"/v1/messages/{stored['message_id']}/history"
     assert is_problem(http.get(path, params={"after": "AAAA"}), 400, "invalid_request")
     assert is_problem(http.get("/v1/messages/none-1.0/history"), 404, "message_not_found")
+
+
+def test_a_long_history_comes_in_pages_of_which_none_repeats_or_leaves_out(http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic)
+    (stored,) = produce(http, topic, {"body": "x"})
+    receipt = receive(http, topic, topic)["receipt"]
+    changes = history_of.EVENTS_MAX + 10
+    for _ in range(changes):
+        content = {"receipt": receipt, "invisible_ms": 60_000}
+        receipt = http.post(f"/v1/groups/{topic}/invisibility", json=content).json()["receipt"]
+    first = history(http, stored["message_id"])
+    assert len(first["events"]) == history_of.EVENTS_MAX
+    assert is_problem(
+        http.get(f"/v1/messages/{stored['message_id']}/history", params={"after": first["next_after"][:-4]}),
+        400,
+        "invalid_request",
+    )
+    rest = history(http, stored["message_id"], after=first["next_after"])
+    positions = [each["position"] for each in (*first["events"], *rest["events"])]
+    assert len(positions) == len(set(positions)) == changes + 1
+    assert (rest["next_after"], rest["events"][-1]["pending"]) == (None, True)
