@@ -11,7 +11,7 @@ PAGED = (
     Field("prefix", "string", "names that begin with it, in any case of letters", ""),
     Field("contains", "string", "names that contain it, in any case of letters", ""),
     Field("after", "string", "`next_after` of the page before", ""),
-    Field("limit", "integer", "at most so many; all, without", least=1),
+    Field("limit", "integer", "at most so many; all, without"),
 )
 """Of routes that list names."""
 
@@ -39,8 +39,7 @@ HISTORY = Route(
     "/v1/messages/{message_id}/history",
     "messages",
     "What happened to a message, and where each group is with it",
-    (Field("after", "string", "`next_after` of the page before"),),
-    differs=Answered.AT_ONCE,
+    (Field("after", "string", "`next_after` of the page before", ""),),
     rights=known("`Sub` or `Get` on the message's topic; groups on which one has `Sub`, `Get` or `List`"),
 )
 TOPIC_CLIENTS = Route(

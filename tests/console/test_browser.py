@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -45,6 +46,7 @@ def pages(http: httpx.Client) -> list[str]:
     topic, group, found = f"/topics/{LONG}", f"/groups/{LONG}", f"/messages/{stored['message_id']}"
     return [
         *("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/sign-in"),
+        f"/messages?{urlencode({'topic': LONG, 'tag': SCRIPT, 'text': SCRIPT})}",
         *(topic, f"{topic}/edit", f"{topic}/delete", f"{topic}/messages", found, f"/send?again={stored['message_id']}"),
         *(
             group,
