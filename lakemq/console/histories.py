@@ -7,17 +7,18 @@ from typing import Any
 from lakemq.console.asked import Broker
 from lakemq.contract import find_routes
 
-PAGES_MAX = 4
-"""Of the log, that one look reads: each is half a second at most."""
-FURTHER_MAX = 16
+FURTHER_MAX = 64
+FURTHER_STEP = 4
+"""A page of the log takes the broker half a second at most. The first look is one; each further one so many times as
+many as the one before."""
 EVENTS_MAX = 400
 
 
 async def history_of(broker: Broker, message_id: str, further: int) -> dict[str, Any]:
-    """The history of a message; `further`: so many times as much of the log as at first may be read for it. Its
+    """The history of a message; `further`: so many pages of the log may be read for it. Its
     `next_after` is None where all was. Raises `LakemqError`."""
     whole = await broker.get(find_routes.HISTORY.at(message_id))
-    for _ in range(PAGES_MAX * min(further, FURTHER_MAX) - 1):
+    for _ in range(min(further, FURTHER_MAX) - 1):
         if whole["next_after"] is None or len(whole["events"]) >= EVENTS_MAX:
             break
         page = await broker.get(find_routes.HISTORY.at(message_id), {"after": whole["next_after"]})

@@ -196,6 +196,9 @@ def _of_group(history: Mapping[str, Any], group: Mapping[str, Any], events: Sequ
         or _by_obstacle(history, group)
         or _by_lag(history, group)
     )
+    # What is pending is so now; of all else the log may say more.
+    if own and history["next_after"] is not None and not own[-1]["pending"] and own[-1]["what"] != "acknowledged":
+        text = f"{text} The log wasn't read to its end: look further."
     return Answer(group["group"], text, tone)
 
 

@@ -113,3 +113,22 @@ def test_a_page_says_what_a_message_waits_for(visitor: Visitor, http: httpx.Clie
     assert answers(page)[0].startswith("It is a half message: no group gets it until producer group pg commits it.")
     assert "secret" not in page
     assert half["transaction_id"] not in page
+
+
+def test_a_life_that_is_longer_than_one_look_is_looked_at_further(
+    visitor: Visitor, http: httpx.Client, name: str
+) -> None:
+    put_topic(http, name)
+    (stored,) = produce(http, name, {"body": "x"})
+    wanted = {"topic": name, "max": 1, "invisible_ms": 60_000, "wait_ms": 10_000}
+    receipt = http.post(f"/v1/groups/{name}/receive", json=wanted).json()["messages"][0]["receipt"]
+    for _ in range(210):
+        content = {"receipt": receipt, "invisible_ms": 60_000}
+        receipt = http.post(f"/v1/groups/{name}/invisibility", json=content).json()["receipt"]
+    page = visitor.get(f"/messages/{stored['message_id']}")
+    assert "The log goes on beyond what was read" in page
+    further = re.search(r'href="([^"]+)">Look further', page)
+    assert further is not None
+    whole = visitor.get(unescape(further[1]))
+    assert "The log goes on beyond" not in whole
+    assert whole.count("<strong>Handed out</strong>") == 211

@@ -201,3 +201,11 @@ def test_a_half_has_what_its_producer_said(tag: str | None, title: str) -> None:
     half = SENT | {"topic": "RMQ_SYS_TRANS_HALF_TOPIC"}
     steps = life_of(history({"what": "operation", "tag": tag, "group": "pg"}, message=half)).steps
     assert [(each.title, each.group) for each in steps] == [("Stored as a half of a transaction", ""), (title, "")]
+
+
+def test_what_may_have_gone_on_says_that_the_log_was_not_read_to_its_end() -> None:
+    (answer,) = life_of(history(NACKED, RETRIED, next_after="x")).answers
+    assert answer.text.endswith("look further.")
+    for sure in ({"what": "acknowledged"}, {"what": "received", "pending": True, "due_ms": NOW}):
+        (answer,) = life_of(history(sure, next_after="x")).answers
+        assert "look further" not in answer.text

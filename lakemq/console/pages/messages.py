@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from lakemq.console import curl, shown
 from lakemq.console.asked import Broker
-from lakemq.console.histories import FURTHER_MAX, history_of
+from lakemq.console.histories import FURTHER_MAX, FURTHER_STEP, history_of
 from lakemq.console.life import life_of
 from lakemq.console.visit import Visit
 from lakemq.contract import routes
@@ -134,7 +134,7 @@ async def show_message(visit: Visit) -> Response:
         history=history,
         life=None if history is None else life_of(history),
         no_life="" if why is None else why.detail,
-        further=min(2 * further, FURTHER_MAX) if further < FURTHER_MAX else None,
+        further=min(FURTHER_STEP * further, FURTHER_MAX) if further < FURTHER_MAX else None,
         message=shown_one,
         topic=topic,
         body=None if message is None else shown.body_of(message),
