@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from lakemq.contract import client_routes, dead_letter_routes, leader_routes, log_level_routes, sql_routes, user_routes
+from lakemq.contract import (
+    client_routes,
+    dead_letter_routes,
+    find_routes,
+    leader_routes,
+    log_level_routes,
+    sql_routes,
+    user_routes,
+)
+from lakemq.contract.find_routes import PAGED
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.contract.right import PUBLIC, Right, also, cluster, every, group, guarded, known, sink, sinks, topic
 from lakemq.contract.route import Answered, Field, Reads, Route
@@ -191,18 +200,16 @@ _SHOWN = "shows topics on which the caller has `Sub`, `Get` or `List`"
 _READING = "`Sub` or `Get` on the topics"
 _SHOWING = group(GET, SUB, by_handler=_SHOWN)
 _CONSUMING = group(SUB, by_handler="`Sub` on the topics")
-GROUPS = Route("GET", "/v1/groups", "groups", "All groups", rights=every(Kind.GROUP, LIST, by_handler=_SHOWN))
+GROUPS = Route(
+    "GET", "/v1/groups", "groups", "Groups: all, or a page of those whose name matches", PAGED,
+    rights=every(Kind.GROUP, LIST, by_handler=_SHOWN),
+)  # fmt: skip
 GROUP = Route("GET", "/v1/groups/{group}", "groups", "One group: members, subscriptions, lag by queue", rights=_SHOWING)
 DELETE_GROUP = Route(
     "DELETE", "/v1/groups/{group}", "groups", "Delete a group with all its data", rights=group(DELETE), audited=True
 )
 HEARTBEAT = Route(
-    "POST",
-    "/v1/groups/{group}/members/{client_id}/heartbeat",
-    "groups",
-    "Join the group, or stay in it",
-    reads=JSON,
-    rights=_CONSUMING,
+    "POST", "/v1/groups/{group}/members/{client_id}/heartbeat", "groups", "Join, or stay", reads=JSON, rights=_CONSUMING
 )
 LEAVE = Route("DELETE", "/v1/groups/{group}/members/{client_id}", "groups", "Leave the group", rights=group(SUB))
 MEMBERS = Route(
@@ -246,8 +253,8 @@ TOPICS = Route(
     "GET",
     "/v1/topics",
     "topics",
-    "All topics",
-    (Field("system", "boolean", default=False),),
+    "Topics: all, or a page of those whose name matches",
+    (Field("system", "boolean", default=False), *PAGED),
     rights=every(Kind.TOPIC, LIST, by_handler="lists system topics that the caller may read"),
 )
 TOPIC = Route(
@@ -403,11 +410,7 @@ ERASE = Route(
 
 # Jobs
 ROUTING = Route(
-    "GET",
-    "/v1/routing",
-    "routing",
-    "Counts of pending work, and the settings of the routing queries",
-    rights=cluster(GET, ROUTE),
+    "GET", "/v1/routing", "routing", "Counts of pending work, and the queries' settings", rights=cluster(GET, ROUTE)
 )
 PENDING = Route(
     "GET",
@@ -440,7 +443,7 @@ COMPACTED = Route(
     "PUT",
     "/v1/broker/compacted",
     "operations",
-    "Report the position up to which the lake holds everything",
+    "How far the lake is",
     reads=JSON,
     differs=AT_ONCE,
     rights=guarded(COMPACT),
@@ -466,6 +469,7 @@ ALL: tuple[Route, ...] = (
     *_HERE,
     *client_routes.ALL,
     *dead_letter_routes.ALL,
+    *find_routes.ALL,
     *log_level_routes.ALL,
     *leader_routes.ALL,
     *user_routes.ALL,

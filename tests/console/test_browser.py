@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -45,6 +46,7 @@ def pages(http: httpx.Client) -> list[str]:
     topic, group, found = f"/topics/{LONG}", f"/groups/{LONG}", f"/messages/{stored['message_id']}"
     return [
         *("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/sign-in"),
+        f"/messages?{urlencode({'topic': LONG, 'tag': SCRIPT, 'text': SCRIPT})}",
         *(topic, f"{topic}/edit", f"{topic}/delete", f"{topic}/messages", found, f"/send?again={stored['message_id']}"),
         *(
             group,
@@ -137,3 +139,59 @@ def test_the_overview_goes_on_and_draws_its_chart(seen: Seen) -> None:
     expect(seen.page.locator(".chart canvas")).to_be_visible()
     seen.page.keyboard.press("Tab")
     expect(seen.page.get_by_role("link", name="To the content")).to_be_focused()
+
+
+def test_a_search_finds_a_message_whose_page_says_why_it_was_not_delivered(
+    seen: Seen, http: httpx.Client, name: str
+) -> None:
+    put_topic(http, name)
+    produce(http, name, {"body": "one", "tag": "a"}, {"body": SCRIPT, "tag": "b", "properties": {"x": SCRIPT}})
+    content = {"offsets": [{"topic": name, "queue_id": 0, "offset": 0}]}
+    http.put(f"/v1/groups/{name}/offsets", json=content).raise_for_status()
+    page = seen.page
+    page.goto("/messages")
+    page.get_by_label("Topic").fill(name)
+    page.get_by_label("Property").fill(f"x={SCRIPT}")
+    page.get_by_role("button", name="Search").click()
+    row = page.get_by_label("Found").get_by_role("link", name="<script>")
+    expect(row).to_have_count(1)
+    row.click()
+    life = page.get_by_label("What happened to it")
+    expect(life).to_contain_text(f"{name} Nobody consumes for the group now: it is at offset 0, this is at 1.")
+    expect(life.get_by_role("listitem").last).to_contain_text("Stored")
+    assert seen.overflow() == 0
+
+
+def test_dead_letters_are_ticked_sent_and_kept(seen: Seen, http: httpx.Client, name: str) -> None:
+    put_topic(http, name)
+    produce(http, name, *[{"body": f"{number}", "keys": [f"k{number}"]} for number in range(2)])
+    wanted = {"topic": name, "max": 1, "invisible_ms": 60_000, "wait_ms": 10_000}
+    for _ in range(2):
+        (out,) = http.post(f"/v1/groups/{name}/receive", json=wanted).json()["messages"]
+        nack = {"receipt": out["receipt"], "delay_level": -1, "reason": SCRIPT}
+        http.post(f"/v1/groups/{name}/nacks", json={"messages": [nack]}).raise_for_status()
+    while http.get(f"/v1/groups/{name}/dead-letters").json()["dead_letters"][0]["queue_offset"] < 1:
+        pass
+    page = seen.page
+    page.goto(f"/groups/{name}/dead-letters")
+    with page.expect_download() as kept:
+        page.get_by_role("link", name="CSV").click()
+    assert "<script>alert(1)</script>" in Path(kept.value.path()).read_text("utf-8")
+    page.get_by_role("checkbox").first.check()
+    page.get_by_role("button", name="See how many").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("1 dead letter would be sent again")
+    page.get_by_role("button", name="Send them").click()
+    expect(page.locator("#progress")).to_contain_text("redriven")
+    page.goto(f"/groups/{name}/dead-letters")
+    expect(page.get_by_role("checkbox")).to_have_count(1)
+
+
+def test_a_groups_lag_is_drawn_while_its_page_is_open(seen: Seen, http: httpx.Client, name: str) -> None:
+    put_topic(http, name)
+    content = {"offsets": [{"topic": name, "queue_id": 0, "offset": 0}]}
+    http.put(f"/v1/groups/{name}/offsets", json=content).raise_for_status()
+    seen.page.goto(f"/groups/{name}")
+    expect(seen.page.locator("[data-live-state]")).to_have_text("Live")
+    produce(http, name, "x", "x")
+    expect(seen.page.locator(".chart canvas")).to_be_visible()
+    expect(seen.page.locator(".figures")).to_contain_text("Behind by2")

@@ -89,13 +89,36 @@ def test_topics_come_a_page_at_a_time_and_are_searched(visitor: Visitor, http: h
         put_topic(http, f"{name}-{number:02}")
     first = visitor.get("/topics", q=f"{name}-")
     assert (f"{name}-49<" in first, f"{name}-50<" in first) == (True, False)
-    assert "Page 1 of 2" in first
     following = re.search(r'rel="next" href="([^"]+)"', first)
     assert following is not None
     second = visitor.get(unescape(following[1]))
     assert (f"{name}-49<" in second, f"{name}-50<" in second) == (False, True)
+    assert 'rel="next"' not in second
+    assert 'rel="first"' in second
     assert f"{name}-07<" in visitor.get("/topics", q=f"{name}-07".upper())
     assert "No topic has" in visitor.get("/topics", q=f"no-{name}")
+
+
+def test_groups_come_a_page_at_a_time_and_those_furthest_behind_first_where_all_are_there(
+    visitor: Visitor, http: httpx.Client, name: str
+) -> None:
+    put_topic(http, name)
+    produce(http, name, *["x"] * 3)
+    groups = [f"{name}-{number:03}" for number in range(103)]
+    for number, group in enumerate(groups):
+        content = {"offsets": [{"topic": name, "queue_id": 0, "offset": min(number, 3)}]}
+        http.put(f"/v1/groups/{group}/offsets", json=content).raise_for_status()
+    first = visitor.get("/groups", q=f"{name}-")
+    assert (f"{name}-099<" in first, f"{name}-100<" in first) == (True, False)
+    following = re.search(r'rel="next" href="([^"]+)"', first)
+    assert following is not None
+    assert f"{name}-102<" in visitor.get(unescape(following[1]))
+    few = visitor.get("/groups", q=f"{name}-00")
+    assert "10 groups, the furthest behind first" in few
+    assert few.index(f"{name}-000<") < few.index(f"{name}-001<") < few.index(f"{name}-009<")
+    topic = visitor.get(f"/topics/{name}")
+    assert f"/groups/{name}-000" in topic
+    assert "And 3 more groups." in topic
 
 
 def test_messages_are_browsed_from_the_end_an_offset_and_a_time(
@@ -136,8 +159,8 @@ def test_a_message_is_found_by_its_id_and_its_key_and_has_all_that_it_was_sent_w
     assert "curl -sS -X POST" in page
     by_key = visitor.get("/messages", topic=name, key=f"{name}/42 ä")
     assert f"/messages/{stored['message_id']}" in by_key
-    assert "has the key" in visitor.get("/messages", topic=name, key="none")
-    assert 'role="alert"' in visitor.get("/messages", topic="no such", key="x")
+    assert "No message of" in visitor.get("/messages", topic=name, key="none")
+    assert 'role="alert"' in visitor.get("/messages", 400, topic="no such", key="x")
     visitor.get("/messages/none-1.0", 404)
     kept = visitor.http.get(f"/messages/{stored['message_id']}/body")
     assert kept.content == body.encode()

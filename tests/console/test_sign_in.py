@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -130,6 +130,39 @@ def test_what_a_user_may_not_is_not_offered_and_not_done(visitor: Visitor, guard
     assert "Delete on Topic:orders" in refused.text
     assert visitor.post("/send", topic="orders", body="x").status_code == 403
     assert guarded.http.get("/v1/topics/orders").status_code == 200
+
+
+def test_a_user_with_few_rights_finds_its_own_messages_and_sees_no_groups_of_others(
+    visitor: Visitor, guarded: Guarded
+) -> None:
+    http = guarded.http
+    for topic in ("own", "others"):
+        http.put(f"/v1/topics/{topic}", json={"queues": 1}).raise_for_status()
+    sent: dict[str, dict[str, Any]] = {}
+    for topic in ("own", "others"):
+        content = {"messages": [{"body": f"body of {topic}", "tag": "t"}]}
+        (sent[topic],) = http.post(f"/v1/topics/{topic}/messages", json=content).json()["messages"]
+    for group in ("mine", "theirs"):
+        content = {"offsets": [{"topic": "own", "queue_id": 0, "offset": 0}]}
+        http.put(f"/v1/groups/{group}/offsets", json=content).raise_for_status()
+    policies = (("Topic:own", ["Sub", "Get", "List"]), ("Group:mine", ["Sub", "Get"]))
+    visitor.sign_in(token_of(http, "finder", *policies))
+    assert "body of own" in visitor.get("/messages", topic="own", tag="t")
+    assert "You may not do this" in visitor.get("/messages", 403, topic="others", tag="t")
+    page = visitor.get(f"/messages/{sent['own']['message_id']}")
+    assert "/groups/mine" in page
+    assert "theirs" not in page
+    assert "body of others" not in visitor.get(f"/messages/{sent['others']['message_id']}", 403)
+    topic = visitor.get("/topics/own")
+    assert "/groups/mine" in topic
+    assert "theirs" not in topic
+    visitor.get("/groups/theirs/dead-letters/export", 403, format="csv")
+    half = http.post("/v1/topics/own/transactions?producer_group=pg", json={"messages": [{"body": "not yet"}]})
+    (begun,) = half.json()["transactions"]
+    page = visitor.get(f"/messages/{begun['message_id']}")
+    assert "It is a half message" in page
+    assert "not yet" not in page
+    assert begun["transaction_id"] not in page
 
 
 def test_what_is_done_is_audited_under_the_users_name(visitor: Visitor, guarded: Guarded) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from lakemq.console.pages import dead_letters, groups, live, messages, overview, send, sign_in, topics
+from lakemq.console.pages import dead_letters, groups, live, messages, overview, search, send, sign_in, topics
 from lakemq.console.visit import Visit
 
 Handler = Callable[[Visit], Awaitable[Response]]
@@ -16,6 +16,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     *sign_in.ROUTES,
     *topics.ROUTES,
     *messages.ROUTES,
+    *search.ROUTES,
     *send.ROUTES,
     *groups.ROUTES,
     *dead_letters.ROUTES,

@@ -1,21 +1,30 @@
-"""What a group has given up on: looked through, and sent to it again."""
+"""What a group has given up on: looked through, kept as a file, and sent to it again."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
+from lakemq.console.letter_files import FORMS, LetterFile
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
 from lakemq.contract import dead_letter_routes, routes
 from lakemq.model.access import Action
-from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.errors import Busy, InvalidRequest, LakemqError
 
 PAGE_ROWS = 50
 STATES = ("open", "redriven", "gone")
 RESULTS_SHOWN_MAX = 200
+TICK = "tick-"
+"""How the fields of a form begin that name letters, each by its offset among the group's."""
+EXPORT_ROWS_MAX = 100_000
+EXPORT_PAGE = 1_000
+EXPORTS_MAX = 4
+"""So many files are written at a time."""
 RATE_DEFAULT = 100
 RATE_MAX = 100_000
 _TRIED = ("invalid_filter", "invalid_request", "flow_control")
@@ -31,8 +40,7 @@ async def _list(visit: Visit, problem: str = "", status: int = 200) -> Response:
     group, who = visit.path("group"), await visit.who()
     posted = visit.request.method == "POST"
     state, reason, topic, after = ("open", "", "", "") if posted else _asked(visit)
-    params: dict[str, str | int] = {"max": PAGE_ROWS}
-    params |= {name: value for name, value in {"state": state, "reason": reason, "topic": topic}.items() if value}
+    params = _params(state, reason, topic, PAGE_ROWS)
     if after:
         params["after"] = visit.number("after", 0)
     found = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), params)
@@ -60,6 +68,51 @@ def _asked(visit: Visit) -> tuple[str, str, str, str]:
     return state, visit.field("reason"), visit.field("topic"), visit.field("after")
 
 
+def _params(state: str, reason: str, topic: str, most: int) -> dict[str, str | int]:
+    said = {"state": state, "reason": reason, "topic": topic}
+    return {"max": most} | {name: value for name, value in said.items() if value}
+
+
+async def export(visit: Visit) -> Response:
+    """Those that are listed, as a file that is written while it is read."""
+    form = visit.field("format")
+    if form not in FORMS:
+        raise InvalidRequest(f"a file is one of {', '.join(FORMS)}")
+    group = visit.path("group")
+    await visit.who()
+    state, reason, topic, _ = _asked(visit)
+    params = _params(state, reason, topic, EXPORT_PAGE)
+    if _EXPORTS.locked():
+        raise Busy(f"{EXPORTS_MAX} files are being written already")
+    # Its first page, so that what the broker refuses is a page that says so.
+    first = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), params)
+    headers = {"Content-Disposition": f'attachment; filename="dead-letters-{segment(group)}.{form}"'}
+    written = _written(visit, group, params, first, LetterFile(form))
+    return StreamingResponse(written, media_type=FORMS[form], headers=headers)
+
+
+async def _written(
+    visit: Visit, group: str, params: dict[str, str | int], page: dict[str, Any], file: LetterFile
+) -> AsyncIterator[bytes]:
+    """The file, a page at a time. Where the broker fails the connection is cut, so that no part looks like all."""
+    async with _EXPORTS:
+        yield file.head
+        rows = 0
+        while True:
+            yield file.rows(page["dead_letters"])
+            rows += len(page["dead_letters"])
+            if page["next_after"] is None:
+                return
+            if rows >= EXPORT_ROWS_MAX:
+                yield file.cut(rows)
+                return
+            following = params | {"after": page["next_after"]}
+            page = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), following)
+
+
+_EXPORTS = asyncio.Semaphore(EXPORTS_MAX)
+
+
 async def preview(visit: Visit) -> Response:
     """How many a redrive would send: nothing is sent yet."""
     try:
@@ -71,7 +124,8 @@ async def preview(visit: Visit) -> Response:
     return visit.page(
         "redrive.html",
         group=visit.path("group"),
-        where=visit.field("where"),
+        where=_where(visit),
+        ticked=len(_ticked(visit)),
         rate=visit.field("rate") or str(RATE_DEFAULT),
         matched=answer["matched"],
         gone=answer.get("gone", 0),
@@ -86,23 +140,42 @@ async def redrive(visit: Visit) -> Response:
 
 async def _redrive(visit: Visit, dry_run: bool) -> dict[str, Any]:
     content: dict[str, Any] = {"dry_run": dry_run, "rate_per_s": visit.number("rate", RATE_DEFAULT, 1, RATE_MAX)}
-    if where := visit.field("where"):
+    if where := _where(visit):
         content["where"] = where
     target = routes.REDRIVE.at(visit.path("group"))
     answer = await visit.broker.ask(target, body=json.dumps(content).encode(), timeout_s=60.0)
     return answer.json()
 
 
+def _ticked(visit: Visit) -> list[int]:
+    """The offsets of the letters that are ticked. Raises `InvalidRequest`."""
+    names = [name.removeprefix(TICK) for name in visit.form if name.startswith(TICK)]
+    if not all(name.isascii() and name.isdigit() and len(name) < 19 for name in names):
+        raise InvalidRequest("this form names letters that can't be")
+    return sorted({int(name) for name in names})
+
+
+def _where(visit: Visit) -> str:
+    """The predicate; of letters that are ticked, that it is those."""
+    where, ticked = visit.field("where"), _ticked(visit)
+    if not ticked:
+        return where
+    chosen = f"queue_offset IN ({', '.join(map(str, ticked))})"
+    return f"({where}) AND {chosen}" if where else chosen
+
+
 async def progress(visit: Visit) -> Response:
     """How a redrive is."""
     await visit.who()
     target = routes.REDRIVEN.at(visit.path("redrive_id"))
-    found = await visit.broker.get(target, {"max": RESULTS_SHOWN_MAX})
-    return visit.page("redriven.html", group=visit.path("group"), found=found, most=RESULTS_SHOWN_MAX)
+    offset = visit.number("offset", 0, 0, 2**31)
+    found = await visit.broker.get(target, {"offset": offset, "max": RESULTS_SHOWN_MAX})
+    return visit.page("redriven.html", group=visit.path("group"), found=found, offset=offset, most=RESULTS_SHOWN_MAX)
 
 
 ROUTES = (
     ("GET", "/groups/{group}/dead-letters", list_letters),
+    ("GET", "/groups/{group}/dead-letters/export", export),
     ("POST", "/groups/{group}/dead-letters", preview),
     ("POST", "/groups/{group}/dead-letters/redrive", redrive),
     ("GET", "/groups/{group}/redrives/{redrive_id}", progress),

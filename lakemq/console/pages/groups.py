@@ -14,7 +14,7 @@ from lakemq.contract import client_routes, routes
 from lakemq.model.access import Action
 from lakemq.model.errors import InvalidRequest, LakemqError
 
-PAGE_ROWS = 50
+PAGE_ROWS = 100
 QUEUES_SHOWN_MAX = 256
 CLIENTS_SHOWN_MAX = 100
 RESET_QUEUES_MAX = 64
@@ -23,21 +23,17 @@ TO = ("earliest", "latest", "timestamp")
 
 
 async def list_groups(visit: Visit) -> Response:
-    """So many of them a page, those that are furthest behind first."""
+    """A page of them: those that are furthest behind first where all that match are on it, else by name. The broker
+    answers a page at a time, however many there are."""
     await visit.who()
-    search, number = visit.field("q"), visit.number("page", 1, 1, 1_000_000)
-    found = (await visit.broker.get(routes.GROUPS.at()))["groups"]
-    wanted = [each for each in found if search.lower() in each["group"].lower()]
-    wanted.sort(key=lambda each: (-(each.get("lag_total") or 0), each["group"]))
-    return visit.page(
-        "groups.html",
-        rows=wanted[(number - 1) * PAGE_ROWS : number * PAGE_ROWS],
-        search=search,
-        number=number,
-        pages=max(-(-len(wanted) // PAGE_ROWS), 1),
-        found=len(wanted),
-        all_groups=len(found),
-    )
+    search, after = visit.field("q"), visit.field("after")
+    params: dict[str, str | int] = {"limit": PAGE_ROWS, "contains": search, "after": after}
+    answer = await visit.broker.get(routes.GROUPS.at(), params, timeout_s=30.0)
+    rows, following = answer["groups"], answer.get("next_after")
+    whole = not after and following is None
+    if whole:
+        rows.sort(key=lambda each: (-(each.get("lag_total") or 0), each["group"]))
+    return visit.page("groups.html", rows=rows, search=search, after=after, following=following, whole=whole)
 
 
 async def show_group(visit: Visit) -> Response:
@@ -54,15 +50,23 @@ async def show_group(visit: Visit) -> Response:
     topics = sorted({each["topic"] for each in group["lag"] if not each["topic"].startswith("%")})
     return visit.page(
         "group.html",
-        group=group,
+        **lags_of(group),
         clients=clients[:CLIENTS_SHOWN_MAX],
         more_clients=max(len(clients) - CLIENTS_SHOWN_MAX, 0),
-        lags=group["lag"][:QUEUES_SHOWN_MAX],
-        more_lags=max(len(group["lag"]) - QUEUES_SHOWN_MAX, 0),
         topics=topics,
         may_change=who.may_on_group(Action.UPDATE, name),
         may_delete=who.may_on_group(Action.DELETE, name),
     )
+
+
+def lags_of(group: dict[str, Any]) -> dict[str, Any]:
+    """What is kept current of a group."""
+    lags = group["lag"]
+    return {
+        "group": group,
+        "lags": lags[:QUEUES_SHOWN_MAX],
+        "more_lags": max(len(lags) - QUEUES_SHOWN_MAX, 0),
+    }
 
 
 async def preview_reset(visit: Visit) -> Response:

@@ -1,4 +1,4 @@
-"""What keeps pages current: the overview every two seconds, a topic's messages as they come."""
+"""What keeps pages current: the overview and a group's lag every two seconds, a topic's messages as they come."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from lakemq.console.asked import Broker
 from lakemq.console.events import Event, EventStream
-from lakemq.console.pages import overview
+from lakemq.console.pages import groups, overview
 from lakemq.console.visit import Visit
+from lakemq.contract import routes
 from lakemq.model.errors import LakemqError
 
 OVERVIEW_S = 2.0
@@ -38,6 +39,26 @@ async def _overviews(visit: Visit) -> AsyncIterator[Event]:
         yield Event("numbers", {"in": shown.messages_in, "out": shown.messages_out, "lag": shown.lag})
         yield Event("page", visit.render("overview_now.html", **values))
         await asyncio.sleep(OVERVIEW_S)
+
+
+async def follow_group(visit: Visit) -> Response:
+    """A group's lag, again and again."""
+    visit.services.live.check()
+    await visit.who()
+    group = await visit.broker.get(routes.GROUP.at(visit.path("group")))
+    return EventStream(_lags(visit, group), visit.services.live)
+
+
+async def _lags(visit: Visit, group: dict[str, Any]) -> AsyncIterator[Event]:
+    while True:
+        yield Event("numbers", {"lag": group["lag_total"]})
+        yield Event("page", visit.render("group_now.html", **groups.lags_of(group)))
+        await asyncio.sleep(OVERVIEW_S)
+        try:
+            group = await visit.broker.get(routes.GROUP.at(visit.path("group")))
+        except LakemqError as error:
+            yield Event("problem", error.detail)
+            return
 
 
 async def follow_topic(visit: Visit) -> Response:
@@ -108,4 +129,8 @@ async def _rows(visit: Visit, topic: dict[str, Any]) -> AsyncIterator[Event]:
         await asyncio.gather(*tail.tasks, return_exceptions=True)
 
 
-ROUTES = (("GET", "/live/overview", follow_overview), ("GET", "/live/topics/{topic}", follow_topic))
+ROUTES = (
+    ("GET", "/live/overview", follow_overview),
+    ("GET", "/live/topics/{topic}", follow_topic),
+    ("GET", "/live/groups/{group}", follow_group),
+)

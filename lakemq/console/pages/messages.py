@@ -1,27 +1,28 @@
-"""Messages: browsed by queue, found by id or key, and one of them with all that it has."""
+"""Messages: browsed by queue, and one of them with all that it has."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable
 from typing import Any, NamedTuple
 
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from lakemq.console import curl, shown
 from lakemq.console.asked import Broker
-from lakemq.console.rendering import segment
+from lakemq.console.histories import FURTHER_MAX, FURTHER_STEP, history_of
+from lakemq.console.life import life_of
 from lakemq.console.visit import Visit
 from lakemq.contract import routes
 from lakemq.model.access import Action
 from lakemq.model.errors import InvalidRequest, LakemqError
-from lakemq.model.names import is_system
+from lakemq.model.names import HALF_TOPIC, is_system
 
 ROWS_MAX = 50
 QUEUES_MAX = 16
 """Of all queues together so many are looked at; of others one at a time."""
 BYTES_MAX = 16 * 1024 * 1024
 """Of bodies that one page reads."""
-FOUND_MAX = 100
 FROM = ("end", "offset", "time")
 
 
@@ -114,44 +115,43 @@ async def _begin(broker: Broker, topic: str, queue: dict[str, Any], sought: Soug
     return max(queue["max_offset"] - most, queue["min_offset"])
 
 
-async def find(visit: Visit) -> Response:
-    """Look for a message by its id, or for those of a topic that have a key."""
-    await visit.who()
-    what, topic = visit.field("id"), visit.field("topic")
-    if what:
-        return RedirectResponse(f"/messages/{segment(what)}", 303)
-    key, rows, complete, problem = visit.field("key"), [], True, ""
-    if key and topic:
-        try:
-            answer = await visit.broker.get(
-                routes.MESSAGES_BY_KEY.at(), {"topic": topic, "key": key, "max": FOUND_MAX}, timeout_s=30.0
-            )
-            rows, complete = answer["messages"], answer["complete"]
-        except LakemqError as error:
-            if error.code not in ("invalid_topic", "topic_not_found"):
-                raise
-            problem = error.detail
-    elif key or topic:
-        problem = "A key is looked for in one topic: give both."
-    asked = bool(key and topic) and not problem
-    return visit.page(
-        "find.html", topic=topic, key=key, rows=rows, complete=complete, problem=problem, asked=asked, most=FOUND_MAX
-    )
-
-
 async def show_message(visit: Visit) -> Response:
-    """One message."""
+    """One message, and what happened to it."""
     who = await visit.who()
-    message = await visit.broker.get(routes.MESSAGE.at(visit.path("message_id")))
-    topic = _sent_to(message)
+    name, further = visit.path("message_id"), visit.number("further", 1, 1, FURTHER_MAX)
+    message, refused = await _or_refused(visit.broker.get(routes.MESSAGE.at(name)))
+    history, why = await _or_refused(history_of(visit.broker, name, further))
+    if message is None or history is None:
+        if refused is not None and (history is None or not _is_half(history)):
+            raise refused
+        if why is not None and why.code == "unauthenticated":
+            raise why
+    # The body of a half isn't shown to who only waits for it.
+    shown_one = message or (history or {})["message"]
+    topic = _sent_to(shown_one)
     return visit.page(
         "message.html",
-        message=message,
+        history=history,
+        life=None if history is None else life_of(history),
+        no_life="" if why is None else why.detail,
+        further=min(FURTHER_STEP * further, FURTHER_MAX) if further < FURTHER_MAX else None,
+        message=shown_one,
         topic=topic,
-        body=shown.body_of(message),
-        command=curl.command(visit.broker.address, topic, message, visit.session is not None),
-        may_send=not is_system(topic) and who.may_on_topic(Action.PUB, topic),
+        body=None if message is None else shown.body_of(message),
+        command=curl.command(visit.broker.address, topic, message, visit.session is not None) if message else "",
+        may_send=message is not None and not is_system(topic) and who.may_on_topic(Action.PUB, topic),
     )
+
+
+def _is_half(history: dict[str, Any]) -> bool:
+    return history["message"]["topic"] == HALF_TOPIC
+
+
+async def _or_refused(asked: Awaitable[dict[str, Any]]) -> tuple[dict[str, Any] | None, LakemqError | None]:
+    try:
+        return await asked, None
+    except LakemqError as error:
+        return None, error
 
 
 def _sent_to(message: dict[str, Any]) -> str:
@@ -172,7 +172,6 @@ async def show_body(visit: Visit) -> Response:
 
 ROUTES = (
     ("GET", "/topics/{topic}/messages", browse),
-    ("GET", "/messages", find),
     ("GET", "/messages/{message_id}", show_message),
     ("GET", "/messages/{message_id}/body", show_body),
 )

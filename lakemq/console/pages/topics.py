@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,7 +11,7 @@ from starlette.responses import Response
 from lakemq.console.looks import Pair
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
-from lakemq.contract import routes
+from lakemq.contract import find_routes, routes
 from lakemq.model.access import Action, Kind, Resource
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.names import is_system
@@ -22,23 +23,21 @@ _FIELDS = ("name", "queues", "permission", "message_type", "ttl_ms", "message_by
 
 
 async def list_topics(visit: Visit) -> Response:
-    """So many of them a page, by name."""
+    """So many of them a page, by name: the broker answers a page at a time, however many there are."""
     who = await visit.who()
-    search, number = visit.field("q"), visit.number("page", 1, 1, 1_000_000)
-    system = visit.field("system") == "1"
-    found = (await visit.broker.get(routes.TOPICS.at(), {"system": "true"} if system else None))["topics"]
-    wanted = [each for each in found if search.lower() in each["topic"].lower()]
-    pair = await _pair(visit)
-    shown = wanted[(number - 1) * PAGE_ROWS : number * PAGE_ROWS]
+    search, after, system = visit.field("q"), visit.field("after"), visit.field("system") == "1"
+    params: dict[str, str | int] = {"limit": PAGE_ROWS, "contains": search, "after": after}
+    if system:
+        params["system"] = "true"
+    answer, pair = await asyncio.gather(visit.broker.get(routes.TOPICS.at(), params), _pair(visit))
     return visit.page(
         "topics.html",
-        rows=[_row(each, pair) for each in shown],
+        rows=[_row(each, pair) for each in answer["topics"]],
         search=search,
         system=system,
-        number=number,
-        pages=max(-(-len(wanted) // PAGE_ROWS), 1),
-        found=len(wanted),
-        all_topics=len(found),
+        after=after,
+        following=answer.get("next_after"),
+        all_topics=None if pair is None else pair.now.one("lakemq_topics"),
         may_create=who.may(Action.CREATE, Resource(Kind.TOPIC)) or _creates_some(who),
     )
 
@@ -75,9 +74,11 @@ async def show_topic(visit: Visit) -> Response:
     who = await visit.who()
     topic = await visit.broker.topic(name)
     mine = not is_system(name)
+    clients = await visit.broker.get(find_routes.TOPIC_CLIENTS.at(name))
     return visit.page(
         "topic.html",
         topic=topic,
+        clients=clients,
         row=_row(topic, await _pair(visit)),
         queues=topic["queues"][:QUEUES_SHOWN_MAX],
         more_queues=max(len(topic["queues"]) - QUEUES_SHOWN_MAX, 0),

@@ -42,19 +42,25 @@ function fitFields() {
 }
 document.addEventListener("change", fitFields);
 
+const LINES = {
+  in: { label: "in/s", stroke: "--accent", value: (plot, value) => (value === null ? "–" : value.toFixed(1)) },
+  out: { label: "out/s", stroke: "--good", dash: [6, 3], value: (plot, value) => (value === null ? "–" : value.toFixed(1)) },
+  lag: { label: "behind", stroke: "--accent", value: (plot, value) => (value === null ? "–" : value.toFixed(0)) },
+};
+
 class Chart {
   constructor(element) {
     this.element = element;
-    this.data = [[], [], []];
+    this.names = (element.dataset.chart || "in,out").split(",");
+    this.data = [[], ...this.names.map(() => [])];
     this.plot = null;
   }
 
   add(numbers) {
-    if (numbers.in === null && numbers.out === null) return;
-    const [times, coming, going] = this.data;
+    if (this.names.every((name) => numbers[name] === null)) return;
+    const [times, ...lines] = this.data;
     times.push(Date.now() / 1000);
-    coming.push(numbers.in);
-    going.push(numbers.out);
+    lines.forEach((line, number) => line.push(numbers[this.names[number]]));
     if (times.length > 300) this.data.forEach((each) => each.shift());
     if (times.length < 2) return;
     if (this.plot === null) this.make();
@@ -81,8 +87,7 @@ class Chart {
       ],
       series: [
         { label: "UTC", value: (plot, time) => (time === null ? "–" : new Date(time * 1000).toISOString().slice(11, 19)) },
-        { label: "in/s", stroke: colour("--accent"), width: 2, value: (plot, value) => (value === null ? "–" : value.toFixed(1)) },
-        { label: "out/s", stroke: colour("--good"), width: 2, dash: [6, 3], value: (plot, value) => (value === null ? "–" : value.toFixed(1)) },
+        ...this.names.map((name) => ({ ...LINES[name], stroke: colour(LINES[name].stroke), width: 2 })),
       ],
     }, this.data, this.element);
     new ResizeObserver(() => {

@@ -110,7 +110,7 @@ class KeySearch:
 
     def _matching(self, plan: PositionPlan, sought: Sought) -> tuple[list[int], int, int]:
         slices, reached = self._reader.read_positions_up_to(plan, {sought.topic}, WINDOW_BYTES)
-        found = [part.first_position + number for part in slices for number in _rows_with(part, sought.key)]
+        found = [part.first_position + number for part in slices for number in rows_with_key(part, sought.key)]
         return (
             found,
             max(reached, plan.begin + 1),
@@ -123,7 +123,7 @@ class KeySearch:
         messages: list[dict[str, Any]] = []
         size = 0
         for first in range(0, len(positions), READ_AT_ONCE):
-            parts = await self._parts(sorted(positions[first : first + READ_AT_ONCE]))
+            parts = await self.parts(sorted(positions[first : first + READ_AT_ONCE]))
             found = await self._cold.run(
                 lambda parts=parts: [message for part in parts for message in to_dicts(part, self._ids)]
             )
@@ -139,7 +139,7 @@ class KeySearch:
         floor = self._log.topics.floor(message["topic"], message["queue_id"])
         return message["topic"] == sought.topic and sought.key in message["keys"] and message["queue_offset"] >= floor
 
-    async def _parts(self, positions: list[int]) -> list[Slice | ColdSlice]:
+    async def parts(self, positions: list[int]) -> list[Slice | ColdSlice]:
         """The messages at the positions, ascending, from log and lake."""
         parts: list[Slice] = []
         hot = [position for position in positions if position >= self._log.min_position]
@@ -158,7 +158,7 @@ class KeySearch:
         return [*parts, *([as_slice(batch)] if batch is not None and batch.num_rows else [])]
 
 
-def _rows_with(part: Slice, key: str) -> list[int]:
+def rows_with_key(part: Slice, key: str) -> list[int]:
     """The numbers of the slice's rows that have the key."""
     batch = part.frame.batch
     if "keys" not in batch.schema.names:

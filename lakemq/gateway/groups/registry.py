@@ -10,12 +10,13 @@ from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.groups.differences import Sees, differences, subscriptions_of
 from lakemq.gateway.groups.group_numbers import GroupNumbers, Numbers
-from lakemq.gateway.groups.lag import Lags, total
+from lakemq.gateway.groups.lag import Lags, QueueLag, total
 from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.members import Members
 from lakemq.gateway.groups.offsets import Offsets
 from lakemq.gateway.groups.records import EnsureTopic, Records
 from lakemq.gateway.http.in_slices import all_of, in_order
+from lakemq.gateway.http.part_of_list import PartOfList
 from lakemq.gateway.work.waiters import Wait
 from lakemq.model.errors import GroupInUse, GroupNotFound
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
@@ -25,6 +26,9 @@ from lakemq.storage.read.reader import Reader
 from lakemq.storage.state.group_state import Group
 from lakemq.storage.state.member import Member, member_fields
 from lakemq.storage.state.receipts import Receipts
+
+EXPRESSIONS_MAX = 8
+"""Of one group's subscriptions to a topic, that a list shows."""
 
 
 class Groups:
@@ -112,6 +116,32 @@ class Groups:
             ),
         }
 
+    async def using(self, topic: str) -> list[str]:
+        """The names of the groups that subscribe to the topic, have offsets of it or receive it, sorted."""
+        names = self._receipts.groups_of(topic)
+        names |= {group.name for group in await all_of(list(self._records.state)) if group.uses(topic)}
+        return await in_order(list(names))
+
+    async def consumer(self, name: str, topic: str) -> dict[str, Any]:
+        """How the group consumes one topic, in short. Raises `GroupNotFound`."""
+        group = self.find(name)
+        lags = await all_of(self._lags.of(group, [topic]))
+        wanted = [each.expression for each in subscriptions_of(group) if each.topic == topic]
+        return {
+            "group": name,
+            "model": group.model,
+            "consume_enabled": group.consume_enabled,
+            "member_count": len(group.members),
+            "subscribed": group.consumes(topic),
+            "expressions": wanted[:EXPRESSIONS_MAX],
+            "lag": total(group, lags),
+        }
+
+    async def lag_in(self, name: str, topic: str, queue_id: int) -> QueueLag | None:
+        """How far the group is behind in one queue; None where that is not there. Raises `GroupNotFound`."""
+        lags = await all_of(self._lags.of(self.find(name), [topic]))
+        return next((each for each in lags if each.queue_id == queue_id), None)
+
     def with_members(self) -> list[str]:
         """The names of the groups that have members."""
         return [group.name for group in self._records.state if group.members]
@@ -120,13 +150,15 @@ class Groups:
         """Whether the log knows the group now."""
         return self._records.state.find(name) is not None
 
-    async def list(self, sees: Sees) -> list[dict[str, Any]]:
-        """All groups in short, sorted by name, of topics that who asks `sees`."""
+    async def list(self, sees: Sees, part: PartOfList) -> tuple[list[dict[str, Any]], str | None]:
+        """That part of all groups in short, sorted by name, of topics that who asks `sees`; and after which name the
+        next page begins."""
         found: list[dict[str, Any]] = []
-        for name in await in_order(list(self._names())):
+        names, following = await part.of(self._names())
+        for name in names:
             found.append(await self._describe_short(self._records.state.find(name) or Group(name, 0), sees))
             await asyncio.sleep(0)
-        return found
+        return found, following
 
     @property
     def count(self) -> int:

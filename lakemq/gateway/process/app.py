@@ -14,16 +14,20 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 
 from lakemq import __version__
+from lakemq.contract import find_routes as found_at
 from lakemq.contract import routes
 from lakemq.contract.grammar import GRAMMAR
 from lakemq.contract.route import Route
+from lakemq.gateway.cold.by_key import KeySearch
 from lakemq.gateway.http.answered import answered_when, refused_when
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.metrics_page import MetricsPage
 from lakemq.gateway.process.openapi import complete
 from lakemq.gateway.produce.produce import Producer
 from lakemq.gateway.produce.transact import Transactor
+from lakemq.gateway.pull.history import History
 from lakemq.gateway.pull.pull import Puller
+from lakemq.gateway.pull.search import TopicSearch
 from lakemq.gateway.receive import serve
 from lakemq.gateway.receive.places import Places
 from lakemq.gateway.receive.receiver import Receiver
@@ -36,6 +40,7 @@ from lakemq.gateway.routes import (
     client_routes,
     docs_routes,
     erasure_routes,
+    find_routes,
     group_routes,
     leader_routes,
     log_level_routes,
@@ -58,7 +63,10 @@ from lakemq.web.problems import Answer, answer_to, identified, make_problem
 from lakemq.web.request import Handler, HttpRequest
 from lakemq.web.traced import RequestSpans
 
-_SHOW_MESSAGES = (routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.LOG_MESSAGES, routes.LOG_FRAMES)
+_SHOW_MESSAGES = (
+    *(routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.LOG_MESSAGES, routes.LOG_FRAMES),
+    *(found_at.SEARCH, found_at.HISTORY),
+)
 _BUILDING = threading.Lock()
 """While FastAPI builds routes it silences a warning of pydantic's, for the whole process: two gateways of one process
 would undo that for each other."""
@@ -175,8 +183,11 @@ def _handlers(broker: Broker, producer: Producer, ends: LogEnd) -> dict[Route, H
 def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
     store, router, cold, work = broker.store, broker.router, broker.cold, broker.work
     log, limits = store.log, work.limits
+    by_key = KeySearch(log, store.reader, cold, store.ids, limits.pull_bytes_max)
+    search = TopicSearch(store, cold, by_key, limits.pull_bytes_max, limits.client_share)
     return [
-        message_routes.make_router(store, cold, limits.pull_bytes_max),
+        message_routes.make_router(store, cold, by_key),
+        find_routes.make_router(log, search, History(store, cold, limits.client_share), broker.groups, work.listing),
         routing_routes.make_router(router, log, work.answering),
         transaction_routes.make_router(router, limits.wait_ms_max),
         redrive_routes.make_router(broker.redriver, Listing(router.executor, cold, limits.client_share), broker.groups),

@@ -33,7 +33,7 @@ Short = Annotated[str, AfterValidator(check_text), Field(max_length=64)]
 Name = Annotated[str, AfterValidator(check_text), Field(max_length=255)]
 Count = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 PathClientId = Annotated[str, Path(min_length=1, max_length=CLIENT_ID_CHARACTERS_MAX)]
-_SEES_ALL = Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True)
+SEES_ALL = Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True)
 
 
 class HeldQueueBody(BaseModel):
@@ -127,7 +127,7 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
 
     def lists(request: Request) -> Lists:
         caller = caller_of(request.scope)
-        return Lists(groups, Sight(caller.may(_SEES_ALL), sight_of_topics(caller)))
+        return Lists(groups, Sight(caller.may(SEES_ALL), sight_of_topics(caller)))
 
     async def answer(request: Request, found: Iterator[Any]) -> Response:
         async with work.listing.place(client_of(request.scope)):

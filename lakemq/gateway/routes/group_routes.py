@@ -17,6 +17,7 @@ from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.offsets import Offsets, QueueOffset
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
+from lakemq.gateway.http.part_of_list import Limit, Name, PartOfList
 from lakemq.gateway.http.text import check_text
 from lakemq.gateway.routes.client_routes import StatusBody, asker_of
 from lakemq.gateway.routes.topics_of_group import READS, check_topics, sight_of_topics
@@ -149,9 +150,13 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
     _add_locks(router, groups.locks, log)
 
     @serves(router, routes.GROUPS)
-    async def list_groups(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def list_groups(  # pyright: ignore[reportUnusedFunction]
+        request: Request, prefix: Name = "", contains: Name = "", after: Name = "", limit: Limit = None
+    ) -> Response:
+        part = PartOfList(prefix, contains, after, limit)
         async with work.listing.place(client_of(request.scope)):
-            return await respond({"groups": iter(await groups.list(sight_of_topics(caller_of(request.scope))))})
+            found, following = await groups.list(sight_of_topics(caller_of(request.scope)), part)
+            return await respond({"groups": iter(found)} | ({} if limit is None else {"next_after": following}))
 
     @serves(router, routes.GROUP)
     async def get_group(request: Request, group: str) -> Response:  # pyright: ignore[reportUnusedFunction]

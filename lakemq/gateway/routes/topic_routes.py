@@ -13,7 +13,8 @@ from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.access.caller import Caller, caller_of
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.http.by_fastapi import serves
-from lakemq.gateway.http.in_slices import all_of, in_order, respond
+from lakemq.gateway.http.in_slices import all_of, respond
+from lakemq.gateway.http.part_of_list import Limit, Name, PartOfList
 from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_readable, check_writable, is_system
@@ -91,18 +92,28 @@ def make_router(
 ) -> APIRouter:
     """The routes of a log's topics. `message_bytes_max`: of a body, at any topic."""
     router = APIRouter()
+    _add_offsets(router, log, cold)
+    _add_delete(router, changes)
 
     @serves(router, routes.TOPICS)
-    async def list_topics(request: Request, system: bool = False) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def list_topics(  # pyright: ignore[reportUnusedFunction]
+        request: Request,
+        system: bool = False,
+        prefix: Name = "",
+        contains: Name = "",
+        after: Name = "",
+        limit: Limit = None,
+    ) -> Response:
         caller = caller_of(request.scope)
         async with listing.place(client_of(request.scope)):
             shown = [topic.name for topic in log.topics if not is_system(topic.name)]
             if system:
                 names = (topic.name for topic in list(log.topics) if is_system(topic.name))
                 shown += await all_of(name for name in names if _may_see(caller, name))
-            names = await in_order(shown)
+            names, following = await PartOfList(prefix, contains, after, limit).of(shown)
             there = (topic for name in names if (topic := log.topics.find(name)) is not None)
-            return await respond({"topics": (describe(topic, cold.known_min_offset) for topic in there)})
+            described = (describe(topic, cold.known_min_offset) for topic in there)
+            return await respond({"topics": described} | ({} if limit is None else {"next_after": following}))
 
     @serves(router, routes.TOPIC)
     async def get_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
@@ -129,16 +140,20 @@ def make_router(
         response.status_code = 200 if old else 201
         return describe(made, cold.known_min_offset)
 
+    return router
+
+
+def _add_delete(router: APIRouter, changes: TopicChanges) -> None:
     @serves(router, routes.DELETE_TOPIC)
     async def delete_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         await changes.delete(check_writable(topic))
         return {"topic": topic, "deleted": True}
 
+
+def _add_offsets(router: APIRouter, log: CommitLog, cold: ColdReader) -> None:
     @serves(router, routes.OFFSET_BY_TIME)
     async def offset_by_time(  # pyright: ignore[reportUnusedFunction]
         topic: str, queue_id: int, timestamp_ms: int = Query(ge=0, le=NUMBER_MAX)
     ) -> dict[str, int]:
         queue = log.topics.queue(check_readable(topic), queue_id)
         return {"offset": await cold.offset_at_time(queue, timestamp_ms)}
-
-    return router

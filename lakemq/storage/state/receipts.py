@@ -131,6 +131,10 @@ class Receipts:
         """The topics that the group receives messages of."""
         return set(self._of_group.get(group, ()))
 
+    def groups_of(self, topic: str) -> set[str]:
+        """The groups that receive messages of the topic."""
+        return set(self._of_topic.get(topic, ()))
+
     def groups(self) -> set[str]:
         """The groups that receive messages."""
         return set(self._of_group)

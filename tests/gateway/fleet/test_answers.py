@@ -14,6 +14,7 @@ import httpx
 from lakemq.contract import (
     client_routes,
     dead_letter_routes,
+    find_routes,
     leader_routes,
     log_level_routes,
     routes,
@@ -35,6 +36,7 @@ HOUR_MS = 3_600_000
 AT_ONCE = {
     # They show what is confirmed, and nothing else.
     routes.PULL, routes.MESSAGES_BY_KEY, routes.MESSAGE, routes.LOG_END, routes.LOG_MESSAGES, routes.LOG_FRAMES,
+    find_routes.SEARCH,
     # They say how the broker is, or are told how somebody else is.
     routes.HEAR_JOBS, routes.COMPACTED, routes.BROKER,
     client_routes.PRODUCER_CLIENTS, client_routes.PUT_CLIENT, client_routes.DELETE_CLIENT,
@@ -108,6 +110,9 @@ def of_messages(http: httpx.Client) -> dict[Route, Asked]:
         routes.PULL: Asked(("t", 0), {"offset": 0}),
         routes.MESSAGES_BY_KEY: Asked((), {"topic": "t", "key": "k"}),
         routes.MESSAGE: Asked((stored[0]["message_id"],)),
+        find_routes.SEARCH: Asked(("t",), {"key": "k"}),
+        find_routes.HISTORY: Asked((stored[0]["message_id"],)),
+        find_routes.TOPIC_CLIENTS: Asked(("t",)),
         routes.RECALL: Asked((recalled,)),
         routes.BEGIN: Asked(("t",), {"producer_group": "pg"}, _MESSAGES),
         routes.RESOLVE: Asked((first,), body={"producer_group": "pg", "resolution": "commit"}),

@@ -1,0 +1,309 @@
+"""A message's life, of what its broker says of it: what happened, step by step, and for each group why it has or hasn't
+got it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lakemq.console.shown import count, moment
+
+REASON_SHOWN_MAX = 300
+BROADCASTING = "broadcasting"
+_TITLES = {
+    "stored": "Delivered to its topic",
+    "scheduled": "Put aside until its next delivery",
+    "checked": "Its producer was asked whether to commit",
+    "given_up": "Given up: its producer never answered",
+    "nacked": "Failed",
+    "received": "Handed out",
+    "acknowledged": "Acknowledged",
+    "retried": "Ready for another delivery",
+    "dead": "Became a dead letter",
+}
+_DECIDED = {"recall": "Recalled", "drop": "Dropped: its topic was deleted, or it expired", "rollback": "Rolled back"}
+_OPERATIONS = {
+    "commit": "Its producer committed it",
+    "rollback": "Its producer rolled it back",
+    "unknown": "Its producer doesn't know yet",
+}
+_TONES = {"acknowledged": "good", "nacked": "warn", "dead": "bad", "given_up": "bad", "stored": "good"}
+
+
+class Step(NamedTuple):
+    """Something that happened, or is to happen. `tone`: good, warn, bad or none. `message_id`: a message to look at."""
+
+    time_ms: int
+    title: str
+    group: str = ""
+    detail: str = ""
+    tone: str = ""
+    message_id: str = ""
+    to_come: bool = False
+
+
+class Answer(NamedTuple):
+    """Whether, and why not, it was delivered: to a group; empty: to anybody."""
+
+    group: str
+    text: str
+    tone: str
+
+
+class Life(NamedTuple):
+    """Steps in their order; answers, problems first."""
+
+    steps: Sequence[Step]
+    answers: Sequence[Answer]
+
+
+def life_of(history: Mapping[str, Any]) -> Life:
+    """Of what `GET /v1/messages/{message_id}/history` answers."""
+    events = _with_groups(history["events"])
+    steps = sorted(_steps(history, events), key=lambda each: each.time_ms)
+    before = _before_groups(history, events)
+    if before is not None:
+        return Life(steps, [before])
+    answers = [_of_group(history, group, events) for group in history["groups"] or ()]
+    if not answers:
+        answers = [Answer("", f"No group consumes {history['topic']}.", "warn")]
+    return Life(steps, sorted(answers, key=lambda each: (_ORDER.index(each.tone), each.group)))
+
+
+Said = tuple[str, str]
+"""A text, and its tone."""
+_ORDER = ("bad", "warn", "", "good")
+
+
+def _with_groups(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The events, each with the group of what caused it, where it names none itself."""
+    groups: dict[int, str] = {}
+    found: list[Mapping[str, Any]] = []
+    for event in events:
+        group = event.get("group") or groups.get(event["cause"] if event["cause"] is not None else -1, "")
+        if event["what"] in ("stored", "checked", "operation", "given_up"):
+            group = ""  # a producer's, of a half
+        groups[event["position"]] = group
+        found.append({**event, "group": group})
+    return found
+
+
+# What happened ---------------------------------------------------------------------------------
+
+
+def _steps(history: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Iterator[Step]:
+    sent = history["message"]
+    half = history["topic"] != sent["topic"] and sent["topic"].startswith("RMQ_SYS_TRANS")
+    title = "Stored as a half of a transaction" if half else "Stored"
+    later = not half and sent["topic"] != history["topic"]
+    detail = f"to be delivered at {moment(sent.get('deliver_at_ms'))}" if later else ""
+    yield Step(sent["store_time_ms"], title, detail=detail, message_id=sent["message_id"])
+    waits = history["waits"] or {}
+    if waits.get("for") == "time" and waits.get("due_ms"):
+        yield Step(waits["due_ms"], "Due", to_come=waits["due_ms"] > history["now_ms"])
+    dead = {event["position"] for event in events if event["what"] == "dead"}
+    for event in events:
+        yield _step(event, dead)
+        if event["what"] == "scheduled" and event["pending"] and event["due_ms"]:
+            yield Step(event["due_ms"], "Next delivery", event["group"], to_come=event["due_ms"] > history["now_ms"])
+    expires_ms = sent.get("expire_at_ms")
+    if expires_ms:
+        yield Step(expires_ms, "Expires", to_come=expires_ms > history["now_ms"])
+
+
+def _step(event: Mapping[str, Any], dead: set[int]) -> Step:
+    what, title = event["what"], _TITLES.get(event["what"], "")
+    detail, link = "", ""
+    if what == "decided":
+        title = _DECIDED.get(event["tag"] or "", "Decided")
+    elif what == "operation":
+        title = _OPERATIONS.get(event["tag"] or "", "Its producer answered")
+    elif what == "retried":
+        title = "Redriven" if event["cause"] in dead else title
+        detail, link = f"delivery {event['reconsume_times'] + 1}", event["message_id"]
+    elif what == "received":
+        detail = f"delivery {event['reconsume_times'] + 1}, until {moment(event['due_ms'])}"
+    elif what == "scheduled":
+        detail = f"until {moment(event['due_ms'])}"
+    elif what in ("nacked", "dead"):
+        detail = _reason(event)
+        link = event["message_id"] if what == "dead" else ""
+    elif what == "stored":
+        link = event["message_id"]
+    return Step(event["time_ms"], title, event["group"], detail, _TONES.get(what, ""), link)
+
+
+def _reason(event: Mapping[str, Any]) -> str:
+    said = [each for each in (event["failure_class"], event["failure_text"]) if each]
+    text = ": ".join(said)
+    return text if len(text) <= REASON_SHOWN_MAX else f"{text[:REASON_SHOWN_MAX]}…"
+
+
+# Why it has, or hasn't, got somewhere ----------------------------------------------------------
+
+
+def _before_groups(history: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Answer | None:
+    """Why no group could get it yet; None: groups could."""
+    said = _by_wait(history["waits"] or {}, history["now_ms"]) or _by_end(events)
+    if said is None and history["target"] is None:
+        if history["next_after"] is not None:
+            said = "It has been routed, but the log wasn't read far enough to see where to. Look further.", ""
+        else:
+            said = "It has been routed, but where to has left the log.", ""
+    return None if said is None else Answer("", *said)
+
+
+def _by_wait(waits: Mapping[str, Any], now_ms: int) -> Said | None:
+    due_ms = waits.get("due_ms")
+    match waits.get("for"):
+        case "time" if due_ms is not None and due_ms <= now_ms:
+            return f"It was due at {moment(due_ms)} and isn't delivered yet. See whether the jobs run.", "bad"
+        case "time":
+            return f"It is delayed: no group gets it before {moment(due_ms)}.", "warn"
+        case "resolution":
+            return _open_half(waits), "warn"
+        case "nothing" if waits.get("outcome") == "recalled":
+            return "It was recalled, so no group gets it.", "bad"
+        case "nothing":
+            return "Its transaction was rolled back, so no group gets it.", "bad"
+        case _:
+            return None
+
+
+def _by_end(events: Sequence[Mapping[str, Any]]) -> Said | None:
+    for event in events:
+        if event["what"] == "given_up":
+            return "Its producer never said whether to commit it, so it was rolled back.", "bad"
+        if event["what"] == "decided" and event["tag"] == "drop" and not event["group"]:
+            return "It was dropped when it was due: its topic was deleted, or it had expired.", "bad"
+    return None
+
+
+def _open_half(waits: Mapping[str, Any]) -> str:
+    group, checks = waits.get("group"), waits.get("check_times") or 0
+    producers = f"producer group {group}" if group else "its producer"
+    asked = f" It was asked {checks} times." if checks else ""
+    following = f" The next check is at {moment(waits['due_ms'])}." if waits.get("due_ms") else ""
+    return f"It is a half message: no group gets it until {producers} commits it.{asked}{following}"
+
+
+def _of_group(history: Mapping[str, Any], group: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Answer:
+    own = [event for event in events if event["group"] == group["group"]]
+    text, tone = (
+        (_by_event(own[-1], group, own) if own else None)
+        or _by_receipt(group)
+        or _by_place(history, group)
+        or _by_obstacle(history, group)
+        or _by_lag(history, group)
+    )
+    # What is pending is so now; of all else the log may say more.
+    if own and history["next_after"] is not None and not own[-1]["pending"] and own[-1]["what"] != "acknowledged":
+        text = f"{text} The log wasn't read to its end: look further."
+    return Answer(group["group"], text, tone)
+
+
+def _by_event(last: Mapping[str, Any], group: Mapping[str, Any], own: Sequence[Mapping[str, Any]]) -> Said | None:
+    """By what happened last."""
+    reason = next((text for event in reversed(own) if (text := _reason(event))), "")
+    why = f" Last error: {reason}" if reason else ""
+    times = last["reconsume_times"]
+    match last["what"]:
+        case "acknowledged":
+            return f"Consumed: acknowledged at {moment(last['time_ms'])}.", "good"
+        case "received" if last["pending"]:
+            return f"Held by a client until {moment(last['due_ms'])} (delivery {times + 1}).", ""
+        case "dead" if last["pending"]:
+            because = f" because of {reason}" if reason else ""
+            return f"Dead letter since {moment(last['time_ms'])}{because}", "bad"
+        case "dead":
+            return "A dead letter that was redriven, or can't be sent again.", "warn"
+        case "scheduled" if last["pending"]:
+            return f"In retry {times} until {moment(last['due_ms'])}.{why}", "warn"
+        case "nacked":
+            return f"Failed at {moment(last['time_ms'])}, and its retry isn't decided yet.{why}", "warn"
+        case "retried":
+            return _by_retry(last, group, why)
+        case "decided":
+            return "Dropped: it expired, or the topic was deleted.", "bad"
+        case _:
+            return None
+
+
+def _by_retry(last: Mapping[str, Any], group: Mapping[str, Any], why: str) -> Said:
+    number, offset = last["reconsume_times"], group["retries"]["offset"]
+    if offset is not None and offset > last["queue_offset"]:
+        return f"Consumed, in retry {number}.", "good"
+    if not group["consume_enabled"]:
+        return f"Retry {number} waits: the group is paused.{why}", "warn"
+    if not group["member_count"] and not group["receives"]:
+        return f"Retry {number} waits: nobody consumes for the group now.{why}", "bad"
+    return f"Retry {number} is ready since {moment(last['time_ms'])}, and no client has finished it yet.{why}", "warn"
+
+
+def _by_receipt(group: Mapping[str, Any]) -> Said | None:
+    """By what is out, where the log wasn't read so far."""
+    out = group["out"]
+    if out is None:
+        return None
+    return f"Held by a client until {moment(out['until_ms'])} (delivery {out['attempt']}).", ""
+
+
+def _by_place(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said | None:
+    """By where the group is in the queue, if that is beyond the message."""
+    offset, at = group["offset"], history["target"]["queue_offset"]
+    if not group["passed"] and (offset is None or offset <= at):
+        return None
+    unwanted = _unwanted(group)
+    if unwanted:
+        return f"Passed over: the group wants only {unwanted}.", "warn"
+    whole = history["next_after"] is None and history["read_from_ms"] is None
+    if group["receives"] and whole:
+        return "Passed over: no client received it. Its receives ask for other tags, or its offset was reset.", "warn"
+    return f"Consumed, or skipped by a reset: the group is at offset {count(offset)}, this is at {count(at)}.", "good"
+
+
+def _by_obstacle(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said | None:
+    """By what keeps it from the group."""
+    if unwanted := _unwanted(group):
+        return f"Will be passed over: the group wants only {unwanted}.", "warn"
+    expires_ms = history["message"].get("expire_at_ms")
+    if expires_ms and expires_ms <= history["now_ms"]:
+        return f"Expired at {moment(expires_ms)}, before the group came to it.", "bad"
+    if group["model"] == BROADCASTING and group["offset"] is None:
+        return "Each member gets it, and keeps its own offset: the broker doesn't know how far they are.", ""
+    if not group["consume_enabled"]:
+        return f"The group is paused{_place_of(history, group)}. Resume it on its page.", "bad"
+    if not group["member_count"] and not group["receives"]:
+        return f"Nobody consumes for the group now{_place_of(history, group)}. Start its consumers.", "bad"
+    if group["member_count"] and group["paused_members"] >= group["member_count"]:
+        return f"All its members are paused{_place_of(history, group)}.", "bad"
+    offset, end, lag = group["offset"], group["end_offset"], group["lag"]
+    if offset is None and None not in (end, lag) and end - lag > history["target"]["queue_offset"]:
+        return "The group began after this message, and starts with newer ones. Reset its offsets to get it.", "warn"
+    return None
+
+
+def _by_lag(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said:
+    holders = ", ".join(group["held_by"])
+    held = f" Its queue is with {holders}." if holders else ""
+    queue = f"queue {history['target']['queue_id']}"
+    if group["offset"] is None:
+        return f"The group hasn't begun with {queue} yet.{held}", "warn"
+    ahead = history["target"]["queue_offset"] - group["offset"]
+    if not ahead:
+        return f"It is the next one that the group has to finish in {queue}.{held}", "warn"
+    return f"The group is behind{_place_of(history, group)}: {count(ahead)} messages come first.{held}", "warn"
+
+
+def _unwanted(group: Mapping[str, Any]) -> str:
+    """What its members want, none of which the message is; empty: it is, or nobody knows."""
+    filters = group["filters"]
+    if not filters or any(each["matches"] for each in filters):
+        return ""
+    return " or ".join(each["expression"] for each in filters)[:REASON_SHOWN_MAX]
+
+
+def _place_of(history: Mapping[str, Any], group: Mapping[str, Any]) -> str:
+    if group["offset"] is None:
+        return ""
+    return f": it is at offset {count(group['offset'])}, this is at {count(history['target']['queue_offset'])}"

@@ -1,0 +1,167 @@
+"""Routes for people who look for something: a topic's messages, what happened to one, who uses a topic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import cache
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import AfterValidator
+
+from lakemq.contract import find_routes
+from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
+from lakemq.gateway.access.caller import Caller, caller_of
+from lakemq.gateway.filter import Filter, compile_filter
+from lakemq.gateway.groups import Groups
+from lakemq.gateway.groups.clients import Sight, age_of, describe
+from lakemq.gateway.http.by_fastapi import serves
+from lakemq.gateway.http.in_slices import all_of, respond
+from lakemq.gateway.http.text import check_text
+from lakemq.gateway.pull.cursor import CHARACTERS_MAX, pack_place, unpack_place
+from lakemq.gateway.pull.history import History, Place
+from lakemq.gateway.pull.search import TopicSearch, Wanted
+from lakemq.gateway.pull.standing import Standings
+from lakemq.gateway.redrive.columns import COLUMNS
+from lakemq.gateway.routes.client_routes import SEES_ALL
+from lakemq.gateway.routes.topics_of_group import READS, sight_of_topics
+from lakemq.model.access import Action, need_of_group, need_of_topic
+from lakemq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, check_readable
+from lakemq.storage.log.commit_log import CommitLog
+from lakemq.web.asgi import client_of
+from lakemq.web.gate import Gate
+
+CRITERION_CHARACTERS_MAX = 2_000
+FOUND_MAX = 200
+GROUPS_MAX = PRODUCERS_MAX = 100
+"""Of one topic, that are shown."""
+_OF_LETTERS = ("failure_class", "failure_text", "failed_at", "deliveries", "state")
+MESSAGE_COLUMNS = {name: kind for name, kind in COLUMNS.items() if name not in _OF_LETTERS}
+"""Those of the table `messages`, so that a predicate means the same in SQL."""
+Criterion = Annotated[str, AfterValidator(check_text), Query(min_length=1, max_length=CRITERION_CHARACTERS_MAX)]
+TimeMs = Annotated[int, Query(ge=0, le=NUMBER_MAX)]
+
+
+def make_router(log: CommitLog, search: TopicSearch, history: History, groups: Groups, listing: Gate) -> APIRouter:
+    """The routes of one broker."""
+    router = APIRouter()
+    _add_history(router, history, Standings(log, groups), groups)
+    _add_clients(router, groups, listing)
+
+    @serves(router, find_routes.SEARCH)
+    async def search_topic(  # pyright: ignore[reportUnusedFunction]
+        request: Request,
+        topic: str,
+        key: Criterion | None = None,
+        tag: Criterion | None = None,
+        prop: Annotated[Criterion | None, Query(alias="property")] = None,
+        text: Criterion | None = None,
+        where: Criterion | None = None,
+        begin_ms: TimeMs = 0,
+        end_ms: TimeMs = NUMBER_MAX,
+        before: Annotated[int, Query(ge=0, le=OFFSET_MAX)] = OFFSET_MAX,
+        messages_max: Annotated[int, Query(alias="max", ge=1, le=FOUND_MAX)] = 50,
+    ) -> Response:
+        log.topics.get(check_readable(topic))
+        wanted = Wanted(
+            key,
+            tag,
+            None if prop is None else _property(prop),
+            text,
+            None if where is None else await asyncio.to_thread(_compile, where),
+            begin_ms,
+            None if end_ms == NUMBER_MAX else end_ms,
+        )
+        page = await search.page(topic, wanted, before, messages_max, client_of(request.scope))
+        fields: dict[str, Any] = {
+            "messages": iter(page.messages),
+            "next_before": page.reached if page.reached > page.begin else None,
+            "reached": page.reached,
+            "log_begin": page.log_begin,
+            "searched_from_ms": page.searched_from_ms,
+        }
+        return await respond(fields)
+
+    return router
+
+
+def _add_history(router: APIRouter, history: History, standings: Standings, groups: Groups) -> None:
+    @serves(router, find_routes.HISTORY)
+    async def history_of(  # pyright: ignore[reportUnusedFunction]
+        request: Request, message_id: str, after: Annotated[str, Query(max_length=CHARACTERS_MAX)] = ""
+    ) -> Response:
+        caller = caller_of(request.scope)
+        traced = await history.trace(message_id)
+        for each in (traced.asked, traced.sent):
+            # Its body isn't told, so who will get a half may know that there is one.
+            topic = each["real_topic"] if each["topic"] in (SCHEDULE_TOPIC, HALF_TOPIC) else each["topic"]
+            caller.check(need_of_topic(READS, topic), "the message's topic")
+        sees = cache(_sight_of_groups(caller, READS))
+        topic = str(traced.sent.get("real_topic") or traced.sent["topic"])
+        using = [each for each in await groups.using(topic) if sees(each)]
+        place = unpack_place(after, message_id) if after else Place()
+        page = await history.page(traced.sent, using[:GROUPS_MAX], place, client_of(request.scope))
+        target = await history.target(traced, page.events)
+        standing = None
+        if target is not None:
+            standing = [await standings.of(each, *target) for each in using[:GROUPS_MAX]]
+        complete = page.following.position >= page.end
+        fields: dict[str, Any] = {
+            "message": without_body(traced.sent),
+            "topic": topic,
+            "target": None if target is None else without_body(target[0]),
+            "waits": history.waits(traced.sent, sees),
+            "events": iter(history.describe(page.events, sees)),
+            "groups": standing,
+            "more_groups": max(len(using) - GROUPS_MAX, 0),
+            "now_ms": history.now_ms,
+            "read_from_ms": history.read_from_ms(traced.sent),
+            "next_after": None if complete else pack_place(page.following, message_id),
+        }
+        return await respond(fields)
+
+
+def _add_clients(router: APIRouter, groups: Groups, listing: Gate) -> None:
+    @serves(router, find_routes.TOPIC_CLIENTS)
+    async def clients_of(request: Request, topic: str) -> Response:  # pyright: ignore[reportUnusedFunction]
+        caller = caller_of(request.scope)
+        sees = _sight_of_groups(caller, (*READS, Action.LIST))
+        sight = Sight(caller.may(SEES_ALL), sight_of_topics(caller))
+        async with listing.place(client_of(request.scope)):
+            using = [each for each in await groups.using(check_readable(topic)) if sees(each)]
+            consumers = [await groups.consumer(each, topic) for each in using[:GROUPS_MAX]]
+            found = (pair for pair in groups.members.clients.producers() if topic in pair[1].status.topics)
+            producers = await all_of(islice(found, PRODUCERS_MAX + 1))
+            shown = [
+                describe("producer", client_id, heard.group, heard, age_of(heard), sight)
+                for client_id, heard in producers[:PRODUCERS_MAX]
+            ]
+        fields: dict[str, Any] = {
+            "topic": topic,
+            "consumers": iter(consumers),
+            "more_consumers": max(len(using) - GROUPS_MAX, 0),
+            "producers": iter(shown),
+            "more_producers": len(producers) > PRODUCERS_MAX,
+        }
+        return await respond(fields)
+
+
+def _sight_of_groups(caller: Caller, actions: tuple[Action, ...]) -> Callable[[str], bool]:
+    """Which groups who asks is shown. Where nobody says who he is there are no others."""
+    return lambda group: caller.trusted or not caller.name or caller.may(need_of_group(actions, group))
+
+
+def _property(text: str) -> tuple[str, str | None]:
+    name, separator, value = text.partition("=")
+    return name, value if separator else None
+
+
+def without_body(message: dict[str, Any]) -> dict[str, Any]:
+    """The message as it is answered, but for its body."""
+    return {name: value for name, value in message.items() if name not in ("body", "body_encoding")}
+
+
+def _compile(where: str) -> Filter:
+    return compile_filter(where, MESSAGE_COLUMNS)
