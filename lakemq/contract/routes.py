@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from lakemq.contract import client_routes, dead_letter_routes, leader_routes, log_level_routes, sql_routes, user_routes
+from lakemq.contract import (
+    client_routes,
+    dead_letter_routes,
+    leader_routes,
+    log_level_routes,
+    schema_routes,
+    sql_routes,
+    user_routes,
+)
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.contract.right import PUBLIC, Right, also, cluster, every, group, guarded, known, sink, sinks, topic
 from lakemq.contract.route import Answered, Field, Reads, Route
@@ -456,6 +464,7 @@ ALL: tuple[Route, ...] = (
     *dead_letter_routes.ALL,
     *log_level_routes.ALL,
     *leader_routes.ALL,
+    *schema_routes.ALL,
     *user_routes.ALL,
     *sql_routes.OF_GATEWAYS,
 )
