@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, cast
 
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.fit import Misfit, is_date, is_date_time, parse_body
-from lakemq.model.json_schema import DEPTH_MAX, NAME_CHARACTERS_MAX
+from lakemq.model.json_schema import DEPTH_MAX, NAME_CHARACTERS_MAX, json_type_of
 from lakemq.model.schema import METADATA
+from lakemq.model.schema_kinds import BODIES_MAX
 
 PROPERTIES_MAX = 200
 """An object that has more names, in all bodies together, is a map."""
-BODIES_MAX = 10_000
 
 
 class Inferred(NamedTuple):
@@ -129,10 +129,6 @@ class _Seen:
 def _kind_of(value: Any, depth: int) -> str:
     if depth >= DEPTH_MAX and isinstance(value, dict | list):
         return "any"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer" if -(2**63) <= value < 2**63 else "number"
-    if isinstance(value, float):
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return "number"
-    return {str: "string", list: "array", dict: "object"}.get(type(value), "null")
+    return json_type_of(value)

@@ -32,9 +32,8 @@ from lakemq.model.column_type import (
 from lakemq.model.errors import IncompatibleSchema, InvalidRequest, SchemaChanged, SchemaNotFound
 from lakemq.model.fit import Misfit, decoder_of_json
 from lakemq.model.json_schema import parse_json_schema
+from lakemq.model.schema_kinds import AVRO, PROTOBUF, TYPES
 
-JSON_SCHEMA, AVRO, PROTOBUF = "json", "avro", "protobuf"
-TYPES = (JSON_SCHEMA, AVRO)
 TEXT_BYTES_MAX = 64 * 1024
 VERSIONS_MAX = 100
 REASONS_MAX = 5

@@ -17,7 +17,8 @@ from lakemq.model.access import Action, Kind, Need, Resource, need_of_topic
 from lakemq.model.column_type import in_sql
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_readable, check_writable
-from lakemq.model.schema import JSON_SCHEMA, TEXT_BYTES_MAX, Parsed, SchemaVersion, TopicSchemas, compact, parse_schema
+from lakemq.model.schema import TEXT_BYTES_MAX, Parsed, SchemaVersion, TopicSchemas, compact, parse_schema
+from lakemq.model.schema_kinds import JSON_SCHEMA
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.web.asgi import client_of
