@@ -40,8 +40,9 @@ def show(
     """Show a topic's schema with the columns that it makes.
 
     \b
-    lakemq topic schema show orders
-    lakemq topic schema show orders --version 1 --json
+    lakemq topic schema show invoices
+    lakemq topic schema show invoices --version 1 --json
+    lakemq topic schema show invoices --nameservers http://127.0.0.1:9876
     """
     with connect_all(context, broker, nameservers) as brokers:
         found = ask_each(brokers, lambda client: client.schema(topic, version), NOT_THERE)
@@ -71,9 +72,9 @@ def set_schema(
     """Give a topic a schema, or a new version that reads all that the others have written.
 
     \b
-    lakemq topic schema set orders order.schema.json
-    lakemq topic schema set orders order.avsc --type avro
-    lakemq topic schema infer orders | lakemq topic schema set orders - --if-version 0
+    lakemq topic schema set invoices invoice.schema.json
+    lakemq topic schema set invoices - --if-version 1 < invoice.schema.json
+    lakemq topic schema set readings reading.avsc --type avro
     """
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
@@ -98,8 +99,8 @@ def infer(
     """Propose a JSON Schema that the topic's newest messages fit. It changes nothing.
 
     \b
-    lakemq topic schema infer orders > order.schema.json
-    lakemq topic schema infer orders --messages 10000
+    lakemq topic schema infer invoices
+    lakemq topic schema infer invoices --messages 10000
     """
     from lakemq.model.infer_schema import infer_schema
 
@@ -141,7 +142,8 @@ def drop(
     """Drop a topic's schema with all its versions. Its messages stay.
 
     \b
-    lakemq topic schema drop orders --yes
+    lakemq topic schema drop invoices --yes
+    lakemq topic schema drop invoices --yes --if-version 1
     """
     if not yes:
         typer.confirm(f"Drop the schema of topic {topic}?", abort=True, err=True)

@@ -12,9 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakemq.contract import routes, schema_routes
+from lakemq.contract import routes
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
+from lakemq.contract.schema_routes import SCHEMAS
 from lakemq.jobs.errors import BrokerUnavailable, InvalidOption
 from lakemq.model.errors import LakemqError, LogDamaged, LogReplaced, NotLeader, Unauthenticated
 from lakemq.model.names import may_follow
@@ -168,15 +169,15 @@ class LogClient:
         """The names of all topics, system topics too."""
         return [each["topic"] for each in self.ask(routes.TOPICS.at(), {"system": "true"})["topics"]]
 
-    def schemas(self) -> dict[str, tuple[SchemaVersion, ...]]:
-        """By topic, all versions of its schema, oldest first; of topics that have one."""
+    def schemas(self, topic: str | None = None) -> dict[str, tuple[SchemaVersion, ...]]:
+        """By topic, all versions of its schema, oldest first; of topics that have one, or of that one alone."""
         names = SchemaVersion._fields
         return {
             each["topic"]: tuple(
                 SchemaVersion(**{name: version["schema" if name == "text" else name] for name in names})
                 for version in each["versions"]
             )
-            for each in self.ask(schema_routes.SCHEMAS.at())["schemas"]
+            for each in self.ask(SCHEMAS.at(), {} if topic is None else {"topic": topic})["schemas"]
         }
 
     def queue_ends(self, topic: str) -> dict[int, tuple[int, int]]:

@@ -31,7 +31,7 @@ def blocks(items: list[bytes], sized: bool = False) -> bytes:
 
 def encode(schema: Any, value: Any) -> bytes:
     """The value, as the schema says; of unions the first branch that it is of."""
-    kind: str = "union" if type(schema) is list else schema if type(schema) is str else schema["type"]
+    kind: str = "union" if _is_union(schema) else schema if _is_name(schema) else schema["type"]
     if kind == "union":
         at = next(at for at, each in enumerate(schema) if _is_of(each, value))
         return long(at) + encode(schema[at], value)
@@ -56,6 +56,14 @@ def encode(schema: Any, value: Any) -> bytes:
 
 
 _PYTHON = {"null": type(None), "boolean": bool, "int": int, "long": int, "double": float, "string": str, "bytes": bytes}
+
+
+def _is_union(schema: Any) -> bool:
+    return isinstance(schema, list)
+
+
+def _is_name(schema: Any) -> bool:
+    return isinstance(schema, str)
 
 
 def _is_of(schema: Any, value: Any) -> bool:

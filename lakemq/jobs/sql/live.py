@@ -130,7 +130,7 @@ class LiveViews:
 
     def schemas_changed(self) -> None:
         """`refresh_topics`, by and by, in a thread of its own."""
-        self._thread.submit(self.refresh_topics)
+        self._thread.submit(self._refresh_topics_later)
 
     def follow(self, progress: Mapping[str, Progress]) -> None:
         """To be called after each commit: `refresh`, but not for each. In `FOLLOW_S` at the latest the views are
@@ -165,6 +165,12 @@ class LiveViews:
             self._follow()
         except Exception as error:  # noqa: BLE001 (nobody else would hear of it; the next commit tries again)
             logger.warning("the live views don't follow: %s", error)
+
+    def _refresh_topics_later(self) -> None:
+        try:
+            self.refresh_topics()
+        except Exception as error:  # noqa: BLE001 (nobody else would hear of it)
+            logger.warning("the tables of topics don't follow their schemas: %s", error)
 
     def _follow(self) -> None:
         """The views of an older version have every message too, so it can wait for a broker that is away."""

@@ -29,7 +29,7 @@ from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.session.connect import LIVE
 from lakemq.jobs.sql.topic_rows import ERROR, FIELDS, decoding
 from lakemq.model.column_type import ColumnType, in_sql, quoted
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import LakemqError, SchemaNotFound
 from lakemq.model.schema import SchemaVersion, parse_schema
 
 DATABASE = "topics"
@@ -68,32 +68,39 @@ class TopicTables:
         self._session = session
         self._brokers = brokers
         self._said: dict[str, dict[str, Versions]] = {}
+        self._all_said = True
         self._made: dict[str, Versions] = {}
         self._lock = Lock()
 
     def refresh(self, *, replaced: bool = False) -> None:
-        """Asks the brokers which schemas there are, and makes the views of those that have changed; `replaced`: of all,
-        as `live.messages` is another one. What can't be made is a warning."""
+        """Asks the brokers which schemas there are, and makes the views of those that have changed; `replaced`: makes
+        all views anew, as `live.messages` is another one. What can't be made is a warning."""
         with self._lock:
+            if not (replaced and self._all_said):
+                self._ask()
             wanted = self._wanted()
             try:
                 self._make_all(wanted, replaced)
             except (PySparkException, Py4JError) as error:
                 logger.warning("can't make the tables of topics: %s", _line(error))
 
-    def _wanted(self) -> dict[str, tuple[str, Versions]]:
-        """By the name of its view, a topic and its schema, as the brokers say; of one that is away as it last did."""
+    def _ask(self) -> None:
+        """What each broker says; of one that is away, what it last did."""
+        self._all_said = True
         addresses = [each for each in self._brokers().split(",") if each]
         for address in addresses:
             with closing(LogClient(address, _RETRY_S)) as client:
                 try:
                     self._said[address] = client.schemas()
                 except BrokerUnavailable:
-                    continue
+                    self._all_said = False
                 except LakemqError as error:  # it may be an older one
                     logger.warning("%s says no schemas: %s", address, error.detail)
         for gone in self._said.keys() - set(addresses):
             del self._said[gone]
+
+    def _wanted(self) -> dict[str, tuple[str, Versions]]:
+        """By the name of its view, a topic and its schema, as the brokers have said."""
         found: dict[str, tuple[str, Versions]] = {}
         for said in self._said.values():
             for topic, versions in sorted(said.items()):
@@ -169,6 +176,16 @@ def rows_of(messages: DataFrame, topic: str, versions: Versions) -> DataFrame:
     body = found[quoted(_DECODED)]
     fields = [body.getField(FIELDS).getField(each.name).alias(each.name) for each in columns.fields]
     return found.select(*fields, *_METADATA, body.getField(ERROR).alias("_error"))
+
+
+def with_columns(messages: DataFrame, topic: str, broker: str) -> DataFrame:
+    """Of rows of `format("lakemq")`, of a stream too, those of the topic, as its table has them: by the schema that the
+    broker at that address has for it now. Raises `SchemaNotFound`, `BrokerUnavailable`."""
+    with closing(LogClient(broker, _RETRY_S)) as client:
+        versions = client.schemas(topic).get(topic)
+    if versions is None:
+        raise SchemaNotFound(f"topic {topic[:200]!r} has no schema at {broker}")
+    return rows_of(messages, topic, versions)
 
 
 def topic_of(session: SparkSession, name: str) -> str | None:

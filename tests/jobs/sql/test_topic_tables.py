@@ -7,22 +7,28 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.session.connect import server_of, token_of
+from lakemq.jobs.sql.connect_client import ConnectClient
 from lakemq.jobs.sql.live import LiveViews
+from lakemq.jobs.sql.topic_tables import with_columns
 from lakemq.jobs.tables.driver import Driver
+from lakemq.model.errors import SchemaNotFound
 from lakemq.settings import Lake, Settings
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, put_topic
 from tests.jobs.conftest import produce_to
 from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import wait_until_compacted
-from tests.jobs.streams import LakeRun
+from tests.jobs.streams import LakeRun, begun
 
 ORDER: dict[str, Any] = {
     "type": "object",
@@ -66,6 +72,13 @@ class Scene:
 
     def rows(self, statement: str) -> list[Any]:
         return [tuple(row) for row in self.spark.sql(statement).collect()]
+
+
+@pytest.fixture(scope="module")
+def connected(spark: SparkSession) -> Iterator[ConnectClient]:
+    """A client of the session's server."""
+    with ConnectClient(server_of(spark, Settings()), token_of(spark)) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +170,27 @@ def test_what_is_asked_for_by_time_and_place_passes_over_the_rest(scene: Scene) 
     filters = [line for line in text.splitlines() if "Filter" in line and "queue_offset" in line]
     assert filters, text
     assert all("store_time" in line for line in filters), text
+
+
+def test_a_stream_has_the_columns_too(scene: Scene, tmp_path: Path) -> None:
+    def run() -> list[Any]:
+        read = scene.spark.readStream.format("lakemq").option("broker", scene.gateway.url).option("subscribe", "orders")
+        rows = with_columns(read.option("startingOffsets", "earliest").load(), "orders", scene.gateway.url)
+        written = rows.writeStream.format("memory").queryName("typed_orders").trigger(availableNow=True)
+        written.option("checkpointLocation", str(tmp_path / "stream")).start().awaitTermination()
+        return scene.rows("SELECT id, _error IS NULL FROM typed_orders ORDER BY _offset")
+
+    assert begun(run) == [(1, True), (None, False), (2, True), (3, True), (None, False)]
+    with pytest.raises(SchemaNotFound):
+        with_columns(scene.spark.table("live.messages"), "nothing", scene.gateway.url)
+
+
+def test_a_client_waits_for_a_table_that_is_made_as_it_asks(scene: Scene, connected: ConnectClient) -> None:
+    with connect(scene.gateway) as http:
+        put_topic(http, "late")
+        http.put("/v1/topics/late/schema", json={"schema": ORDER}).raise_for_status()
+    Timer(0.5, scene.views.schemas_changed).start()
+    (batch,) = connected.run("SELECT count(*) AS count FROM topics.late").batches
+    assert batch.to_pylist() == [{"count": 0}]
+    with pytest.raises(InvalidStatement, match="`nothing`"):
+        connected.run("SELECT * FROM topics.nothing")
