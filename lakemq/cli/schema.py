@@ -75,6 +75,7 @@ def set_schema(
     lakemq topic schema set invoices invoice.schema.json
     lakemq topic schema set invoices - --if-version 1 < invoice.schema.json
     lakemq topic schema set readings reading.avsc --type avro
+    lakemq topic schema set invoices invoice.schema.json --nameservers http://127.0.0.1:9876
     """
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
@@ -101,6 +102,7 @@ def infer(
     \b
     lakemq topic schema infer invoices
     lakemq topic schema infer invoices --messages 10000
+    lakemq topic schema infer invoices --nameservers http://127.0.0.1:9876
     """
     from lakemq.model.infer_schema import infer_schema
 
@@ -144,6 +146,7 @@ def drop(
     \b
     lakemq topic schema drop invoices --yes
     lakemq topic schema drop invoices --yes --if-version 1
+    lakemq topic schema drop invoices --yes --nameservers http://127.0.0.1:9876
     """
     if not yes:
         typer.confirm(f"Drop the schema of topic {topic}?", abort=True, err=True)
