@@ -9,7 +9,7 @@ from decimal import Decimal
 from types import NoneType
 from typing import Any, cast
 
-from lakemq.model.avro_schema import AvroField, AvroType, can_read, matches, written_as
+from lakemq.model.avro_schema import AvroField, AvroType, by_name, can_read, matches, written_as
 from lakemq.model.column_type import STRUCT
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.fit import Misfit
@@ -151,8 +151,9 @@ def _member(union: AvroType, branch: AvroType) -> str | None:
 def _record(writer: AvroType, reader: AvroType) -> Read:
     by_written: dict[str, AvroField] = {}
     defaults: dict[str, Any] = {}
+    written = by_name(writer)
     for field in reader.fields:
-        was = written_as(writer, field)
+        was = written_as(written, field)
         if was is None:
             defaults[field.name] = default_of(field.type, field.default) if field.has_default else None
         else:

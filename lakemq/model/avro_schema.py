@@ -249,18 +249,23 @@ def _unreadable_within(writer: AvroType, reader: AvroType, path: str) -> Iterato
             yield f"{path.removeprefix('.')} had the symbol {lost[0][:_SHOWN]}, and there would be no default"
     elif writer.of is not None and reader.of is not None:
         yield from _unreadable(writer.of, reader.of, f"{path}{'[]' if writer.kind == 'array' else '.*'}")
+    written = by_name(writer)
     for field in reader.fields:
-        was = written_as(writer, field)
+        was = written_as(written, field)
         if was is not None:
             yield from _unreadable(was.type, field.type, f"{path}.{field.name}")
         elif not field.has_default:
             yield f"{f'{path}.{field.name}'.removeprefix('.')} is new, and has no default"
 
 
-def written_as(writer: AvroType, field: AvroField) -> AvroField | None:
-    """The writer's field that this one reads, by its name, or one of its aliases."""
-    by_name = {each.name: each for each in writer.fields}
-    return next((by_name[name] for name in (field.name, *field.aliases) if name in by_name), None)
+def by_name(record: AvroType) -> dict[str, AvroField]:
+    """Its fields."""
+    return {each.name: each for each in record.fields}
+
+
+def written_as(written: dict[str, AvroField], field: AvroField) -> AvroField | None:
+    """Which of the writer's fields this one reads, by its name, or one of its aliases."""
+    return next((written[name] for name in (field.name, *field.aliases) if name in written), None)
 
 
 def matches(writer: AvroType, reader: AvroType) -> bool:

@@ -35,6 +35,8 @@ DEPTH_MAX = 8
 """Objects and arrays within each other."""
 NODES_MAX = 1_000
 """Of a schema, each `$ref` counted as often as it is used."""
+KEYS_MAX = 20_000
+"""Of all parts together: a `$ref` is as long as what it stands for."""
 NAME_CHARACTERS_MAX = 128
 _REFS_MAX = 16
 _SHOWN = 60
@@ -71,7 +73,7 @@ class _Walk:
 
     def __init__(self, document: Any) -> None:
         self._document = document
-        self._nodes = 0
+        self._nodes = self._keys = 0
         self.ignored: set[str] = set()
 
     def node(self, said: Any, path: str, depth: int) -> tuple[ColumnType, bool]:
@@ -100,8 +102,15 @@ class _Walk:
                 return said
             if not isinstance(target, dict):
                 raise _wrong(path, f"{name} names no schema")
-            said = {**cast("dict[str, Any]", target), **{key: each for key, each in said.items() if key != name}}
+            found = cast("dict[str, Any]", target)
+            self._count(len(found) + len(said))
+            said = {**found, **{key: each for key, each in said.items() if key != name}}
         raise _wrong(path, "is recursive")
+
+    def _count(self, keys: int) -> None:
+        self._keys += keys
+        if self._keys > KEYS_MAX:
+            raise InvalidRequest(f"the schema's parts have more than {KEYS_MAX} keys")
 
     def _target(self, ref: Any, path: str) -> Any:
         if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
@@ -115,6 +124,7 @@ class _Walk:
         return found
 
     def _object(self, said: dict[str, Any], path: str, depth: int) -> tuple[ColumnType, bool]:
+        self._count(len(said))
         self.ignored |= {key[:NAME_CHARACTERS_MAX] for key in said.keys() - _READ}
         for name in ("anyOf", "oneOf"):
             if isinstance(said.get(name), list):

@@ -91,6 +91,8 @@ def test_it_is_as_deep_as_it_may_be() -> None:
 
 BOMB = {f"a{at}": {"properties": {f"p{name}": {"$ref": f"#/$defs/a{at + 1}"} for name in range(9)}} for at in range(7)}
 
+LARGE = {f"k{at}": at for at in range(1_000)}
+
 
 @pytest.mark.parametrize(
     "document",
@@ -122,6 +124,7 @@ BOMB = {f"a{at}": {"properties": {f"p{name}": {"$ref": f"#/$defs/a{at + 1}"} for
         {"properties": {"x": {"$ref": "#/title"}}, "title": "a"},
         {"properties": {"x": {"$ref": "#"}}},
         {"properties": {"x": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}},
+        {"properties": {f"x{at}": {"$ref": "#/$defs/a"} for at in range(900)}, "$defs": {"a": LARGE}},
         {"properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": {**BOMB, "a7": {"type": "integer"}}},
     ],
 )

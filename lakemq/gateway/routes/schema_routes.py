@@ -33,7 +33,7 @@ class SchemaBody(BaseModel):
     """A schema, as JSON or as its text. `type`: json (JSON Schema) or avro. `if_version`: only if the current version
     is that one; 0: there is none."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", strict=True)
     type: str = Field(JSON_SCHEMA, max_length=100)
     content: dict[str, Any] | list[Any] | str = Field(alias="schema")
     if_version: int | None = Field(None, ge=0, le=VERSION_MAX)
