@@ -74,7 +74,8 @@ def sql(
 
     Tables: messages, consume_queue, message_index, scheduled, transactions; views: topics, dead_letters,
     consumer_offsets. They have a message some seconds after it was produced. live.messages,
-    live.consume_queue, live.message_index and the views in live have it at once.
+    live.consume_queue, live.message_index and the views in live have it at once. So does topics.NAME, which has the
+    bodies' fields of a topic with a schema (lakemq topic schema) as columns.
 
     Functions: body_text(body), body_json(body), has_tag(tag, 'A || B'), is_system(topic),
     position_of(message_id), broker_of(message_id), half_of(transaction_id).

@@ -1,4 +1,4 @@
-"""`lakemq topic create | config | list | show | spread | delete`."""
+"""`lakemq topic create | config | list | show | schema | spread | delete`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import orjson
 import typer
 from rich.table import Table
 
-from lakemq.cli import spread
+from lakemq.cli import schema, spread
 from lakemq.cli.brokers import ask_each, connect_all, said_of
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
 from lakemq.model.topic_config import MESSAGE_TYPES, TopicConfig
 
 app = typer.Typer(no_args_is_help=True, help="Make topics, look at them, delete them.")
+app.add_typer(schema.app, name="schema")
 Name = spread.Name
 MessageType = Annotated[
     str | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lakemq.client.aio.admin import Admin as AsyncAdmin
 from lakemq.client.aio.admin import AdminOptions
@@ -25,11 +25,15 @@ from lakemq.client.manage.results import (
     Redrive,
     RedriveProgress,
     RedriveResult,
+    SchemaInfo,
     TopicInfo,
 )
 from lakemq.client.manage.spans import Place
 from lakemq.client.produce.transactions import Resolution
 from lakemq.client.view import MessageView
+
+if TYPE_CHECKING:  # loaded where a schema is inferred
+    from lakemq.model.infer_schema import Inferred
 
 
 class Admin:
@@ -118,6 +122,37 @@ class Admin:
     def delete_topic(self, topic: str, *, broker: str | None = None) -> None:
         """Delete a topic: its messages can't be received any more. Raises `TopicNotFound`."""
         self._loop.run(self._admin.delete_topic(topic, broker=broker))
+
+    def schema(self, topic: str, *, version: int | None = None, broker: str | None = None) -> SchemaInfo:
+        """A topic's schema: the current version, or that one. Raises `TopicNotFound`, `SchemaNotFound`."""
+        return self._loop.run(self._admin.schema(topic, version=version, broker=broker))
+
+    def set_schema(
+        self,
+        topic: str,
+        schema: Mapping[str, Any] | str,
+        *,
+        type: str = "json",
+        if_version: int | None = None,
+        broker: str | None = None,
+    ) -> SchemaInfo:
+        """Give a topic a schema, or a new version of it, at each broker that has the topic. The same as the current one
+        changes nothing.
+
+        `schema`: as JSON or its text. `type`: `json` (JSON Schema) or `avro`. `if_version`: only if the current version
+        is that one; 0: there is none. Raises `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`.
+        """
+        return self._loop.run(self._admin.set_schema(topic, schema, type=type, if_version=if_version, broker=broker))
+
+    def drop_schema(self, topic: str, *, if_version: int | None = None, broker: str | None = None) -> None:
+        """Drop a topic's schema, with all its versions: the topic is no table of SQL any more. Raises `TopicNotFound`,
+        `SchemaNotFound`, `SchemaChanged`."""
+        self._loop.run(self._admin.drop_schema(topic, if_version=if_version, broker=broker))
+
+    def infer_schema(self, topic: str, *, messages_max: int = 1_000) -> Inferred:
+        """A JSON Schema that the topic's newest messages fit, of each queue as many; nothing is changed. Raises
+        `TopicNotFound`, and `InvalidRequest` where none of them is an object of JSON."""
+        return self._loop.run(self._admin.infer_schema(topic, messages_max=messages_max))
 
     def groups(self, *, broker: str | None = None) -> list[GroupSummary]:
         """All groups in short, sorted by name."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakemq.client.dead_letter import DeadLetterPage, DeadLetterState, asked
 from lakemq.client.results import RedriveStarted
-from lakemq.contract import client_routes, dead_letter_routes, routes
+from lakemq.contract import client_routes, dead_letter_routes, routes, schema_routes
 from lakemq.contract.route import Target
 
 
@@ -66,3 +66,21 @@ class OperatorRequests(ABC):
         elif producer_group is not None:
             target = client_routes.PRODUCER_CLIENTS.at(producer_group)
         return self._call(target, None)["clients"]
+
+    def schema(self, topic: str, version: int | None = None) -> dict[str, Any]:
+        """A topic's schema: the current version, or that one. Raises `TopicNotFound`, `SchemaNotFound`."""
+        return self._call(schema_routes.SCHEMA.at(topic), None, None if version is None else {"version": version})
+
+    def set_schema(
+        self, topic: str, schema: Mapping[str, Any] | str, type: str = "json", if_version: int | None = None
+    ) -> dict[str, Any]:
+        """Give a topic a schema, or a new version of it; `if_version`: only if the current one is that. Raises
+        `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`."""
+        content: dict[str, Any] = {"type": type, "schema": schema}
+        content |= {} if if_version is None else {"if_version": if_version}
+        return self._call(schema_routes.PUT_SCHEMA.at(topic), content)
+
+    def drop_schema(self, topic: str, if_version: int | None = None) -> None:
+        """Drop a topic's schema, with all its versions. Raises `TopicNotFound`, `SchemaNotFound`, `SchemaChanged`."""
+        params = None if if_version is None else {"if_version": if_version}
+        self._call(schema_routes.DELETE_SCHEMA.at(topic), None, params)

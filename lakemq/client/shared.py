@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lakemq.client.frame import Frame
     from lakemq.client.manage.results import (
         ClientInfo,
+        ColumnInfo,
         GroupInfo,
         GroupSummary,
         MemberInfo,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         Redrive,
         RedriveProgress,
         RedriveResult,
+        SchemaInfo,
         SubscriptionInfo,
         TopicInfo,
     )
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from lakemq.client.results import SqlRows
     from lakemq.client.route_source import BrokerAddress, RouteSource
     from lakemq.client.view import MessageView
+    from lakemq.model.infer_schema import Inferred
     from lakemq.model.message_queue import MessageQueue
     from lakemq.model.rebalance import Strategy, by_configuration, by_machine_room
 
@@ -54,6 +57,7 @@ __all__: list[str] = [
     "Bounds",
     "BrokerAddress",
     "ClientInfo",
+    "ColumnInfo",
     "ConsumeLater",
     "ConsumeResult",
     "DeadLetter",
@@ -65,6 +69,7 @@ __all__: list[str] = [
     "GroupInfo",
     "GroupSummary",
     "Health",
+    "Inferred",
     "Limits",
     "MemberInfo",
     "Message",
@@ -87,6 +92,7 @@ __all__: list[str] = [
     "Resolution",
     "Resource",
     "RouteSource",
+    "SchemaInfo",
     "SendReceipt",
     "Sent",
     "SqlRows",
@@ -106,6 +112,7 @@ MODULES = {
     "Bounds": "lakemq.client.consume.fetch",
     "BrokerAddress": "lakemq.client.route_source",
     "ClientInfo": "lakemq.client.manage.results",
+    "ColumnInfo": "lakemq.client.manage.results",
     "ConsumeLater": "lakemq.client.consume.listener",
     "ConsumeResult": "lakemq.client.consume.listener",
     "DeadLetter": "lakemq.client.dead_letter",
@@ -117,6 +124,7 @@ MODULES = {
     "GroupInfo": "lakemq.client.manage.results",
     "GroupSummary": "lakemq.client.manage.results",
     "Health": "lakemq.client.app.health",
+    "Inferred": "lakemq.model.infer_schema",
     "Limits": "lakemq.client.consume.process_queue",
     "MemberInfo": "lakemq.client.manage.results",
     "Message": "lakemq.client.outgoing",
@@ -139,6 +147,7 @@ MODULES = {
     "Resolution": "lakemq.client.produce.transactions",
     "Resource": "lakemq.client.app.parameters",
     "RouteSource": "lakemq.client.route_source",
+    "SchemaInfo": "lakemq.client.manage.results",
     "SendReceipt": "lakemq.client.outgoing",
     "Sent": "lakemq.client.app.memory",
     "SqlRows": "lakemq.client.results",

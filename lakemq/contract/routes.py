@@ -8,6 +8,7 @@ from lakemq.contract import (
     find_routes,
     leader_routes,
     log_level_routes,
+    schema_routes,
     sql_routes,
     user_routes,
 )
@@ -472,6 +473,7 @@ ALL: tuple[Route, ...] = (
     *find_routes.ALL,
     *log_level_routes.ALL,
     *leader_routes.ALL,
+    *schema_routes.ALL,
     *user_routes.ALL,
     *sql_routes.OF_GATEWAYS,
 )

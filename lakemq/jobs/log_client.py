@@ -15,9 +15,11 @@ import pyarrow as pa
 from lakemq.contract import routes
 from lakemq.contract.forms import JSON
 from lakemq.contract.route import Target
+from lakemq.contract.schema_routes import SCHEMAS
 from lakemq.jobs.errors import BrokerUnavailable, InvalidOption
 from lakemq.model.errors import LakemqError, LogDamaged, LogReplaced, NotLeader, Unauthenticated
 from lakemq.model.names import may_follow
+from lakemq.model.schema import SchemaVersion
 from lakemq.model.token import parse_token
 from lakemq.storage.log.dropped import Range
 from lakemq.wire.connections import Answer, Connections, NoAnswer
@@ -166,6 +168,17 @@ class LogClient:
     def topics(self) -> list[str]:
         """The names of all topics, system topics too."""
         return [each["topic"] for each in self.ask(routes.TOPICS.at(), {"system": "true"})["topics"]]
+
+    def schemas(self, topic: str | None = None) -> dict[str, tuple[SchemaVersion, ...]]:
+        """By topic, all versions of its schema, oldest first; of topics that have one, or of that one alone."""
+        names = SchemaVersion._fields
+        return {
+            each["topic"]: tuple(
+                SchemaVersion(**{name: version["schema" if name == "text" else name] for name in names})
+                for version in each["versions"]
+            )
+            for each in self.ask(SCHEMAS.at(), {} if topic is None else {"topic": topic})["schemas"]
+        }
 
     def queue_ends(self, topic: str) -> dict[int, tuple[int, int]]:
         """By queue, the first offset that is in the log still, and its end."""

@@ -285,6 +285,27 @@ class WrongMessageType(LakemqError):
     code = "wrong_message_type"
 
 
+class SchemaNotFound(LakemqError):
+    """The topic has no schema, or none of that version.
+    What to do: set one, or ask for a version that is listed."""
+
+    code = "schema_not_found"
+
+
+class IncompatibleSchema(LakemqError):
+    """Bodies that fit a version of the topic's schema would not fit the new one.
+    What to do: correct the schema: the detail names the fields; or drop the topic's schema first."""
+
+    code = "incompatible_schema"
+
+
+class SchemaChanged(LakemqError):
+    """The topic's schema isn't of the version that the request expects.
+    What to do: look at the schema again, then decide."""
+
+    code = "schema_changed"
+
+
 class UnsupportedMediaType(LakemqError):
     """The gateway does not support this content encoding or media type.
     What to do: send another media type or content encoding."""

@@ -18,6 +18,8 @@ class Topics(Section):
     topics_max: int = Field(default=10_000, ge=1)
     """The most topics."""
     all_queues_max: int = Field(default=100_000, ge=1)
+    schemas_bytes_max: int = Field(default=4 * 1024 * 1024, ge=0, le=64 * 1024 * 1024)
+    """So much text all schemas of topics may have, with all their versions."""
 
 
 class Idempotency(Section):

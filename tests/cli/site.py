@@ -43,6 +43,9 @@ EXITS: dict[tuple[str, ...], tuple[int, ...]] = {("doctor",): (0, 1)}
 FLIGHTS = [{"body": "{}", "tag": "UA", "keys": ["UA1545"]}]
 ORDERS = [{"body": '{"amount": 20}', "tag": "paid", "keys": ["42", "user-17"], "properties": {"amount": "200"}}]
 
+INVOICE = {"type": "object", "properties": {"id": {"type": "integer"}}}
+READING = {"type": "record", "name": "Reading", "fields": [{"name": "celsius", "type": "double"}]}
+
 
 @dataclass(frozen=True)
 class Site:
@@ -91,6 +94,8 @@ class Site:
         assert self.http.post("/v1/groups/billing/offsets/reset", json=reset).status_code == 200
         if call.path[:1] in (("user",), ("acl",)):
             self._make_user()
+        if call.path[:2] == ("topic", "schema"):
+            self._make_schema()
         words = [re.sub(r"^/(?=var/|srv/|backups/)", f"{self.folder}/", word) for word in call.arguments]
         replaced = {
             "http://127.0.0.1:9000": self.url,
@@ -108,6 +113,15 @@ class Site:
         if "--client" in words:
             self.http.post("/v1/groups/shipping/members/worker-7/heartbeat", json={}).raise_for_status()
         return [replaced.get(word, word) for word in words]
+
+    def _make_schema(self) -> None:
+        """The topics of the examples anew, one with the first version of its schema."""
+        for topic in ("invoices", "readings"):
+            self.http.delete(f"/v1/topics/{topic}")
+            produce(self.http, topic, '{"id": 7}')
+        (self.folder / "invoice.schema.json").write_text(json.dumps(INVOICE))
+        (self.folder / "reading.avsc").write_text(json.dumps(READING))
+        self.http.put("/v1/topics/invoices/schema", json={"schema": INVOICE}).raise_for_status()
 
     def _make_dead_letter(self) -> tuple[str, str]:
         """The ids of a dead letter of the group in the examples, and of a redrive that only looked for it."""

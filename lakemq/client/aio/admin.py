@@ -12,6 +12,7 @@ from lakemq.client.manage.ask import Brokers
 from lakemq.client.manage.groups import Groups
 from lakemq.client.manage.messages import Messages
 from lakemq.client.manage.redrives import Redrives
+from lakemq.client.manage.schemas import Schemas
 from lakemq.client.manage.statements import run_statement
 from lakemq.client.manage.topics import Topics
 from lakemq.client.route_source import RouteSource
@@ -33,7 +34,7 @@ class AdminOptions(TypedDict, total=False):
     LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found."""
 
 
-class Admin(Topics, Groups, Messages, Redrives):
+class Admin(Topics, Schemas, Groups, Messages, Redrives):
     """Looks after topics, groups, messages and dead letters, at all brokers together.
 
     It lives on the event loop of its first call. Options: `AdminOptions`. Use it as an async context manager, or

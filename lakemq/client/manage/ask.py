@@ -52,17 +52,20 @@ class Brokers:
         return [broker]
 
     async def each(
-        self, question: Callable[[ToPrimary], Awaitable[Answer]], broker: str | None = None
+        self,
+        question: Callable[[ToPrimary], Awaitable[Answer]],
+        broker: str | None = None,
+        *not_there: type[LakemqError],
     ) -> dict[str, Answer]:
-        """What each broker answers that has what is asked for. Raises `TopicNotFound` or `GroupNotFound` when none has,
-        and the first other error: with the broker's name, where there are several."""
+        """What each broker answers that has what is asked for. Raises `TopicNotFound` or `GroupNotFound` (or what else
+        is `not_there`) when none has, and the first other error: with the broker's name, where there are several."""
         names = await self.names(broker)
         asked = [question(self.cluster.primary(name)) for name in names]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         found: dict[str, Answer] = {}
         missing: BaseException | None = None
         for name, answer in zip(names, answers, strict=True):
-            if isinstance(answer, NOT_THERE):
+            if isinstance(answer, (*NOT_THERE, *not_there)):
                 missing = answer
             elif isinstance(answer, BaseException):
                 if isinstance(answer, LakemqError) and len(names) > 1:

@@ -38,6 +38,29 @@ class TopicInfo(NamedTuple):
         return sum(each.end - each.begin for each in self.queues)
 
 
+class ColumnInfo(NamedTuple):
+    """A column of a topic's table, with its type as Spark's SQL writes it."""
+
+    name: str
+    type: str
+
+
+class SchemaInfo(NamedTuple):
+    """A version of a topic's schema, as it is at the first of `brokers`; `differs`: another one has another. `type`:
+    `json` or `avro`. `schema`: its text. `ignored`: keywords of it that no column holds. `versions`: all there are."""
+
+    topic: str
+    brokers: tuple[str, ...]
+    version: int
+    type: str
+    schema: str
+    created_ms: int
+    columns: tuple[ColumnInfo, ...]
+    ignored: tuple[str, ...]
+    versions: tuple[int, ...]
+    differs: bool
+
+
 class SubscriptionInfo(NamedTuple):
     """What a member wants of a topic. `type`: `tag` or `sql92`."""
 

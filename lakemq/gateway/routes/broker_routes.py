@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Protocol
 
@@ -99,6 +100,7 @@ def make_router(
 ) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
+    made = secrets.token_hex(4)  # of another process, or another time to lead, the same number says nothing
 
     @serves(router, routes.HEALTH)
     async def healthz() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
@@ -125,7 +127,8 @@ def make_router(
     @serves(router, routes.HEAR_JOBS)
     async def hear(body: Beats) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         _hear(jobs, body)
-        return {"broker": broker.name, "log_levels": jobs.levels.wanted()}
+        schemas = f"{made}-{log.topics.schema_changes}"
+        return {"broker": broker.name, "log_levels": jobs.levels.wanted(), "schemas": schemas}
 
     @serves(router, routes.COMPACTED)
     async def compacted(body: Compacted) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]

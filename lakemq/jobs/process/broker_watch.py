@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
 from typing import Any, Protocol
@@ -52,6 +52,7 @@ class _Broker:
         self.has_left = False
         self.was_asked = False
         self.is_refused = False
+        self.schemas: Any = None
         self.since_s: float | None = None
         self.last_s: float | None = None
 
@@ -73,6 +74,8 @@ class BrokerWatch:
         self._began_s = time.monotonic()
         self.sql: str | None = None
         """Where this process answers SQL; brokers are told so."""
+        self.on_schemas: Callable[[], None] | None = None
+        """Is called when a broker says that schemas of its topics have changed."""
 
     def start(self) -> None:
         """Begin to ask and to tell."""
@@ -178,6 +181,7 @@ class BrokerWatch:
             else:
                 broker.is_refused = False
                 self._note_answer(broker, name)
+                self._note_schemas(broker, answer.get("schemas"))
             self._stop.wait(BEAT_S if broker.answers() else BEAT_S / 4)
         client.close()
 
@@ -193,6 +197,12 @@ class BrokerWatch:
             broker.since_s = now if broker.since_s is None else broker.since_s
         if is_back:
             logger.info("the broker at %s answers", broker.address)
+
+    def _note_schemas(self, broker: _Broker, mark: Any) -> None:
+        """`mark`: another one after each change."""
+        if self.on_schemas is not None and mark != broker.schemas:
+            broker.schemas = mark
+            self.on_schemas()
 
     def _note_refusal(self, broker: _Broker, error: Exception) -> None:
         """Said once where somebody has to change something: the queries fail by it too, and say it again."""

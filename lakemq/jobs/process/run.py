@@ -177,6 +177,7 @@ def _write_lake(
     """The jobs that write the lake: one process at a time runs them."""
     lock = LakeLock(session, settings.lake.dir)
     views = LiveViews(session, settings.lake.dir, watch.addresses, server_of(session, settings))
+    watch.on_schemas = views.schemas_changed
     triggers = schedules(settings.maintenance) if MAINTENANCE in chosen else {}
     alone = partial(temporary_lake_query, session, settings, watch.addresses, driver)
     lake_query = nullcontext if LAKE in chosen else alone

@@ -23,10 +23,13 @@ from lakemq.jobs.sql.analyzed_plan import AnalyzedWalk
 from lakemq.jobs.sql.connect_client import complaint
 from lakemq.jobs.sql.parsed_plan import Relation, Walk
 from lakemq.jobs.sql.text import place_of
+from lakemq.jobs.sql.topic_tables import DATABASE, topic_of
+from lakemq.model.column_type import quoted
 from lakemq.model.errors import Busy, InvalidSql, LakemqError, RequestTimeout
 from lakemq.model.sight import Sight
 
 POOL = "sql"
+MESSAGES = "messages"
 BARRIER = "spark_partition_id"
 COLUMNS_MAX = 1_000
 HEADER_BYTES_MAX = 256 * 1024
@@ -86,9 +89,10 @@ class Statement:
         self._session = session = self._own_session()
         self.relations = self._walked(session, self.text, None).relations
         for each in self.relations:
-            if _served(each) is None:
+            if _served(each) is None and not _is_topic(_name(each)):
                 raise NotServed(_unknown(each), *place_of(self.text, each.start))
-        return [each.parts[-1].lower() for each in self.relations]
+        # A topic's table has rows of `messages`.
+        return [MESSAGES if _is_topic(_name(each)) else each.parts[-1].lower() for each in self.relations]
 
     def run(self, sights: Sequence[Sight], bounds: Bounds) -> Found:
         """Its rows. Raises `InvalidSql`, `Busy`, and `RequestTimeout` once it is cancelled."""
@@ -141,8 +145,11 @@ class Statement:
         for each in self.relations:
             name = _name(each)
             if name not in views:
-                views[name] = f"lakemq_{mark}_{'_'.join(name)}"
-                _make_view(session, name, views[name], sights)
+                views[name] = f"lakemq_{mark}_{'_'.join(name).replace('-', '_')}"
+                if not _is_topic(name):
+                    _make_view(session, name, views[name], sights)
+                elif not _make_view_of_topic(session, name[1], views[name], sights):
+                    raise NotServed(_unknown(each), *place_of(self.text, each.start))
         rewritten = _Rewritten.of(self.text, self.relations, views)
         parsed = self._walked(session, rewritten.text, rewritten)
         own = {(name,) for name in views.values()}
@@ -251,6 +258,18 @@ def _make_view(session: SparkSession, name: tuple[str, ...], view: str, sights: 
     frame.createOrReplaceTempView(view)
 
 
+def _make_view_of_topic(session: SparkSession, name: str, view: str, sights: Sequence[Sight]) -> bool:
+    """Whether there is such a table, all of whose rows are seen: of one that isn't, nobody learns that there is one."""
+    topic = topic_of(session, name)
+    if topic is None or not all(sight.sees_topic(topic) for sight in sights):
+        return False
+    try:
+        session.table(f"{DATABASE}.{quoted(name)}").createOrReplaceTempView(view)
+    except PySparkException:  # it is being replaced
+        raise Busy(f"topics.{name} isn't there yet") from None
+    return True
+
+
 def _check_columns(schema: pa.Schema, types: Sequence[str]) -> None:
     if len(types) > COLUMNS_MAX:
         raise InvalidSql(f"an answer has {COLUMNS_MAX} columns at most")
@@ -263,13 +282,19 @@ def _name(relation: Relation) -> tuple[str, ...]:
     return tuple(part.lower() for part in relation.parts)
 
 
+def _is_topic(name: tuple[str, ...]) -> bool:
+    """Whether it is that of a topic's table, if there is one."""
+    return len(name) == 2 and name[0] == DATABASE
+
+
 def _served(relation: Relation) -> Rows | None:
     return SERVED.get(_name(relation))
 
 
 def _unknown(relation: Relation) -> str:
     shown = ".".join(relation.parts)[:200]
-    return f"there is no table {shown!r} here; there are {', '.join('.'.join(name) for name in SERVED)}"
+    there = ", ".join(".".join(name) for name in SERVED)
+    return f"there is no table {shown!r} here; there are {there}, and topics.NAME of topics with a schema"
 
 
 def _java(session: SparkSession) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import re
+import time
 import uuid
 from collections.abc import Iterator
 from itertools import chain
@@ -27,6 +28,10 @@ from lakemq.model.errors import LakemqError, SettingsError
 _PACKAGE = "lakemq.connect"
 _SERVICE = "/spark.connect.SparkConnectService"
 _RELEASE_S_MAX = 2.0
+_NEW_TABLE_S = 8.0
+_LOOK_AGAIN_S = 0.3
+_NO_TOPIC = "The table or view `topics`."
+"""What Spark says of a topic's table that it doesn't find, before anything of the statement runs."""
 _KINDS = {"string": 9, "bytes": 12, "int64": 3}  # FieldDescriptorProto.Type
 _MESSAGE = 11
 _RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", re.MULTILINE)
@@ -91,9 +96,20 @@ class ConnectClient:
     def run(self, statement: str) -> Result:
         """Runs one statement of Spark SQL; of a command, the rows are what it tells.
 
-        Raises `InvalidStatement` with Spark's complaint in one line, `SettingsError` when the server
-        wants another token, and `LakemqError` when it is gone; while rows are taken too.
+        A topic's table that isn't there is waited for: it comes some seconds after its schema was set. Raises
+        `InvalidStatement` with Spark's complaint in one line, `SettingsError` when the server wants another token, and
+        `LakemqError` when it is gone; while rows are taken too.
         """
+        until_s = time.monotonic() + _NEW_TABLE_S
+        while True:
+            try:
+                return self._run(statement)
+            except InvalidStatement as error:
+                if not error.detail.startswith(_NO_TOPIC) or time.monotonic() > until_s:
+                    raise
+            time.sleep(_LOOK_AGAIN_S)
+
+    def _run(self, statement: str) -> Result:
         plan = {"root": {"sql": {"query": statement.strip().rstrip(";")}}}
         request = self._messages["Execute"](
             **self._session, plan=plan, client_type="lakemq sql", operation_id=str(uuid.uuid4())

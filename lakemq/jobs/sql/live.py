@@ -28,6 +28,7 @@ from lakemq.jobs.source.log_range import read_range
 from lakemq.jobs.source.options import SourceOptions
 from lakemq.jobs.source.plan import LogPartition, split
 from lakemq.jobs.sql.catalog import lacks_tables, register_catalog, register_live_views
+from lakemq.jobs.sql.topic_tables import TopicTables
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.storage.lake.progress import Progress, read_progress
@@ -75,6 +76,7 @@ class LiveViews:
         self._later: Timer | None = None
         # One for all times: Py4J keeps a connection, and Java a thread, for each thread that ever asked.
         self._thread = ThreadPoolExecutor(1, "views")
+        self._topics = TopicTables(session, brokers)
 
     def register(self) -> None:
         """Makes the catalog anew, and all views over what the tables hold now.
@@ -87,6 +89,7 @@ class LiveViews:
             self._versions.clear()
         self.refresh()
         self._register_views()
+        self.refresh_topics()
         if self._server is not None:
             announce(self._lake, self._server)
 
@@ -113,10 +116,21 @@ class LiveViews:
                 if found is not None and found.version > self._versions.get(table.name, -1):
                     self._replace(table, found, ends)
                     self._versions[table.name] = found.version
+                    if table is MESSAGES:
+                        self._topics.refresh(replaced=True)
             if lacks_tables(self._session, self._lake):
                 register_catalog(self._session, self._lake)
             # A client's `.cache()` of a table is every session's, and would stay as it was for ever.
             self._session.catalog.clearCache()
+
+    def refresh_topics(self) -> None:
+        """Makes the tables of topics whose schemas have changed."""
+        if MESSAGES.name in self._versions:
+            self._topics.refresh()
+
+    def schemas_changed(self) -> None:
+        """`refresh_topics`, by and by, in a thread of its own."""
+        self._thread.submit(self._refresh_topics_later)
 
     def follow(self, progress: Mapping[str, Progress]) -> None:
         """To be called after each commit: `refresh`, but not for each. In `FOLLOW_S` at the latest the views are
@@ -151,6 +165,12 @@ class LiveViews:
             self._follow()
         except Exception as error:  # noqa: BLE001 (nobody else would hear of it; the next commit tries again)
             logger.warning("the live views don't follow: %s", error)
+
+    def _refresh_topics_later(self) -> None:
+        try:
+            self.refresh_topics()
+        except Exception as error:  # noqa: BLE001 (nobody else would hear of it)
+            logger.warning("the tables of topics don't follow their schemas: %s", error)
 
     def _follow(self) -> None:
         """The views of an older version have every message too, so it can wait for a broker that is away."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # PySpark takes a second to import: who asks the jobs' server
     from pyspark.sql import SparkSession
 
 _LOOK_S = 1.0
+_NEEDS_BROKER = re.compile(r"\blive`?\s*\.|\b(?:from|join)\s+`?topics`?\s*\.", re.IGNORECASE)
 
 
 @contextlib.contextmanager
@@ -32,7 +33,7 @@ def embedded_client(settings: Settings, broker_url: str, statement: str) -> Gene
 
     own = settings.model_copy(update={"sql": Sql(port=0)})
     found = SparkSession.getActiveSession()
-    session = open_lake(own, broker_url, needs_live=re.search(r"\blive`?\s*\.", statement, re.IGNORECASE) is not None)
+    session = open_lake(own, broker_url, needs_live=_NEEDS_BROKER.search(statement) is not None)
     try:
         with ConnectClient(server_of(session, own), token_of(session)) as client:
             yield client

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 
 from lakemq.model.errors import InvalidRequest, ReadOnlyTopic
 from lakemq.model.names import SYSTEM_PREFIXES, check_writable
+from lakemq.model.schema import Parsed, SchemaVersion, next_version
 from lakemq.model.topic_config import NOTHING_SAID, TopicConfig
 from lakemq.settings import Topics
 from lakemq.storage.log.appends import RowsAppend
@@ -97,6 +99,51 @@ class TopicChanges:
                 record["config"] = config
             await self._record(record)
             return topics.get(name)
+
+    async def put_schema(self, name: str, type: str, text: str, expected: int | None) -> tuple[SchemaVersion, Parsed]:
+        """Give the topic a schema, or a new version of it; done when it stands in the log. Also what it says. The same
+        as the current one changes nothing. Raises `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`,
+        `SchemaChanged`, `StoreUnwritable`."""
+        async with self._recording:
+            schemas = self._log.topics.get(name).schemas
+            # A schema may have a thousand parts, and is held against all versions before it.
+            version, parsed = await asyncio.to_thread(
+                next_version, schemas, name, type, text, self._log.now_ms(), expected
+            )
+            if version is not schemas.current:
+                self._check_room_for_schema(name, len(text.encode()))
+                await self._record_schema(name, version._asdict())
+            return version, parsed
+
+    def _check_room_for_schema(self, name: str, size: int) -> None:
+        topics, most = self._log.topics, self.limits.schemas_bytes_max
+        alike = (each.name for each in topics if each.name.lower() == name.lower() and each.name != name)
+        if (other := next((each for each in alike if topics.get(each).schemas.current), None)) is not None:
+            raise InvalidRequest(f"topic {other!r} has a schema, and SQL doesn't tell its table from that of {name!r}")
+        if sum(topic.schemas.text_bytes for topic in topics if topic.schemas.versions) + size > most:
+            raise InvalidRequest(f"all schemas together would have more than {most} bytes (topics.schemas_bytes_max)")
+
+    async def drop_schema(self, name: str, expected: int | None) -> None:
+        """The topic has no schema any more, of no version. Raises `TopicNotFound`, `SchemaNotFound`, `SchemaChanged`,
+        `StoreUnwritable`."""
+        async with self._recording:
+            schemas = self._log.topics.get(name).schemas
+            schemas.get(name)
+            schemas.check_version(name, expected)
+            await self._record_schema(name, None)
+
+    async def _record_schema(self, name: str, schema: dict[str, Any] | None) -> None:
+        topic = self._log.topics.get(name)  # a deletion waits for its turn too
+        record: TopicRecord = {
+            "op": "put",
+            "topic": name,
+            "queues": len(topic.queues),
+            "permission": topic.permission,
+            "schema": schema,
+        }
+        if config := topic.config.stored():
+            record["config"] = config
+        await self._record(record)
 
     async def delete(self, name: str) -> None:
         """Delete a topic: its messages are readable no more. Raises `TopicNotFound`."""

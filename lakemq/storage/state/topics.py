@@ -17,6 +17,7 @@ from weakref import WeakSet
 
 from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
 from lakemq.model.names import ACCESS_TOPIC, GROUP_TOPIC, SINK_TOPIC
+from lakemq.model.schema import NO_SCHEMAS, TopicSchemas
 from lakemq.model.topic_config import NOTHING_SAID, TopicConfig
 from lakemq.model.traffic import Traffic
 from lakemq.storage.segment.frame import encode_queue
@@ -46,6 +47,8 @@ class TopicRecord(TypedDict):
     queues: int
     permission: str
     config: NotRequired[dict[str, Any]]
+    schema: NotRequired[dict[str, Any] | None]
+    """A new version of the topic's schema; None: it has none any more. Where it isn't said nothing of it changes."""
 
 
 class Queue:
@@ -157,12 +160,24 @@ class Topic:
     """One topic. `deleted`: it is no more, who has it in hand looks for it again. `restricts`: messages have to be
     looked at, as `config` says. `expired`: how many were passed over since the process began."""
 
-    __slots__ = ("config", "deleted", "expired", "name", "permission", "queues", "restricts", "round_robin", "traffic")
+    __slots__ = (
+        "config",
+        "deleted",
+        "expired",
+        "name",
+        "permission",
+        "queues",
+        "restricts",
+        "round_robin",
+        "schemas",
+        "traffic",
+    )
 
     def __init__(self, name: str, permission: str, config: TopicConfig = NOTHING_SAID) -> None:
         self.name = name
         self.permission = permission
         self.configure(config)
+        self.schemas = NO_SCHEMAS
         self.expired = 0
         self.queues: list[Queue] = []
         self.deleted = False
@@ -197,6 +212,8 @@ class TopicTable:
         """Queues of all topics."""
         self.deleted: WeakSet[Queue] = WeakSet()
         """Queues of deleted topics that somebody has in hand still, maybe to store messages in them: empty, mostly."""
+        self.schema_changes = 0
+        """How often a topic's schema has changed, as far as this process knows."""
         self._changed: deque[str] = deque(maxlen=LATELY)
         self._put(TOPICS_TOPIC, 1, "r")
 
@@ -242,12 +259,17 @@ class TopicTable:
         else:
             config = TopicConfig.of(record.get("config", {}))
             self._put(record["topic"], record["queues"], record["permission"], config)
+            if "schema" in record:
+                topic = self._topics[record["topic"]]
+                topic.schemas = topic.schemas.changed(record["schema"])
+                self.schema_changes += 1
 
     def _delete(self, name: str) -> None:
         topic = self._topics.pop(name, None)
         if topic is None:
             return
         topic.deleted = True
+        self.schema_changes += topic.schemas.current is not None
         self.endings.add(name, [queue.next_offset for queue in topic.queues])
         self.queue_count -= len(topic.queues)
         for queue in topic.queues:
@@ -331,12 +353,14 @@ class TopicTable:
             topic = self._topics[entry["topic"]] = Topic(
                 entry["topic"], entry["permission"], TopicConfig.of(entry.get("config", {}))
             )
+            topic.schemas = TopicSchemas.of(entry.get("schemas"))
             for queue_id, next_offset in enumerate(entry["next_offsets"]):
                 queue = Queue(topic.name, queue_id, next_offset)
                 queue.floor = entry["floors"][queue_id]
                 queue.gaps = [(begin, end) for begin, end in entry.get("gaps", {}).get(str(queue_id), [])]
                 topic.queues.append(queue)
         self.queue_count = sum(len(topic.queues) for topic in self)
+        self.schema_changes += 1
 
     def renew(self, dumped: dict[str, Any]) -> None:
         """`restore`, but topics and queues that are there already are kept, with where they begin and who waits."""
@@ -351,6 +375,7 @@ class TopicTable:
                 topic.queues += new.queues[len(topic.queues) :]
                 topic.permission = new.permission
                 topic.configure(new.config)
+                topic.schemas = new.schemas
                 self._topics[new.name] = topic
         for topic in before.values():
             topic.deleted = True
@@ -376,6 +401,7 @@ def _dump(topic: Topic) -> dict[str, Any]:
         "floors": [queue.floor for queue in topic.queues],
         **_gaps(topic.queues),
         **({"config": config} if (config := topic.config.stored()) else {}),
+        **({"schemas": topic.schemas.stored()} if topic.schemas.last else {}),
     }
 
 

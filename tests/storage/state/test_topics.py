@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
 from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
 from lakemq.model.topic_config import TopicConfig
-from lakemq.storage.state.topics import TOPICS_TOPIC, TopicTable
+from lakemq.storage.state.topics import TOPICS_TOPIC, TopicRecord, TopicTable
 
 
 @pytest.fixture
@@ -98,3 +99,25 @@ def test_deletion_wakes_those_who_wait(table: TopicTable) -> None:
         assert not queue.waiters
 
     asyncio.run(wait())
+
+
+def test_a_schema_is_in_what_is_dumped_restored_and_renewed(table: TopicTable) -> None:
+    """An older record says nothing of schemas, and changes none."""
+    put: TopicRecord = {"op": "put", "topic": "a", "queues": 3, "permission": "rw"}
+    for version in (1, 2):
+        schema = {"version": version, "type": "json", "text": f"[{version}]", "created_ms": 7}
+        table.apply({**put, "schema": schema})
+    table.apply({**put, "permission": "r"})
+    schemas = table.get("a").schemas
+    assert [each.version for each in schemas.versions] == [1, 2]
+    dumped = json.loads(json.dumps(table.dump()))
+    restored, renewed = TopicTable(), TopicTable()
+    restored.restore(dumped)
+    renewed.apply({**put, "schema": None})
+    renewed.renew(dumped)
+    assert restored.get("a").schemas == renewed.get("a").schemas == schemas
+    before = restored.schema_changes
+    restored.apply({**put, "schema": None})
+    assert (restored.get("a").schemas.versions, restored.get("a").schemas.last) == ((), 2)
+    assert restored.schema_changes > before
+    assert "schemas" not in json.dumps(TopicTable().dump()), "a log without schemas is as it was before there were any"

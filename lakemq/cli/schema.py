@@ -1,0 +1,156 @@
+"""`lakemq topic schema show | set | infer | drop`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+from rich.table import Table
+
+from lakemq.cli.brokers import ask_each, connect_all, said_of
+from lakemq.cli.options import AsJson, Broker, Nameservers
+from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.spread import Name
+from lakemq.model.errors import InvalidRequest, SchemaNotFound, TopicNotFound
+from lakemq.model.schema_kinds import BODIES_MAX, JSON_SCHEMA, TYPES, last_of_each
+
+if TYPE_CHECKING:
+    from lakemq.client.http import HttpClient
+
+app = typer.Typer(no_args_is_help=True, help="Give a topic's bodies a schema: the topic is a table of SQL then.")
+NOT_THERE = (TopicNotFound, SchemaNotFound)
+IfVersion = Annotated[
+    int | None, typer.Option("--if-version", min=0, help="Only if that is the current version; 0: there is none.")
+]
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    topic: Name,
+    version: Annotated[int | None, typer.Option("--version", min=1, help="Of that number; else the newest.")] = None,
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Show a topic's schema with the columns that it makes.
+
+    \b
+    lakemq topic schema show invoices
+    lakemq topic schema show invoices --version 1 --json
+    lakemq topic schema show invoices --nameservers http://127.0.0.1:9876
+    """
+    with connect_all(context, broker, nameservers) as brokers:
+        found = ask_each(brokers, lambda client: client.schema(topic, version), NOT_THERE)
+    for name, said in found.items():
+        if as_json:
+            write_line(orjson.dumps({**said, **said_of(name)}).decode())
+            continue
+        where = f" at {name}" if name else ""
+        table = Table("column", "type", title=f"{topic}{where}, version {said['version']} ({said['type']})")
+        for each in said["columns"]:
+            table.add_row(each["name"], each["type"])
+        stdout().print(table)
+        if said["ignored"]:
+            note(f"not held by columns, so not checked: {', '.join(said['ignored'])}")
+
+
+@app.command("set")
+def set_schema(
+    context: typer.Context,
+    topic: Name,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The schema; -: stdin.")],
+    type: Annotated[str, typer.Option("--type", metavar="|".join(TYPES), help="What the schema is.")] = JSON_SCHEMA,
+    if_version: IfVersion = None,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Give a topic a schema, or a new version that reads all that the others have written.
+
+    \b
+    lakemq topic schema set invoices invoice.schema.json
+    lakemq topic schema set invoices - --if-version 1 < invoice.schema.json
+    lakemq topic schema set readings reading.avsc --type avro
+    lakemq topic schema set invoices invoice.schema.json --nameservers http://127.0.0.1:9876
+    """
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"can't read {file}: {error}") from None
+    with connect_all(context, broker, nameservers) as brokers:
+        done = ask_each(brokers, lambda client: client.set_schema(topic, text, type, if_version))
+    for name, said in done.items():
+        note(f"topic {topic} has version {said['version']} of its schema{name and f' at {name}'}")
+
+
+@app.command()
+def infer(
+    context: typer.Context,
+    topic: Name,
+    messages: Annotated[
+        int, typer.Option("--messages", min=1, max=BODIES_MAX, help="Of the newest so many, of each queue alike.")
+    ] = 1_000,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Propose a JSON Schema that the topic's newest messages fit. It changes nothing.
+
+    \b
+    lakemq topic schema infer invoices
+    lakemq topic schema infer invoices --messages 10000
+    lakemq topic schema infer invoices --nameservers http://127.0.0.1:9876
+    """
+    from lakemq.model.infer_schema import infer_schema
+
+    bodies: list[bytes] = []
+    with connect_all(context, broker, nameservers) as brokers:
+        for read in ask_each(brokers, lambda client: _last_bodies(client, topic, messages)).values():
+            bodies += read
+    found = infer_schema(bodies)
+    write_line(json.dumps(found.schema, indent=2, ensure_ascii=False))
+    note(f"of {found.bodies} messages, {found.others} of which are no objects of JSON")
+    if found.left_out:
+        note(f"left out, as they can't be columns: {', '.join(map(repr, found.left_out[:20]))}")
+
+
+def _last_bodies(client: HttpClient, topic: str, count_max: int) -> list[bytes]:
+    queues = [each for each in client.topic(topic)["queues"] if each["max_offset"] > each["min_offset"]]
+    bodies: list[bytes] = []
+    for queue in queues:
+        end = queue["max_offset"]
+        offset = max(queue["min_offset"], end - last_of_each(len(queues), count_max))
+        while offset < end:
+            page = client.pull(topic, queue["queue_id"], offset, min(end - offset, 1_000))
+            bodies += [each.body for each in page.messages]
+            if page.next_offset <= offset:
+                break
+            offset = page.next_offset
+    return bodies
+
+
+@app.command()
+def drop(
+    context: typer.Context,
+    topic: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    if_version: IfVersion = None,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Drop a topic's schema with all its versions. Its messages stay.
+
+    \b
+    lakemq topic schema drop invoices --yes
+    lakemq topic schema drop invoices --yes --if-version 1
+    lakemq topic schema drop invoices --yes --nameservers http://127.0.0.1:9876
+    """
+    if not yes:
+        typer.confirm(f"Drop the schema of topic {topic}?", abort=True, err=True)
+    with connect_all(context, broker, nameservers) as brokers:
+        done = ask_each(brokers, lambda client: client.drop_schema(topic, if_version), NOT_THERE)
+    for name in done:
+        note(f"dropped the schema of topic {topic}{name and f' at {name}'}")

@@ -1,0 +1,61 @@
+"""`topics.…` by `POST /v1/sql`: for those who may read the topic, and for nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.sql.topic_tables import TopicTables
+from tests.gateway.access.asking import ask_as
+from tests.jobs.served.scene import Scene
+
+SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, scene: Scene) -> Iterator[TopicTables]:
+    """Of `orders` and `secrets`, whose bodies fit no schema."""
+    made = TopicTables(spark, lambda: scene.gateway.url)
+    with ask_as(scene.gateway, scene.tokens["admin"]) as admin:
+        for topic in ("orders", "secrets"):
+            done = admin.put(f"/v1/topics/{topic}/schema", json={"schema": SCHEMA})
+            assert done.is_success, done.text
+        made.refresh()
+        yield made
+        for topic in ("orders", "secrets"):
+            admin.delete(f"/v1/topics/{topic}/schema")
+    made.refresh()
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize("user", ["admin", "olga", "ines", "gina"])
+def test_who_may_read_the_topic_may_read_its_table(scene: Scene, user: str) -> None:
+    statement = "SELECT count(*), count(id), count(o._error) FROM topics.orders o WHERE _offset >= 0"
+    assert scene.rows(statement, user) == [[11, 0, 11]]
+
+
+@pytest.mark.usefixtures("tables")
+def test_for_others_it_is_not_there(scene: Scene) -> None:
+    status, code, hidden = scene.problem("SELECT * FROM topics.secrets", "ines")
+    assert (status, code) == (400, "invalid_sql")
+    assert "there is no table 'topics.secrets' here" in hidden
+    assert scene.problem("SELECT * FROM topics.nothing", "ines")[2] == hidden.replace("secrets", "nothing")
+    assert scene.problem("SELECT * FROM topics.orders", "max")[:2] == (400, "invalid_sql")
+    assert scene.problem("SELECT * FROM topics.orders", "nobody")[:2] == (403, "forbidden")
+    assert scene.rows("SELECT count(*) FROM topics.Secrets", "admin") == [[8]]
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM live.`topics.orders`",
+        "SELECT * FROM spark_catalog.topics.orders",
+        "SELECT * FROM topics.orders VERSION AS OF 1",
+        "SHOW TABLES IN topics",
+    ],
+)
+def test_there_is_no_other_way_to_it(scene: Scene, statement: str) -> None:
+    assert scene.problem(statement, "admin")[:2] == (400, "invalid_sql")
