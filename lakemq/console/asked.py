@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from lakemq.client.sql_request import check_sql_address
 from lakemq.client.transport import Answer, Transport
 from lakemq.contract import client_routes, routes
 from lakemq.contract.route import Target
-from lakemq.contract.sql_routes import OWN_ACCESS
+from lakemq.contract.sql_routes import CATALOG, OWN_ACCESS, STATEMENT
 from lakemq.model.access import Action, Kind, Need, Resource, User, need_of_topic, parse_policy, parse_user
 from lakemq.model.errors import InvalidRequest, NotLeader
 from lakemq.model.names import may_follow
@@ -53,6 +54,7 @@ class Broker:
         self._transport = Transport(address, CONNECTIONS_MAX, credentials)
         self._leader: Transport | None = None
         self._who: tuple[float, Who] | None = None
+        self._jobs: Transport | None = None
 
     async def who(self, anew: bool = False) -> Who:
         """Whom it takes this user for."""
@@ -98,9 +100,25 @@ class Broker:
 
     async def close(self) -> None:
         """Close its connections, for good."""
-        for each in (self._transport, self._leader):
+        for each in (self._transport, self._leader, self._jobs):
             if each is not None:
                 await each.close()
+
+    async def sql_tables(self) -> dict[str, Any]:
+        """The tables that this user may ask for in SQL, and the bounds. Raises `Unreachable` where no jobs answer."""
+        return (await (await self._sql_jobs()).request(CATALOG.at(), timeout_s=CHANGE_S)).json()
+
+    async def sql(self, content: bytes, timeout_s: float) -> Answer:
+        """What the jobs answer to a statement. They end it where this is cancelled."""
+        return await (await self._sql_jobs()).request(STATEMENT.at(), body=content, timeout_s=timeout_s)
+
+    async def _sql_jobs(self) -> Transport:
+        address = check_sql_address(self.address, (await self.describe()).get("sql"))
+        if self._jobs is None or self._jobs.address != address:
+            before, self._jobs = self._jobs, Transport(address, CONNECTIONS_MAX, self._credentials)
+            if before is not None:
+                await before.close()
+        return self._jobs
 
     async def describe(self) -> dict[str, Any]:
         """Its name, role and positions."""

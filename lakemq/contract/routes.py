@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakemq.contract import client_routes, dead_letter_routes, leader_routes, log_level_routes, sql_routes, user_routes
+from lakemq.contract import waiting_routes as waiting
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.contract.right import PUBLIC, Right, also, cluster, every, group, guarded, known, sink, sinks, topic
 from lakemq.contract.route import Answered, Field, Reads, Route
@@ -458,5 +459,6 @@ ALL: tuple[Route, ...] = (
     *leader_routes.ALL,
     *user_routes.ALL,
     *sql_routes.OF_GATEWAYS,
+    *waiting.ALL,
 )
 """Every route above, in that order, and those that stand in files of their own."""
