@@ -40,7 +40,7 @@ TRANSACTIONS = Route(
         Field("after", "integer", "`next_after` of the page before", -1),
         MAX,
     ),
-    rights=known("of topics on which one has `Pub`; all by `Get` on the cluster"),
+    rights=known("those of producer groups and topics on both of which one has `Pub`; all by `Get` on the cluster"),
 )
 
 ALL: tuple[Route, ...] = (SCHEDULED, SCHEDULED_TIMES, TRANSACTIONS)

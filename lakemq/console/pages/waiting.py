@@ -123,7 +123,8 @@ async def ask_recall(visit: Visit) -> Response:
         except LakemqError as error:
             if error.code in ("unauthenticated", "unreachable"):
                 raise
-            rows.append({"message_id": message_id, "problem": error.detail})
+            # Who may recall it need not be one who may read it: the broker says so then.
+            rows.append({"message_id": message_id} | ({} if error.code == "forbidden" else {"problem": error.detail}))
             continue
         topic = str(message.get("real_topic") or message["topic"])
         rows.append({"message_id": message_id, "topic": topic, "message": message})

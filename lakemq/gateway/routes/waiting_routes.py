@@ -14,8 +14,8 @@ from lakemq.gateway.access.caller import Caller, caller_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routes.topics_of_group import sight_of_topics
 from lakemq.gateway.routing.due_list import START, Place
-from lakemq.gateway.routing.waiting import Waiting
-from lakemq.model.access import Action, Kind, Need, Resource
+from lakemq.gateway.routing.waiting import SeesHalf, Waiting
+from lakemq.model.access import Action, Kind, Need, Resource, need_of_group, need_of_topic
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.disk.clock import Clock
@@ -25,6 +25,7 @@ ROWS_MAX = 500
 BUCKETS_MAX = 500
 _AFTER = re.compile(r"(\d{1,16})-(\d{1,19})")
 _SEES_SCHEDULED = (Action.SUB, Action.GET, Action.PUB)
+_PUB = (Action.PUB,)
 _SYSTEM = Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True)
 Count = Annotated[int, Query(alias="max", ge=1, le=ROWS_MAX)]
 TimeMs = Annotated[int | None, Query(ge=0, le=NUMBER_MAX)]
@@ -73,11 +74,19 @@ def make_router(waiting: Waiting, clock: Clock) -> APIRouter:
     return router
 
 
-def _sight_of_halves(caller: Caller) -> Any:
-    """Nobody has been given them yet, so consumers don't see them."""
-    publishes = cache(sight_of_topics(caller, (Action.PUB,)))
+def _sight_of_halves(caller: Caller) -> SeesHalf:
+    """Those that one could be asked about by a check: nobody else reads a half before it is committed."""
     sees_all = caller.may(_SYSTEM)
-    return lambda topic: sees_all or publishes(topic)
+
+    @cache
+    def publishes(topic: str) -> bool:
+        return caller.may(need_of_topic(_PUB, topic))
+
+    @cache
+    def is_of(group: str) -> bool:
+        return caller.may(need_of_group(_PUB, group))
+
+    return lambda group, topic: sees_all or (is_of(group) and publishes(topic))
 
 
 def _place(after: str) -> Place:

@@ -6,7 +6,9 @@ is some thousand chunks, and no more memory than what is asked for."""
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type
 
 LOOKED_MAX = 4_096
 """So many are looked at for a page, the soonest of all."""
+CHUNKS_AT_ONCE = 64
 _TYPES = {4: pa.uint32(), 8: pa.uint64()}
 
 
@@ -60,7 +63,7 @@ def soonest(times: DueTimes, waiting: BitMap64, after: Place) -> Soonest:
         if chunk.base_ms + chunk.span_ms < low_ms or (high_ms is not None and chunk.base_ms > high_ms):
             continue
         found = _within(chunk, low_ms, high_ms)
-        if not found.num_rows:
+        if found is None:
             continue
         held.append(found)
         count += found.num_rows
@@ -82,28 +85,33 @@ def due_times(times: DueTimes, waiting: BitMap64, begin_ms: int, end_ms: int | N
     if end_ms is None:
         end_ms = max((chunk.base_ms + chunk.span_ms for chunk in times.chunks()), default=begin_ms) + 1
     width_ms = max(-(-(end_ms - begin_ms) // buckets), 1)
-    counts, before, after = [0] * buckets, 0, 0
-    for chunk in times.chunks():
-        dues = _waiting_dues(chunk, waiting)
-        if dues is None:
-            continue
-        numbers = pc.divide(pc.subtract(dues, begin_ms), width_ms)
-        is_before = pc.less(dues, begin_ms)
-        before += pc.sum(is_before).as_py() or 0
-        for each in pc.value_counts(numbers.filter(pc.invert(is_before))).to_pylist():
-            if each["values"] < buckets:
-                counts[each["values"]] += each["counts"]
-            else:
-                after += each["counts"]
-    return Times(begin_ms, width_ms, counts, before, after)
+    found: Counter[int] = Counter()
+    chunks = times.chunks()
+    while some := list(islice(chunks, CHUNKS_AT_ONCE)):
+        dues = pa.chunked_array([_waiting_dues(chunk, waiting) for chunk in some], pa.int64())
+        # Whatever is before is in one bucket, and whatever is after in another.
+        numbers = pc.divide(pc.max_element_wise(pc.add(pc.subtract(dues, begin_ms), width_ms), 0), width_ms)
+        for each in pc.value_counts(pc.min_element_wise(numbers, buckets + 1)).to_pylist():
+            found[each["values"]] += each["counts"]
+    return Times(begin_ms, width_ms, [found[at + 1] for at in range(buckets)], found[0], found[buckets + 1])
 
 
-def _within(chunk: Chunk, low_ms: int, high_ms: int | None) -> pa.Table:
-    dues = pc.add(_numbers(chunk.dues), chunk.base_ms)
-    positions = pc.add(_numbers(chunk.positions), chunk.first)
-    table = pa.table({"due": dues, "position": positions})
-    mask = pc.greater_equal(dues, low_ms)
-    return table.filter(mask if high_ms is None else pc.and_(mask, pc.less_equal(dues, high_ms)))
+def _within(chunk: Chunk, low_ms: int, high_ms: int | None) -> pa.Table | None:
+    """Those due then; None: none are."""
+    dues, kind = _as_they_are(chunk.dues), _TYPES[chunk.dues.itemsize]
+    low = pa.scalar(max(low_ms - chunk.base_ms, 0), kind)
+    chosen = pc.greater_equal(dues, low)
+    if high_ms is not None and high_ms - chunk.base_ms < chunk.span_ms:
+        chosen = pc.and_(chosen, pc.less_equal(dues, pa.scalar(high_ms - chunk.base_ms, kind)))
+    at = pc.indices_nonzero(chosen)
+    if not len(at):
+        return None
+    return pa.table(
+        {
+            "due": pc.add(pc.cast(dues.take(at), pa.int64()), chunk.base_ms),
+            "position": pc.add(pc.cast(_as_they_are(chunk.positions).take(at), pa.int64()), chunk.first),
+        }
+    )
 
 
 def _first(held: list[pa.Table], after: Place) -> pa.Table:
@@ -117,20 +125,20 @@ def _first(held: list[pa.Table], after: Place) -> pa.Table:
 
 
 def _waiting_dues(chunk: Chunk, waiting: BitMap64) -> Any:
-    """Those of the chunk that wait; None: none do."""
-    left = waiting.range_cardinality(chunk.first, chunk.last + 1)
-    if not left:
-        return None
-    dues = pc.add(_numbers(chunk.dues), chunk.base_ms)
-    if left == len(chunk.dues):  # all that waits is in a chunk
+    """Those of the chunk that wait."""
+    dues = pc.add(pc.cast(_as_they_are(chunk.dues), pa.int64()), chunk.base_ms)
+    left = BitMap64()
+    left.add_range(chunk.first, chunk.last + 1)
+    left &= waiting
+    if len(left) == len(chunk.dues):  # all that waits is in a chunk
         return dues
-    return dues.filter(pa.array([chunk.first + at in waiting for at in chunk.positions], pa.bool_()))
+    there = pc.subtract(pc.cast(_as_they_are(left.to_array()), pa.int64()), chunk.first)
+    return dues.filter(pc.is_in(pc.cast(_as_they_are(chunk.positions), pa.int64()), there))
 
 
-def _numbers(values: array[int]) -> Any:
-    """As signed ones of 64 bits; nothing is copied before that."""
-    kind = _TYPES[values.itemsize]
-    return pc.cast(pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)]), pa.int64())
+def _as_they_are(values: array[int]) -> pa.Array:
+    """Nothing is copied."""
+    return pa.Array.from_buffers(_TYPES[values.itemsize], len(values), [None, pa.py_buffer(values)])
 
 
 def batches_of(places: list[Place], size: int) -> Iterator[list[Place]]:

@@ -28,6 +28,9 @@ KEY_CHARACTERS_MAX = 200
 """So much of a message's keys is listed."""
 
 Sees = Callable[[str], bool]
+"""Whether who asks sees that topic."""
+SeesHalf = Callable[[str, str], bool]
+"""Whether who asks sees halves of that producer group and topic."""
 
 
 class ScheduledPage(NamedTuple):
@@ -82,7 +85,7 @@ class Waiting:
             return ScheduledPage(messages, None if found.ends else found.reached)
 
     async def transactions(
-        self, after: int, count_max: int, topic: str | None, group: str | None, sees: Sees, client: Client
+        self, after: int, count_max: int, topic: str | None, group: str | None, sees: SeesHalf, client: Client
     ) -> TransactionPage:
         """Open ones that began at positions beyond `after`. Raises `Busy`, `LogDamaged`."""
         async with self._gate.place(client):
@@ -103,9 +106,9 @@ class Waiting:
                     return TransactionPage(found, batch[-1].origin)
             return TransactionPage(found, halves[-1].origin if len(halves) == READ_MAX else None)
 
-    def _transaction(self, row: _Row, half: OpenHalf, sees: Sees) -> dict[str, Any] | None:
+    def _transaction(self, row: _Row, half: OpenHalf, sees: SeesHalf) -> dict[str, Any] | None:
         topic = row.value("real_topic")
-        if topic is None or not sees(topic):
+        if topic is None or not sees(half.group, topic):
             return None
         due_ms = half.due(self._limits.timeout_ms, self._limits.check_interval_ms)
         return {
