@@ -20,6 +20,8 @@ from lakemq.web.gone import client_gone
 
 STATEMENT_CHARACTERS_MAX = 256 * 1024
 """The jobs take fewer, and say how many."""
+PAGE_ROWS_MAX = 5_000
+"""As many as a chart has: what is larger is for files."""
 ANSWER_S = 10.0
 """Beside what a statement may take."""
 GONE_STATUS = 499
@@ -61,6 +63,7 @@ async def _page(visit: Visit, ran: dict[str, Any] | None, status: int = 200) -> 
         away=away,
         tables=tables,
         bounds=bounds,
+        rows_max=min(bounds.get("rows_max", 0), PAGE_ROWS_MAX),
         known=who.user is not None,
         examples=[each for each in EXAMPLES if each.table in names],
         ran=ran,
@@ -76,7 +79,7 @@ async def run(visit: Visit) -> Response:
     statement, began_s = _statement(visit), time.monotonic()
     problem, result, status = None, None, 200
     try:
-        answer = await _ask(visit, statement, "json", visit.number("rows", 0))
+        answer = await _ask(visit, statement, "json", visit.number("rows", 0, 1, PAGE_ROWS_MAX))
         if answer is None:
             return Response(status_code=GONE_STATUS)
         result = await asyncio.to_thread(_result, answer)

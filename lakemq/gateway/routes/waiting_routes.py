@@ -37,7 +37,7 @@ def make_router(waiting: Waiting, clock: Clock) -> APIRouter:
 
     @serves(router, waiting_routes.SCHEDULED)
     async def scheduled(  # pyright: ignore[reportUnusedFunction]
-        request: Request, topic: str | None = None, after: str = "", count_max: Count = 100
+        request: Request, topic: str | None = None, after: str | None = None, count_max: Count = 100
     ) -> dict[str, Any]:
         wanted = None if topic is None else check_readable(topic)
         sees = cache(sight_of_topics(caller_of(request.scope), _SEES_SCHEDULED))
@@ -89,7 +89,7 @@ def _sight_of_halves(caller: Caller) -> SeesHalf:
     return lambda group, topic: sees_all or (is_of(group) and publishes(topic))
 
 
-def _place(after: str) -> Place:
+def _place(after: str | None) -> Place:
     if not after:
         return START
     found = _AFTER.fullmatch(after)
