@@ -136,7 +136,11 @@ def _jobs(broker: str, scratch: Path) -> Generator[None]:
 
 
 def _ask(page: Page) -> None:
-    page.get_by_role("button", name="Use Messages by topic").click()
+    first = page.get_by_role("button", name="Use Messages by topic")
+    while not first.is_visible():  # the jobs make the views as they start
+        page.wait_for_timeout(2_000)
+        page.reload()
+    first.click()
     page.get_by_label("Seconds at most").fill("300")
     page.get_by_label("Statement", exact=True).press("Control+Enter")
     page.get_by_text("Chart", exact=True).click(timeout=JOBS_S_MAX * 1000)

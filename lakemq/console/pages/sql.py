@@ -48,10 +48,10 @@ async def show(visit: Visit) -> Response:
 
 async def _page(visit: Visit, ran: dict[str, Any] | None, status: int = 200) -> Response:
     who = await visit.who()
-    away, tables, bounds = "", [], {}
+    away, tables, bounds, complete = "", [], {}, True
     try:
         found = await visit.broker.sql_tables()
-        tables, bounds = found["tables"], found["bounds"]
+        tables, bounds, complete = found["tables"], found["bounds"], found["complete"]
     except LakemqError as error:
         if error.code != "unreachable":
             raise
@@ -63,6 +63,7 @@ async def _page(visit: Visit, ran: dict[str, Any] | None, status: int = 200) -> 
         away=away,
         tables=tables,
         bounds=bounds,
+        complete=complete,
         rows_max=min(bounds.get("rows_max", 0), PAGE_ROWS_MAX),
         known=who.user is not None,
         examples=[each for each in EXAMPLES if each.table in names],

@@ -84,8 +84,8 @@ def answer_of(found: Found, form: str, bytes_max: int) -> Answer:
     return Answer(200, [(b"content-type", kind.encode()), (_TRUNCATED, truncated)], body)
 
 
-def tables_answer(tables: Sequence[Table], limits: SqlHttp) -> Answer:
-    """These, and the bounds of statements."""
+def tables_answer(tables: Sequence[Table], complete: bool, limits: SqlHttp) -> Answer:
+    """These, whether the jobs have made all that there are, and the bounds of statements."""
     said = {
         "tables": [
             {
@@ -94,6 +94,7 @@ def tables_answer(tables: Sequence[Table], limits: SqlHttp) -> Answer:
             }
             for each in tables
         ],
+        "complete": complete,
         "bounds": {
             "rows": limits.rows,
             "rows_max": limits.rows_max,

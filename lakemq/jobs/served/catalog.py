@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.served.readable import SERVED
 
 KEPT_S = 30.0
+STARTING_KEPT_S = 1.0
+"""As long as some aren't there yet."""
 COLUMNS_MAX = 500
 TYPE_CHARACTERS_MAX = 200
 """Of a table, and of a type that is spelled out: a struct's may be long."""
@@ -42,9 +44,10 @@ class Catalog:
         """Those that are there now. One that no job has made yet is left out."""
         with self._lock:
             now_s = self._clock_s()
-            if self._kept is None or now_s - self._kept[0] > KEPT_S:
+            if self._kept is None or now_s > self._kept[0]:
                 found = [Table(parts, columns) for parts in SERVED if (columns := self._columns(parts)) is not None]
-                self._kept = now_s, found
+                kept_s = KEPT_S if len(found) == len(SERVED) else STARTING_KEPT_S
+                self._kept = self._clock_s() + kept_s, found
             return self._kept[1]
 
     def _columns(self, parts: tuple[str, ...]) -> list[tuple[str, str]] | None:

@@ -17,6 +17,7 @@ from lakemq.jobs.served.brokers import Brokers
 from lakemq.jobs.served.catalog import Catalog
 from lakemq.jobs.served.in_short import in_short
 from lakemq.jobs.served.places import Places
+from lakemq.jobs.served.readable import SERVED
 from lakemq.jobs.served.refusals import Refusal, Refusals
 from lakemq.jobs.served.statement import Bounds, Statement
 from lakemq.jobs.served.usage import Usage
@@ -103,7 +104,8 @@ class SqlHandler:
             found = await asyncio.get_running_loop().run_in_executor(self._describing, self._catalog.tables)
         except RuntimeError:
             raise Busy("the jobs are about to end") from None
-        answer = tables_answer([each for each in found if asker.may(each.parts[-1])], self._limits)
+        shown = [each for each in found if asker.may(each.parts[-1])]
+        answer = tables_answer(shown, len(found) == len(SERVED), self._limits)
         await self._ask(self._usage.took, asker, len(answer.body))
         await send_answer(request.send, answer)
 
