@@ -11,7 +11,7 @@ from lakemq.client.sql_request import check_sql_address
 from lakemq.client.transport import Answer, Transport
 from lakemq.contract import client_routes, routes
 from lakemq.contract.route import Target
-from lakemq.contract.sql_routes import OWN_ACCESS, STATEMENT
+from lakemq.contract.sql_routes import CATALOG, OWN_ACCESS, STATEMENT
 from lakemq.model.access import Action, Kind, Need, Resource, User, need_of_topic, parse_policy, parse_user
 from lakemq.model.errors import InvalidRequest, NotLeader
 from lakemq.model.names import may_follow
@@ -103,6 +103,10 @@ class Broker:
         for each in (self._transport, self._leader, self._jobs):
             if each is not None:
                 await each.close()
+
+    async def sql_tables(self) -> dict[str, Any]:
+        """The tables that this user may ask for in SQL, and the bounds. Raises `Unreachable` where no jobs answer."""
+        return (await (await self._sql_jobs()).request(CATALOG.at(), timeout_s=CHANGE_S)).json()
 
     async def sql(self, content: bytes, timeout_s: float) -> Answer:
         """What the jobs answer to a statement. They end it where this is cancelled."""

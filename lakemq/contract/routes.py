@@ -11,6 +11,7 @@ from lakemq.contract import (
     schema_routes,
     sql_routes,
     user_routes,
+    waiting_routes,
 )
 from lakemq.contract.find_routes import PAGED
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
@@ -429,13 +430,7 @@ PENDING = Route(
     rights=guarded(ROUTE),
 )
 DECIDE = Route(
-    "POST",
-    "/v1/log/decisions",
-    "routing",
-    "Decisions of the routing queries",
-    reads=JSON,
-    differs=CONFIRMED,
-    rights=guarded(ROUTE),
+    "POST", "/v1/log/decisions", "routing", "Decide what is due", reads=JSON, differs=CONFIRMED, rights=guarded(ROUTE)
 )
 HEAR_JOBS = Route(
     "PUT", "/v1/jobs", "operations", "Heartbeats of jobs", reads=JSON, differs=AT_ONCE, rights=guarded(ROUTE, COMPACT)
@@ -476,5 +471,6 @@ ALL: tuple[Route, ...] = (
     *schema_routes.ALL,
     *user_routes.ALL,
     *sql_routes.OF_GATEWAYS,
+    *waiting_routes.ALL,
 )
 """Every route above, in that order, and those that stand in files of their own."""

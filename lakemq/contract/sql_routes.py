@@ -18,6 +18,16 @@ STATEMENT = Route(
     rights=known("`Sql` on `Lake:{table}` for each table, or on `Lake:*`; rows as docs/sql.md says"),
 )
 """Of the SQL server alone: no gateway has it."""
+CATALOG = Route(
+    "GET",
+    "/v1/sql",
+    "sql",
+    "The tables that one may ask for with their columns, and the bounds of a statement",
+    of_replica=True,
+    differs=Answered.AT_ONCE,
+    rights=known("`Sql` on `Lake:{table}` of each table, or it isn't shown"),
+)
+"""So too."""
 
 OWN_ACCESS = Route("GET", "/v1/access", "access", "The caller, and its policies", rights=known())
 USAGE = Route(

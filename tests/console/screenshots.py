@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
+import subprocess
+import sys
 import tempfile
 import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from lakemq.testing import start_gateway
+from lakemq.testing.gateway_process import environment_of
 from tests.console.browser import Seen, open_browser
 from tests.console.visitor import ConsoleProcess
 from tests.gateway.http_client import connect, produce, put_topic
+from tests.gateway.routing.asking import begin
+from tests.quick_spark import QUICK_SPARK
 
 FOLDER = Path(__file__).parents[2] / "docs" / "console"
-BYTES_MAX = 400 * 1024
+BYTES_MAX = 600 * 1024
 """Of all pictures together."""
 TRAFFIC_S = 9.0
 WIDE, NARROW = (960, 640), (360, 640)
-SHOTS = (
+Shot = tuple[str, str, tuple[int, int], str]
+SHOTS: tuple[Shot, ...] = (
     ("overview", "/", (960, 840), "light"),
     ("overview-dark", "/", WIDE, "dark"),
     ("topics", "/topics", (960, 420), "light"),
@@ -29,15 +39,21 @@ SHOTS = (
     ("message", "", WIDE, "light"),
     ("group", "/groups/billing", WIDE, "light"),
     ("phone", "/", NARROW, "dark"),
+    ("waiting", "/waiting", (960, 760), "light"),
+    ("sql", "/sql", (960, 1000), "light"),
 )
+JOBS_S_MAX = 300
 
 
 def main() -> None:
     """Take them all."""
     parser = argparse.ArgumentParser(prog="python -m tests.console.screenshots", description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="default docs/console")
-    folder: Path = parser.parse_args().folder
+    parser.add_argument("--only", action="append", choices=[each[0] for each in SHOTS], help="default all of them")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder
     folder.mkdir(exist_ok=True)
+    shots = [each for each in SHOTS if each[0] in (arguments.only or [one[0] for one in SHOTS])]
     with (
         tempfile.TemporaryDirectory() as scratch,
         start_gateway(Path(scratch) / "data", storage__disk_high_ratio=1.0) as gateway,
@@ -48,7 +64,10 @@ def main() -> None:
         traffic = threading.Thread(target=_go_on, args=(gateway.url, done))
         traffic.start()
         try:
-            _take(console.url, message_id, folder)
+            _take(console.url, message_id, folder, [each for each in shots if each[0] != "sql"])
+            if any(each[0] == "sql" for each in shots):
+                with _jobs(gateway.url, Path(scratch)):
+                    _take(console.url, message_id, folder, [each for each in shots if each[0] == "sql"])
         finally:
             done.set()
             traffic.join()
@@ -57,7 +76,7 @@ def main() -> None:
 
 
 def _fill(http: httpx.Client) -> str:
-    for topic, queues in (("orders", 4), ("payments", 4), ("shipments", 2), ("audit-events", 1)):
+    for topic, queues in (("orders", 4), ("payments", 4), ("shipments", 2), ("audit-events", 1), ("reminders", 1)):
         put_topic(http, topic, queues)
     for number in range(200):
         produce(http, "orders", _order(number))
@@ -71,6 +90,11 @@ def _fill(http: httpx.Client) -> str:
     member = {"subscriptions": [{"topic": "orders", "type": "tag", "expression": "paid || shipped"}]}
     for client in ("billing-1", "billing-2"):
         http.post(f"/v1/groups/billing/members/{client}/heartbeat", json=member).raise_for_status()
+    chance = random.Random(4711)
+    for number in range(150):
+        delay_ms = 60_000 + int(chance.triangular(0, 86_000_000, 30_000_000))
+        produce(http, "reminders", {"body": "pay", "tag": "mail", "keys": [f"order-{number}"], "delay_ms": delay_ms})
+    begin(http, "orders", "paid", "shipped", group="checkout")
     return produce(http, "orders", _order(4711))[0]["message_id"]
 
 
@@ -92,9 +116,44 @@ def _go_on(url: str, done: threading.Event) -> None:
             produce(http, "orders", *[_order(number)] * (1 + number % 5))
 
 
-def _take(url: str, message_id: str, folder: Path) -> None:
+@contextmanager
+def _jobs(broker: str, scratch: Path) -> Generator[None]:
+    """The jobs of the broker, once they answer SQL and have all that was sent so far."""
+    environment = QUICK_SPARK | environment_of(lake__dir=scratch / "lake")
+    command = [sys.executable, "-m", "lakemq", "jobs", "--broker", broker]
+    process = subprocess.Popen(command, env=environment, cwd=scratch)
+    try:
+        until_s = time.monotonic() + JOBS_S_MAX
+        with httpx.Client(base_url=broker, trust_env=False) as http:
+            while not http.get("/v1/broker").json()["sql"]:
+                assert process.poll() is None, "the jobs have ended"
+                assert time.monotonic() < until_s, "the jobs don't answer SQL"
+                time.sleep(1)
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _ask(page: Page) -> None:
+    first = page.get_by_role("button", name="Use Messages by topic")
+    while not first.is_visible() or page.get_by_text("still starting").is_visible():
+        page.wait_for_timeout(2_000)
+        page.reload()
+    first.click()
+    page.get_by_label("Seconds at most").fill("300")
+    page.get_by_label("Statement", exact=True).press("Control+Enter")
+    expect(page.locator(".plotted")).to_be_visible(timeout=JOBS_S_MAX * 1000)
+    page.get_by_role("button", name="Run").click()  # once more: the first one has Spark make ready
+    expect(page.locator("#result:not([aria-busy]) .plotted")).to_be_visible(timeout=JOBS_S_MAX * 1000)
+    page.get_by_text("Chart", exact=True).click()
+    expect(page.locator(".plotted canvas")).to_be_visible()
+    page.evaluate("scrollTo(0, 0)")
+
+
+def _take(url: str, message_id: str, folder: Path, shots: Sequence[Shot]) -> None:
     with open_browser() as browser:
-        for name, path, (width, height), scheme in SHOTS:
+        for name, path, (width, height), scheme in shots:
             seen = Seen(browser, url, width, "dark" if scheme == "dark" else "light")
             page = seen.page
             page.set_viewport_size({"width": width, "height": height})
@@ -102,6 +161,8 @@ def _take(url: str, message_id: str, folder: Path) -> None:
             if path == "/":
                 expect(page.locator(".chart canvas")).to_be_visible()
                 page.wait_for_timeout(TRAFFIC_S * 1000)
+            if name == "sql":
+                _ask(page)
             page.screenshot(path=folder / f"{name}.png")
             seen.close()
             assert seen.wrong == [], seen.wrong

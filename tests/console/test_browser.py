@@ -41,11 +41,12 @@ def pages(http: httpx.Client) -> list[str]:
     put_topic(http, LONG, 2)
     message = {"body": SCRIPT * 20, "tag": SCRIPT, "keys": [SCRIPT, LONG * 2], "properties": {SCRIPT: "x" * 300}}
     (stored,) = produce(http, LONG, message)
+    produce(http, LONG, message | {"delay_ms": 3_600_000})
     offsets = {"offsets": [{"topic": LONG, "queue_id": 0, "offset": 0}]}
     assert http.put(f"/v1/groups/{LONG}/offsets", json=offsets).status_code == 200
     topic, group, found = f"/topics/{LONG}", f"/groups/{LONG}", f"/messages/{stored['message_id']}"
     return [
-        *("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/sign-in"),
+        *("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/sign-in", "/sql", "/waiting?span=all"),
         f"/messages?{urlencode({'topic': LONG, 'tag': SCRIPT, 'text': SCRIPT})}",
         *(topic, f"{topic}/edit", f"{topic}/delete", f"{topic}/messages", found, f"/send?again={stored['message_id']}"),
         *(
@@ -195,3 +196,22 @@ def test_a_groups_lag_is_drawn_while_its_page_is_open(seen: Seen, http: httpx.Cl
     produce(http, name, "x", "x")
     expect(seen.page.locator(".chart canvas")).to_be_visible()
     expect(seen.page.locator(".figures")).to_contain_text("Behind by2")
+
+
+def test_a_scheduled_message_is_ticked_and_recalled_after_a_question(seen: Seen, http: httpx.Client, name: str) -> None:
+    put_topic(http, name)
+    keep, recall = produce(http, name, *[{"body": "x", "delay_ms": ms, "keys": [SCRIPT]} for ms in (60_000, 120_000)])
+    page = seen.page
+    page.goto(f"/waiting?topic={name}&span=1h")
+    expect(page.locator(".chart canvas")).to_be_visible()
+    expect(page.get_by_role("form", name="Scheduled messages").locator("tbody tr")).to_have_count(2)
+    page.get_by_text("As a table").click()
+    expect(page.get_by_role("region", name="Due times").locator("tbody tr").first).to_be_visible()
+    page.get_by_label(f"Recall {recall['message_id']}").press("Space")
+    page.get_by_role("button", name="Recall those ticked…").press("Enter")
+    expect(page.get_by_role("heading", name="Recall 1 message?")).to_be_visible()
+    page.get_by_role("button", name="Recall", exact=True).click()
+    expect(page.get_by_role("heading", name="1 of 1 recalled")).to_be_visible()
+    page.goto(f"/waiting?topic={name}")
+    expect(page.get_by_label("Recall ")).to_have_count(1)
+    assert http.delete(f"/v1/messages/{keep['message_id']}").status_code == 200

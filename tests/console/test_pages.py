@@ -18,7 +18,7 @@ from tests.gateway.http_client import produce, pull_all, put_topic
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 STATUS = {"/nothing-here": 404, "/sign-out": 405}
-PAGES = ("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/sign-in", *STATUS)
+PAGES = ("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/sign-in", "/sql", "/waiting", *STATUS)
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -367,3 +367,13 @@ def test_dead_letters_are_listed_counted_and_sent_again(visitor: Visitor, http: 
         pass
     assert visitor.get(path).count("card refused") == 0
     assert visitor.get(path, state="").count("card refused") == 2
+
+
+def test_sql_without_jobs_says_what_to_start(visitor: Visitor, gateway: GatewayProcess) -> None:
+    page = visitor.get("/sql")
+    assert "No jobs run SQL for this broker" in page
+    assert f"lakemq jobs --broker {gateway.url}" in page
+    assert "<textarea" not in page
+    refused = visitor.post("/sql", "/new-topic", statement="SELECT 1")
+    assert refused.status_code == 503
+    assert "No jobs run SQL for this broker" in refused.text

@@ -34,5 +34,5 @@ def test_pages_load_nothing_from_elsewhere_and_have_no_script_or_style_of_their_
         assert not re.search(r"(?:src|href|action)=[\"'](?:https?:)?//", text), each.name
         assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:|\|\s*safe|autoescape false", text), each.name
         assert all(tag.endswith(" defer></script>") for tag in re.findall(r"<script.*?</script>", text, re.DOTALL))
-    for own in ("console.css", "console.js"):
+    for own in ("console.css", "console.js", "plot.js", "sql.js"):
         assert "://" not in (STATIC / own).read_text()

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from lakemq.contract.nameserver_routes import ALL as NAMESERVER
-from lakemq.contract.sql_routes import STATEMENT
+from lakemq.contract.sql_routes import CATALOG, STATEMENT
 from lakemq.jobs.maintenance.catalogue import schedules
 from lakemq.settings import Settings, load
 from lakemq.testing import start_gateway
@@ -94,7 +94,7 @@ def routes(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
     with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
         paths = httpx.get(f"{gateway.url}/openapi.json", trust_env=False, timeout=60).json()["paths"]
     known = {(method.upper(), path) for path, methods in paths.items() for method in methods}
-    known |= {(route.method, route.path) for route in (*NAMESERVER, STATEMENT)}
+    known |= {(route.method, route.path) for route in (*NAMESERVER, STATEMENT, CATALOG)}
     return {(method, re.sub(r"\{\w+\}", "{}", path)) for method, path in known}
 
 

@@ -6,7 +6,19 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from lakemq.console.pages import dead_letters, groups, live, messages, overview, search, send, sign_in, topics
+from lakemq.console.pages import (
+    dead_letters,
+    groups,
+    live,
+    messages,
+    overview,
+    search,
+    send,
+    sign_in,
+    sql,
+    topics,
+    waiting,
+)
 from lakemq.console.visit import Visit
 
 Handler = Callable[[Visit], Awaitable[Response]]
@@ -21,5 +33,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     *groups.ROUTES,
     *dead_letters.ROUTES,
     *live.ROUTES,
+    *sql.ROUTES,
+    *waiting.ROUTES,
 )
 """Method, path and who answers it."""

@@ -53,6 +53,7 @@ from lakemq.gateway.routes import (
     topic_routes,
     transaction_routes,
     usage_routes,
+    waiting_routes,
 )
 from lakemq.gateway.routes.log_end import LogEnd
 from lakemq.gateway.routes.log_frames import LogFrames
@@ -204,6 +205,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         log_level_routes.make_router(router.jobs.levels),
         access_routes.make_router(broker.users, work.listing),
         usage_routes.make_router(broker.users, broker.quotas, broker.audit),
+        waiting_routes.make_router(router.waiting(limits.client_share), broker.clock),
     ]
 
 

@@ -21,6 +21,7 @@ from lakemq.gateway.routing.overdue import Overdue
 from lakemq.gateway.routing.pending import Pending
 from lakemq.gateway.routing.recalls import Recalls
 from lakemq.gateway.routing.transactions import Transactions
+from lakemq.gateway.routing.waiting import Waiting
 from lakemq.gateway.work.waiters import Wait
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
@@ -64,6 +65,10 @@ class Router:
         self.overdue = Overdue(self.executor, carriers, settings, clock, decided_up_to, self.jobs.look)
         self.pending = Pending(self.executor, settings.transactions)
         self.decisions = Decisions(self.executor, self.deliveries, self.transactions, self.nacks, self.run_out)
+
+    def waiting(self, client_share: float) -> Waiting:
+        """Lists what waits, for people."""
+        return Waiting(self.executor, self._settings.transactions, client_share)
 
     async def start(self, spans: Spans | None = None) -> None:
         """Go on where the log says that the last process stopped. `spans` gets those of what is routed. Raises

@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import NotServed
-from lakemq.jobs.served.answer import Wanted, answer_of, parse_wanted
+from lakemq.jobs.served.answer import Wanted, answer_of, parse_wanted, tables_answer
 from lakemq.jobs.served.brokers import Brokers
+from lakemq.jobs.served.catalog import Catalog
 from lakemq.jobs.served.in_short import in_short
 from lakemq.jobs.served.places import Places
+from lakemq.jobs.served.readable import SERVED
 from lakemq.jobs.served.refusals import Refusal, Refusals
 from lakemq.jobs.served.statement import Bounds, Statement
 from lakemq.jobs.served.usage import Usage
@@ -64,6 +66,8 @@ class SqlHandler:
         self._running = ThreadPoolExecutor(limits.statements_max, "sql")
         self._asking = ThreadPoolExecutor(ASKING_MAX, "sql who")
         self._cancelling = ThreadPoolExecutor(1, "sql cancel")
+        # A thread of its own: whoever has statements under way sees the tables all the same.
+        self._catalog, self._describing = Catalog(spark), ThreadPoolExecutor(1, "sql tables")
         self._works: set[_Work] = set()
 
     async def __call__(self, request: HttpRequest) -> None:
@@ -82,13 +86,34 @@ class SqlHandler:
             if answer is not None:
                 await self._ask(self._usage.took, asker, len(answer.body))
         except (Forbidden, Unauthenticated, NotServed) as error:
-            said = asked_by or "nobody known", source, error.detail
-            logger.warning("SQL was refused to %s from %s: %s", *said, extra=about(scope))
-            what = in_short(statement) if statement else ""
-            self._refusals.add(Refusal(asked_by, source, what, error.detail, request_id_of(scope)))
+            self._refused(scope, asked_by, in_short(statement) if statement else "", error)
             raise
         if answer is not None:
             await send_answer(request.send, answer)
+
+    async def tables(self, request: HttpRequest) -> None:
+        """Answers which tables one may ask for, and how much. Raises `LakemqError`."""
+        scope = request.scope
+        try:
+            asker = await self._ask(self._who.asks, _authorization(scope), client_of(scope))
+        except (Forbidden, Unauthenticated) as error:
+            self._refused(scope, "", "", error)
+            raise
+        await self._ask(self._usage.admit, asker, 0, request_id_of(scope))
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._describing, self._catalog.tables)
+        except RuntimeError:
+            raise Busy("the jobs are about to end") from None
+        shown = [each for each in found if asker.may(each.parts[-1])]
+        answer = tables_answer(shown, len(found) == len(SERVED), self._limits)
+        await self._ask(self._usage.took, asker, len(answer.body))
+        await send_answer(request.send, answer)
+
+    def _refused(self, scope: Scope, asked_by: str, what: str, error: LakemqError) -> None:
+        source = client_of(scope)
+        said = asked_by or "nobody known", source, error.detail
+        logger.warning("SQL was refused to %s from %s: %s", *said, extra=about(scope))
+        self._refusals.add(Refusal(asked_by, source, what, error.detail, request_id_of(scope)))
 
     async def _ask(self, question: Callable[..., T], *arguments: Any) -> T:
         """What brokers say, without the loop waiting for them."""
@@ -102,7 +127,7 @@ class SqlHandler:
         """Ends what is under way."""
         for each in list(self._works):
             each.cancel()
-        for pool in (self._running, self._asking, self._cancelling):
+        for pool in (self._running, self._asking, self._cancelling, self._describing):
             pool.shutdown(wait=False, cancel_futures=True)
         self._who.close()
 

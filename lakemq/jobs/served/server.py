@@ -11,7 +11,7 @@ from threading import Thread
 from pyspark.sql import SparkSession
 
 from lakemq.contract.grammar import Grammar
-from lakemq.contract.sql_routes import STATEMENT
+from lakemq.contract.sql_routes import CATALOG, STATEMENT
 from lakemq.jobs.served.handler import SqlHandler
 from lakemq.settings import SqlHttp
 from lakemq.web.connection_rules import ConnectionRules
@@ -26,7 +26,7 @@ from lakemq.web.tls import Tls
 logger = logging.getLogger(__name__)
 
 STOP_S_MAX = 30.0
-GRAMMAR = Grammar((STATEMENT,))
+GRAMMAR = Grammar((STATEMENT, CATALOG))
 
 
 class SqlServer:
@@ -58,7 +58,8 @@ class SqlServer:
 
     def _make_server(self, listener: socket.socket) -> Server:
         counters = WebCounters()
-        front = Front(GRAMMAR, {STATEMENT: self._handler}, None, self._limits.request_bytes_max, counters.problem)
+        handlers = {STATEMENT: self._handler, CATALOG: self._handler.tables}
+        front = Front(GRAMMAR, handlers, None, self._limits.request_bytes_max, counters.problem)
         rules = ConnectionRules(self._limits, counters)
         guard = Guard("sql_http", self._limits, listener.getsockname()[1])
         config = make_config(front, make_connection_class(rules, guard), self._limits.stop_grace_ms, self._tls)

@@ -72,6 +72,11 @@ class Asker:
                 if user is not None and not (verdict := user.decide(need, self.source)).allowed:
                     raise Forbidden(f"user {user.name} may not: it takes {need}, and {verdict.by}")
 
+    def may(self, table: str) -> bool:
+        """Whether it may ask for that table."""
+        need = Need((Action.SQL,), Resource(Kind.LAKE, table))
+        return all(user is None or user.may(need, self.source) for user in self.users)
+
 
 class Who:
     """Asks brokers. `addresses` says which there are, with commas between. For any thread."""

@@ -27,7 +27,7 @@ NOT_KNOWN = 0
 _NARROW, _WIDE = "I", "Q"
 
 
-class _Chunk(NamedTuple):
+class Chunk(NamedTuple):
     """Positions, ascending, and when each is due: both as distances from the least. Nothing in it is ever changed."""
 
     first: int
@@ -54,7 +54,7 @@ class DueTimes:
     """Due times in ms by position. It may hold some that wait no more: who takes from it says what waits."""
 
     def __init__(self) -> None:
-        self._chunks: list[_Chunk] = []
+        self._chunks: list[Chunk] = []
         self._tidied = 0
         # The newest.
         self._positions = array("q")
@@ -79,12 +79,12 @@ class DueTimes:
         self._chunks += self._newest()
         self._positions, self._dues = array("q"), array("q")
 
-    def _newest(self) -> list[_Chunk]:
+    def _newest(self) -> list[Chunk]:
         if not self._dues:
             return []
         base_ms = min(self._dues)
         positions, dues = _packed(self._positions, self._positions[0]), _packed(self._dues, base_ms)
-        return [_Chunk(self._positions[0], positions, base_ms, dues, max(dues))]
+        return [Chunk(self._positions[0], positions, base_ms, dues, max(dues))]
 
     def of(self, position: int) -> int:
         """When that one is due, or `NOT_KNOWN`."""
@@ -107,6 +107,10 @@ class DueTimes:
             for at, due in zip(chunk.positions, chunk.dues, strict=True):
                 if low <= due < high and chunk.first + at > after:
                     yield chunk.first + at, chunk.base_ms + due
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All of it, for who looks at all: of a copy, in a thread."""
+        return chain(self._chunks, self._newest())
 
     # Keeping ---------------------------------------------------------------------------------
 
@@ -133,7 +137,7 @@ class DueTimes:
         # From the front again after the last: new ones come all the time, and the first would never be looked at else.
         self._tidied = 0 if is_last else begin + len(tidied._chunks)
 
-    def _take(self, chunk: _Chunk) -> None:
+    def _take(self, chunk: Chunk) -> None:
         """Have the chunk, which is beyond all others, too."""
         if len(chunk.dues) < CHUNK // 2:
             self._extend(*zip(*chunk.rows(), strict=True))
@@ -170,7 +174,7 @@ class DueTimes:
             dues = array(_WIDE if width == array(_WIDE).itemsize else _NARROW)
             dues.frombytes(base64.b64decode(text))
             own = array("q", islice(positions, len(dues)))
-            self._take(_Chunk(own[0], _packed(own, own[0]), base_ms, dues, max(dues)))
+            self._take(Chunk(own[0], _packed(own, own[0]), base_ms, dues, max(dues)))
 
     def restore_coarsely(self, index: Iterator[tuple[int, BitMap64]], waiting: BitMap64) -> None:
         """Become what an index knows, as `(begin of a slot in ms, positions in it)`, where a state is from before there

@@ -1,0 +1,46 @@
+"""Routes that list what waits: scheduled messages by when they are due, and open transactions."""
+
+from __future__ import annotations
+
+from lakemq.contract.right import cluster, known
+from lakemq.contract.route import Field, Route
+from lakemq.model.access import Action
+
+MAX = Field("max", "integer", "at most so many", 100)
+_TOPIC = Field("topic", "string", "the topic that they go to; any, without")
+
+SCHEDULED = Route(
+    "GET",
+    "/v1/scheduled",
+    "routing",
+    "Scheduled messages that wait, the soonest first",
+    (_TOPIC, Field("after", "string", "`next_after` of the page before"), MAX),
+    rights=known("of topics on which one has `Sub`, `Get` or `Pub`; retries by the group's right"),
+)
+SCHEDULED_TIMES = Route(
+    "GET",
+    "/v1/scheduled/times",
+    "routing",
+    "How many scheduled messages are due when",
+    (
+        Field("begin_ms", "integer", "due from then on; now, without"),
+        Field("within_ms", "integer", "due within so long from then; up to the last one, without"),
+        Field("buckets", "integer", "the time is divided into so many", 60),
+    ),
+    rights=cluster(Action.LIST, Action.GET),
+)
+TRANSACTIONS = Route(
+    "GET",
+    "/v1/transactions",
+    "transactions",
+    "Open transactions, the oldest first",
+    (
+        _TOPIC,
+        Field("group", "string", "of that producer group; of any, without"),
+        Field("after", "integer", "`next_after` of the page before", -1),
+        MAX,
+    ),
+    rights=known("those of producer groups and topics on both of which one has `Pub`; all by `Get` on the cluster"),
+)
+
+ALL: tuple[Route, ...] = (SCHEDULED, SCHEDULED_TIMES, TRANSACTIONS)

@@ -1,0 +1,59 @@
+"""The tables that are served, with their columns. Spark is asked rarely: a page asks each time that it is opened."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import NamedTuple
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.served.readable import SERVED
+
+KEPT_S = 30.0
+STARTING_KEPT_S = 1.0
+"""As long as some aren't there yet."""
+COLUMNS_MAX = 500
+TYPE_CHARACTERS_MAX = 200
+"""Of a table, and of a type that is spelled out: a struct's may be long."""
+
+logger = logging.getLogger(__name__)
+
+
+class Table(NamedTuple):
+    """`parts` of its name; the name and type of each column."""
+
+    parts: tuple[str, ...]
+    columns: list[tuple[str, str]]
+
+
+class Catalog:
+    """That of one server. For any thread; one at a time asks Spark."""
+
+    def __init__(self, spark: SparkSession, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._spark = spark
+        self._clock_s = clock_s
+        self._kept: tuple[float, list[Table]] | None = None
+        self._lock = Lock()
+
+    def tables(self) -> list[Table]:
+        """Those that are there now. One that no job has made yet is left out."""
+        with self._lock:
+            now_s = self._clock_s()
+            if self._kept is None or now_s > self._kept[0]:
+                found = [Table(parts, columns) for parts in SERVED if (columns := self._columns(parts)) is not None]
+                kept_s = KEPT_S if len(found) == len(SERVED) else STARTING_KEPT_S
+                self._kept = self._clock_s() + kept_s, found
+            return self._kept[1]
+
+    def _columns(self, parts: tuple[str, ...]) -> list[tuple[str, str]] | None:
+        try:
+            schema = self._spark.table(".".join(f"`{part}`" for part in parts)).schema
+        except (PySparkException, Py4JError) as error:
+            logger.debug("%s has no columns yet: %s", ".".join(parts), error)
+            return None
+        return [(each.name, each.dataType.simpleString()[:TYPE_CHARACTERS_MAX]) for each in schema.fields[:COLUMNS_MAX]]

@@ -1,0 +1,144 @@
+"""What waits, listed for people over HTTP: scheduled messages as they are due, and open transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.gateway.access.asking import allow, ask_as, make_user
+from tests.gateway.http_client import connect, is_problem, produce, put_topic, read_arrow
+from tests.gateway.routing.asking import begin, decide, half_id, nack
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def waits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """A gateway that decides nothing by itself, so what waits goes on waiting."""
+    data = tmp_path_factory.mktemp("waiting")
+    with start_gateway(data, routing__lead_ms=0, routing__grace_ms=-1) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="module")
+def http(waits: GatewayProcess) -> Iterator[httpx.Client]:
+    with connect(waits) as client:
+        yield client
+
+
+def listed(http: httpx.Client, path: str, rows: str, **query: Any) -> list[dict[str, Any]]:
+    """The rows of all pages."""
+    found: list[dict[str, Any]] = []
+    while True:
+        response = http.get(path, params=query)
+        assert response.status_code == 200, response.text
+        said = response.json()
+        assert len(said[rows]) <= query.get("max", 100)
+        found += said[rows]
+        if said["next_after"] is None:
+            return found
+        query["after"] = said["next_after"]
+
+
+@pytest.mark.parametrize("count_max", [1, 3, 100])
+def test_scheduled_messages_are_listed_the_soonest_first(http: httpx.Client, topic: str, count_max: int) -> None:
+    hours = (5, 2, 9, 1, 7)
+    sent = [
+        produce(http, topic, {"body": "x", "delay_ms": each * HOUR_MS, "keys": [f"h{each}"], "tag": "T"})[0]
+        for each in hours
+    ]
+    ids = {each: stored["message_id"] for each, stored in zip(hours, sent, strict=True)}
+    found = listed(http, "/v1/scheduled", "messages", topic=topic, max=count_max)
+    assert [(each["message_id"], each["keys"]) for each in found] == [
+        (ids[hour], [f"h{hour}"]) for hour in sorted(hours)
+    ]
+    assert found == sorted(found, key=lambda each: each["due_ms"])
+    assert {(each["topic"], each["tag"], each["recallable"], each["retry_topic"]) for each in found} == {
+        (topic, "T", True, None)
+    }
+    assert http.delete(f"/v1/messages/{found[0]['message_id']}").status_code == 200
+    left = listed(http, "/v1/scheduled", "messages", topic=topic, max=count_max)
+    assert left == found[1:]
+
+
+def test_due_times_are_counted_as_long_as_messages_wait(http: httpx.Client, topic: str) -> None:
+    begin_ms = http.get("/v1/scheduled/times").json()["now_ms"] + 1_000 * HOUR_MS
+
+    def counts() -> list[int]:
+        query = {"begin_ms": begin_ms, "within_ms": 4 * HOUR_MS, "buckets": 4}
+        said = http.get("/v1/scheduled/times", params=query).json()
+        assert (said["begin_ms"], said["bucket_ms"]) == (begin_ms, HOUR_MS)
+        assert said["before"] + sum(said["counts"]) + said["after"] == said["waiting"]
+        return said["counts"]
+
+    for_hour = [{"body": "x", "deliver_at_ms": begin_ms + hour * HOUR_MS + 1} for hour in (0, 2, 2, 3)]
+    before = counts()
+    sent = produce(http, topic, *for_hour)
+    assert [now - then for now, then in zip(counts(), before, strict=True)] == [1, 0, 2, 1]
+    http.delete(f"/v1/messages/{sent[1]['message_id']}")
+    assert [now - then for now, then in zip(counts(), before, strict=True)] == [1, 0, 1, 1]
+
+
+def test_a_retry_that_waits_is_listed_and_can_not_be_recalled(http: httpx.Client, topic: str) -> None:
+    (sent,) = produce(http, topic, "x")
+    nack(http, topic, {"message_id": sent["message_id"], "delay_level": 18})
+    pending = read_arrow(http.get("/v1/routing/pending", params={"kind": "nack"}).content).to_pylist()
+    now_ms = http.get("/v1/scheduled/times").json()["now_ms"]
+    decide(http, "retry", [pending[-1]["position"]], now_ms + HOUR_MS)
+    (waits,) = listed(http, "/v1/scheduled", "messages", topic=f"%RETRY%{topic}")
+    assert (waits["retry_topic"], waits["recallable"]) == (topic, False)
+    assert is_problem(http.delete(f"/v1/messages/{waits['message_id']}"), 400, "invalid_request")
+
+
+@pytest.mark.parametrize("count_max", [1, 2, 100])
+def test_open_transactions_are_listed_without_their_secret_ids(http: httpx.Client, topic: str, count_max: int) -> None:
+    opened = begin(http, topic, "a", "b", "c")
+    found = listed(http, "/v1/transactions", "transactions", topic=topic, max=count_max)
+    assert [each["half_id"] for each in found] == list(map(half_id, opened))
+    assert not any(each in str(found) for each in opened)
+    assert {(each["topic"], each["checks"], each["resolution"]) for each in found} == {(topic, 0, None)}
+    assert all(0 < each["next_check_ms"] - each["born_time_ms"] <= 6_000 for each in found)
+    assert listed(http, "/v1/transactions", "transactions", topic=topic, group="no-such-group") == []
+    assert len(listed(http, "/v1/transactions", "transactions", group=found[0]["group"], topic=topic)) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/v1/scheduled", {"after": "x"}),
+        ("/v1/scheduled", {"after": "1-" + "9" * 20}),
+        ("/v1/scheduled", {"max": 0}),
+        ("/v1/scheduled", {"max": 501}),
+        ("/v1/scheduled", {"topic": "no topic"}),
+        ("/v1/scheduled/times", {"buckets": 501}),
+        ("/v1/scheduled/times", {"within_ms": 0}),
+        ("/v1/transactions", {"after": "x"}),
+        ("/v1/transactions", {"group": "no group"}),
+        ("/v1/transactions", {"kind": "any"}),
+    ],
+)
+def test_what_makes_no_sense_is_refused(http: httpx.Client, path: str, query: dict[str, Any]) -> None:
+    response = http.get(path, params=query)
+    assert response.status_code == 400
+    assert response.json()["code"].startswith("invalid_")
+
+
+def test_a_user_sees_what_waits_for_topics_of_his_own(waits: GatewayProcess, http: httpx.Client, topic: str) -> None:
+    other = f"{topic}-other"
+    for each in (topic, other):
+        put_topic(http, each)
+        produce(http, each, {"body": "x", "delay_ms": HOUR_MS})
+        begin(http, each, "half")
+    group = listed(http, "/v1/transactions", "transactions", topic=topic)[0]["group"]
+    with connect(waits) as admin:
+        reader = make_user(admin, f"{topic}-reader", allow(f"Topic:{topic}", "Sub"))
+        sender = make_user(admin, f"{topic}-sender", allow(f"Topic:{topic}", "Pub"), allow(f"Group:{group}", "Pub"))
+    for token, transactions in ((reader, set[str]()), (sender, {topic})):
+        with ask_as(waits, token) as user:
+            assert {each["topic"] for each in listed(user, "/v1/scheduled", "messages")} == {topic}
+            assert {each["topic"] for each in listed(user, "/v1/transactions", "transactions")} == transactions
+            assert is_problem(user.get("/v1/scheduled/times"), 403, "forbidden")
