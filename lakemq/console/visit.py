@@ -29,6 +29,11 @@ DONE = {
     "resumed": "The group is resumed.",
     "redriving": "They are being sent to their group again.",
     "signed-out": "You are signed out.",
+    "user-disabled": "The user is disabled.",
+    "user-enabled": "The user is enabled.",
+    "token-revoked": "The token is revoked.",
+    "policies-added": "The policies are added.",
+    "policy-removed": "The policy is removed.",
 }
 """What a page says of a change that led to it, by the word in its address: nothing else can be put there."""
 NEXT_MAX = 2_000

@@ -6,7 +6,19 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from lakemq.console.pages import dead_letters, groups, live, messages, overview, send, sign_in, topics
+from lakemq.console.pages import (
+    audit,
+    dead_letters,
+    groups,
+    live,
+    messages,
+    overview,
+    people,
+    rights,
+    send,
+    sign_in,
+    topics,
+)
 from lakemq.console.visit import Visit
 
 Handler = Callable[[Visit], Awaitable[Response]]
@@ -20,5 +32,8 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     *groups.ROUTES,
     *dead_letters.ROUTES,
     *live.ROUTES,
+    *people.ROUTES,
+    *rights.ROUTES,
+    *audit.ROUTES,
 )
 """Method, path and who answers it."""
