@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from lakemq.client.sql_request import check_sql_address
 from lakemq.client.transport import Answer, Transport
 from lakemq.contract import client_routes, routes
 from lakemq.contract.route import Target
@@ -52,6 +53,7 @@ class Broker:
         self._credentials = credentials
         self._transport = Transport(address, CONNECTIONS_MAX, credentials)
         self._leader: Transport | None = None
+        self._jobs: Transport | None = None
         self._who: tuple[float, Who] | None = None
 
     async def who(self, anew: bool = False) -> Who:
@@ -96,9 +98,18 @@ class Broker:
                 await before.close()
         return self._leader
 
+    async def of_jobs(self, target: Target) -> Any:
+        """What the jobs answer that say to this broker where they are. Raises `Unreachable` where there are none."""
+        address = check_sql_address(self.address, (await self.describe()).get("sql"))
+        if self._jobs is None or self._jobs.address != address:
+            before, self._jobs = self._jobs, Transport(address, CONNECTIONS_MAX, self._credentials)
+            if before is not None:
+                await before.close()
+        return (await self._jobs.request(target, timeout_s=ANSWER_S)).json()
+
     async def close(self) -> None:
         """Close its connections, for good."""
-        for each in (self._transport, self._leader):
+        for each in (self._transport, self._leader, self._jobs):
             if each is not None:
                 await each.close()
 

@@ -10,6 +10,7 @@ from lakemq.console.pages import (
     audit,
     dead_letters,
     groups,
+    jobs,
     live,
     messages,
     overview,
@@ -35,5 +36,6 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     *people.ROUTES,
     *rights.ROUTES,
     *audit.ROUTES,
+    *jobs.ROUTES,
 )
 """Method, path and who answers it."""

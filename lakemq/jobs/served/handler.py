@@ -71,16 +71,16 @@ class SqlHandler:
         scope, source = request.scope, client_of(request.scope)
         asked_by, statement = "", ""
         try:
-            asker = await self._ask(self._who.asks, _authorization(scope), source)
+            asker = await self.ask(self._who.asks, _authorization(scope), source)
             asked_by = asker.name
             body = await read_body(request.receive, self._limits.request_bytes_max)
-            await self._ask(self._usage.admit, asker, len(body), request_id_of(scope))
+            await self.ask(self._usage.admit, asker, len(body), request_id_of(scope))
             wanted = parse_wanted(body, self._limits)
             statement = wanted.statement[: self._limits.statement_characters_max]
             check_text(wanted.statement, self._limits.statement_characters_max)
             answer = await self._answer(asker, wanted, client_gone(scope))
             if answer is not None:
-                await self._ask(self._usage.took, asker, len(answer.body))
+                await self.ask(self._usage.took, asker, len(answer.body))
         except (Forbidden, Unauthenticated, NotServed) as error:
             said = asked_by or "nobody known", source, error.detail
             logger.warning("SQL was refused to %s from %s: %s", *said, extra=about(scope))
@@ -90,8 +90,15 @@ class SqlHandler:
         if answer is not None:
             await send_answer(request.send, answer)
 
-    async def _ask(self, question: Callable[..., T], *arguments: Any) -> T:
-        """What brokers say, without the loop waiting for them."""
+    async def admit(self, request: HttpRequest, size: int) -> Asker:
+        """Who asks with so many bytes, where that one's quota has room. Raises `LakemqError`."""
+        scope = request.scope
+        asker = await self.ask(self._who.asks, _authorization(scope), client_of(scope))
+        await self.ask(self._usage.admit, asker, size, request_id_of(scope))
+        return asker
+
+    async def ask(self, question: Callable[..., T], *arguments: Any) -> T:
+        """What brokers say, or what takes a while, without the loop waiting for it."""
         try:
             asked = asyncio.get_running_loop().run_in_executor(self._asking, question, *arguments)
         except RuntimeError:
