@@ -44,7 +44,7 @@ def pages(http: httpx.Client) -> list[str]:
     assert http.put(f"/v1/groups/{LONG}/offsets", json=offsets).status_code == 200
     topic, group, found = f"/topics/{LONG}", f"/groups/{LONG}", f"/messages/{stored['message_id']}"
     return [
-        *("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/sign-in"),
+        *("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/jobs", "/people", "/sign-in"),
         *(topic, f"{topic}/edit", f"{topic}/delete", f"{topic}/messages", found, f"/send?again={stored['message_id']}"),
         *(
             group,
