@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 import tempfile
 import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 from playwright.sync_api import expect
 
 from lakemq.testing import start_gateway
+from lakemq.testing.gateway_process import environment_of
 from tests.console.browser import Seen, open_browser
 from tests.console.visitor import ConsoleProcess
 from tests.gateway.http_client import connect, produce, put_topic
 
 FOLDER = Path(__file__).parents[2] / "docs" / "console"
-BYTES_MAX = 400 * 1024
+BYTES_MAX = 800 * 1024
 """Of all pictures together."""
 TRAFFIC_S = 9.0
 WIDE, NARROW = (960, 640), (360, 640)
@@ -28,8 +34,12 @@ SHOTS = (
     ("messages", "/topics/orders/messages", (960, 520), "light"),
     ("message", "", WIDE, "light"),
     ("group", "/groups/billing", WIDE, "light"),
+    ("jobs", "/jobs", (960, 760), "light"),
+    ("people", "/people/new", (960, 760), "light"),
     ("phone", "/", NARROW, "dark"),
 )
+AS_ADMINISTRATOR = ("jobs", "people")
+JOBS_START_WITHIN_S = 600.0
 
 
 def main() -> None:
@@ -45,10 +55,12 @@ def main() -> None:
         connect(gateway) as http,
     ):
         message_id, done = _fill(http), threading.Event()
+        token = (Path(scratch) / "data" / "admin.token").read_text("ascii").strip()
         traffic = threading.Thread(target=_go_on, args=(gateway.url, done))
         traffic.start()
         try:
-            _take(console.url, message_id, folder)
+            with _jobs(http, Path(scratch), gateway.url, token):
+                _take(console.url, message_id, folder, token)
         finally:
             done.set()
             traffic.join()
@@ -84,6 +96,36 @@ def _order(number: int) -> dict[str, object]:
     }
 
 
+@contextmanager
+def _jobs(http: httpx.Client, scratch: Path, url: str, token: str) -> Generator[None]:
+    """The jobs beside it, once they write the lake, and have done some maintenance."""
+    environment = environment_of(lake__dir=scratch / "lake") | {"LAKEMQ_BROKER": url, "LAKEMQ_TOKEN": token}
+    with subprocess.Popen([sys.executable, "-m", "lakemq", "jobs"], env=environment) as process:
+        try:
+            until_s = time.monotonic() + JOBS_START_WITHIN_S
+            while not (http.get("/v1/broker").json()["compacted_position"] or 0):
+                assert process.poll() is None, "the jobs have ended"
+                assert time.monotonic() < until_s, "the jobs write no lake"
+                time.sleep(1)
+            headers = {"Authorization": f"Bearer {token}"}
+            with httpx.Client(base_url=http.get("/v1/broker").json()["sql"], headers=headers, timeout=60) as jobs:
+                for job in ("stats", "verify"):
+                    jobs.post(f"/v1/maintenance/{job}/runs").raise_for_status()
+                while len(jobs.get("/v1/jobs").json()["maintenance"]["runs"]) < 2:
+                    assert time.monotonic() < until_s, "maintenance has not run"
+                    time.sleep(1)
+            yield
+        finally:
+            process.terminate()
+
+
+def _sign_in(seen: Seen, token: str) -> None:
+    seen.page.goto("/sign-in")
+    seen.page.get_by_label("Token").fill(token)
+    seen.page.get_by_role("button", name="Sign in").click()
+    expect(seen.page.get_by_role("button", name="Sign out")).to_be_visible()
+
+
 def _go_on(url: str, done: threading.Event) -> None:
     number = 1_000
     with httpx.Client(base_url=url, trust_env=False) as http:
@@ -92,16 +134,23 @@ def _go_on(url: str, done: threading.Event) -> None:
             produce(http, "orders", *[_order(number)] * (1 + number % 5))
 
 
-def _take(url: str, message_id: str, folder: Path) -> None:
+def _take(url: str, message_id: str, folder: Path, token: str) -> None:
     with open_browser() as browser:
         for name, path, (width, height), scheme in SHOTS:
             seen = Seen(browser, url, width, "dark" if scheme == "dark" else "light")
             page = seen.page
             page.set_viewport_size({"width": width, "height": height})
+            if name in AS_ADMINISTRATOR:
+                _sign_in(seen, token)
             page.goto(path or f"/messages/{message_id}")
             if path == "/":
                 expect(page.locator(".chart canvas")).to_be_visible()
                 page.wait_for_timeout(TRAFFIC_S * 1000)
+            if name == "people":
+                page.get_by_label("Name").fill("checkout")
+                page.get_by_label("Send to topics").fill("orders, payments")
+                page.get_by_label("Consume topics").fill("shipments*")
+                page.get_by_label("as consumer group").fill("checkout")
             page.screenshot(path=folder / f"{name}.png")
             seen.close()
             assert seen.wrong == [], seen.wrong

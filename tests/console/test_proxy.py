@@ -24,6 +24,7 @@ def test_one_signs_in_behind_a_proxy_with_cookies_that_go_by_tls_alone(
         "auth__required": "true",
         "console__hosts": CONSOLE.name,
         "console__trusted_proxies": "127.0.0.1",
+        "console__sign_in_required": "true",
     }
     with (
         ConsoleProcess(guarded.gateway.url, **options) as console,

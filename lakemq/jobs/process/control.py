@@ -50,25 +50,23 @@ class Control:
                 self._plans = now_s, known_plans(self._settings.lake.dir, KNOWN_MAX)
             return self._plans[1]
 
-    def submit(self, job: str, asked_by: str) -> str:
-        """Have the job run, after what waits; the request's id. Raises `InvalidRequest` for one that isn't run so, and
-        `FlowControl` where too many wait."""
-        _check(job)
-        lake = self._settings.lake.dir
-        if len(requests.waiting(lake)) >= WAITING_MAX:
+    def check_run(self, job: str) -> None:
+        """Raises `InvalidRequest` for a job that isn't run so, and `FlowControl` where too many wait."""
+        self.check_cancel(job)
+        if job in BY_COMMAND:
+            raise InvalidRequest(f"{job} can't be undone, so it is run by command alone")
+        if len(requests.waiting(self._settings.lake.dir)) >= WAITING_MAX:
             raise FlowControl(f"{WAITING_MAX} requests wait already")
-        return requests.submit(lake, job, {}, asked_by)
 
-    def cancel(self, job: str, asked_by: str) -> str:
-        """Have the run of that job end that is under way, and drop those that wait; the request's id. Raises
-        `InvalidRequest`."""
+    def submit(self, job: str, asked_by: str) -> str:
+        """Have the job run, after what waits; the request's id."""
+        return requests.submit(self._settings.lake.dir, job, {}, asked_by)
+
+    def check_cancel(self, job: str) -> None:
+        """Raises `InvalidRequest` where there is no such job."""
         if job not in JOBS:
             raise InvalidRequest(f"no job {job[:100]!r}; there are {', '.join(JOBS)}")
+
+    def cancel(self, job: str, asked_by: str) -> str:
+        """Have the run of that job end that is under way, and drop those that wait; the request's id."""
         return requests.submit(self._settings.lake.dir, requests.CANCEL, {"job": job}, asked_by)
-
-
-def _check(job: str) -> None:
-    if job in BY_COMMAND:
-        raise InvalidRequest(f"{job} can't be undone, so it is run by command alone")
-    if job not in JOBS:
-        raise InvalidRequest(f"no job {job[:100]!r}; there are {', '.join(each for each in JOBS)}")

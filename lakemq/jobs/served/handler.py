@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,7 +12,8 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.errors import NotServed
+from lakemq.contract.sql_routes import CHANGES
+from lakemq.jobs.errors import BrokerUnavailable, NotServed
 from lakemq.jobs.served.answer import Wanted, answer_of, parse_wanted
 from lakemq.jobs.served.brokers import Brokers
 from lakemq.jobs.served.in_short import in_short
@@ -96,6 +98,25 @@ class SqlHandler:
         asker = await self.ask(self._who.asks, _authorization(scope), client_of(scope))
         await self.ask(self._usage.admit, asker, size, request_id_of(scope))
         return asker
+
+    def refused(self, refusal: Refusal) -> None:
+        """Have it audited, soon."""
+        self._refusals.add(refusal)
+
+    def audit(self, asker: Asker, of: str, job: str, request_id: str) -> None:
+        """Have what a user asks of the jobs written down, before it is done: by the first broker that takes it. Raises
+        what that says against it, and `BrokerUnavailable`; then nothing is to be done. For threads."""
+        said = {"user": asker.name, "source": asker.source, "of": of, "job": job, "request_id": request_id}
+        for number, address in enumerate(asker.addresses, 1):
+            try:
+                refusal = self._brokers.tell(address, CHANGES.at(), json.dumps(said).encode())
+            except BrokerUnavailable:
+                if number == len(asker.addresses):
+                    raise
+                continue
+            if refusal is not None:
+                raise refusal
+            return
 
     async def ask(self, question: Callable[..., T], *arguments: Any) -> T:
         """What brokers say, or what takes a while, without the loop waiting for it."""

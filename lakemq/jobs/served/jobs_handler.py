@@ -11,13 +11,14 @@ import orjson
 from lakemq.contract.jobs_routes import CANCEL, RUN, STATE
 from lakemq.contract.route import Route
 from lakemq.jobs.served.handler import SqlHandler
+from lakemq.jobs.served.refusals import Refusal
 from lakemq.jobs.served.who import Asker
 from lakemq.model.access import Action, Kind, Need, Resource
 from lakemq.model.errors import Forbidden, InvalidRequest, Unauthenticated
-from lakemq.web.asgi import client_of, read_body, send_answer
+from lakemq.web.asgi import read_body, send_answer
 from lakemq.web.problems import json_answer
 from lakemq.web.request import Handler, HttpRequest
-from lakemq.web.request_id import about
+from lakemq.web.request_id import about, request_id_of
 
 BODY_BYTES_MAX = 1_000
 _READS_ALL = Need((Action.GET,), Resource(Kind.CLUSTER))
@@ -32,12 +33,20 @@ class Control(Protocol):
         """How they are: `queries`, `maintenance` and `replays`."""
         ...
 
+    def check_run(self, job: str) -> None:
+        """Raises `InvalidRequest` for a job that isn't run so, `FlowControl` where too many wait."""
+        ...
+
     def submit(self, job: str, asked_by: str) -> str:
-        """Have a job of maintenance run; the request's id. Raises `InvalidRequest`, `FlowControl`."""
+        """Have a job of maintenance run; the request's id."""
+        ...
+
+    def check_cancel(self, job: str) -> None:
+        """Raises `InvalidRequest` where there is no such job."""
         ...
 
     def cancel(self, job: str, asked_by: str) -> str:
-        """Have its run end that is under way, and drop those that wait; the request's id. Raises `InvalidRequest`."""
+        """Have its run end that is under way, and drop those that wait; the request's id."""
         ...
 
 
@@ -50,36 +59,42 @@ class JobsHandler:
         self.handlers: Mapping[Route, Handler] = {STATE: self._state, RUN: self._run, CANCEL: self._cancel}
 
     async def _state(self, request: HttpRequest) -> None:
-        asker = await self._admit(request, STATE)
+        asker = await self._admit(request, STATE, "state")
         told = await self._sql.ask(self._control.describe)
         await _answer(request, told if _reads_all(asker) else _without_texts(told))
 
     async def _run(self, request: HttpRequest) -> None:
-        asker = await self._admit(request, RUN)
+        asker = await self._admit(request, RUN, "run")
         await _read_nothing(request)
+        await self._sql.ask(self._control.check_run, request.values[0])
+        await self._note("run", request, asker)
         request_id = await self._sql.ask(self._control.submit, request.values[0], asker.name)
-        self._say("asked for", request, asker)
         await _answer(request, {"request_id": request_id})
 
     async def _cancel(self, request: HttpRequest) -> None:
-        asker = await self._admit(request, CANCEL)
+        asker = await self._admit(request, CANCEL, "cancel")
+        await self._sql.ask(self._control.check_cancel, request.values[0])
+        await self._note("cancel", request, asker)
         request_id = await self._sql.ask(self._control.cancel, request.values[0], asker.name)
-        self._say("cancelled", request, asker)
         await _answer(request, {"request_id": request_id})
 
-    async def _admit(self, request: HttpRequest, route: Route) -> Asker:
+    async def _admit(self, request: HttpRequest, route: Route, of: str) -> Asker:
         asker = await self._sql.admit(request, 0)
         try:
             _check(asker, route)
         except (Forbidden, Unauthenticated) as error:
             said = asker.name or "nobody known", asker.source, error.detail
             logger.warning("a question to the jobs was refused to %s from %s: %s", *said, extra=about(request.scope))
+            what = " ".join(request.values)
+            self._sql.refused(Refusal(asker.name, asker.source, what, error.detail, request_id_of(request.scope), of))
             raise
         return asker
 
-    def _say(self, done: str, request: HttpRequest, asker: Asker) -> None:
-        who = request.values[0], asker.name, client_of(request.scope)
-        logger.info("%s over HTTP: %s, by %s from %s", done, *who, extra=about(request.scope))
+    async def _note(self, of: str, request: HttpRequest, asker: Asker) -> None:
+        """Raises `LakemqError` where it can't be written down: then it isn't done."""
+        job, scope = request.values[0], request.scope
+        await self._sql.ask(self._sql.audit, asker, of, job, request_id_of(scope))
+        logger.info("maintenance by HTTP: %s %s, for %s from %s", of, job, asker.name, asker.source, extra=about(scope))
 
 
 def _check(asker: Asker, route: Route) -> None:

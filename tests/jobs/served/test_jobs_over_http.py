@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -126,6 +127,25 @@ def test_who_may_ask_the_jobs_and_who_may_have_them_run(jobs: Jobs) -> None:
     assert done["detail"]
     seen = jobs.ask("GET", "/v1/jobs", "watcher").json()["maintenance"]["runs"][0]
     assert (seen["run_id"], seen["detail"], seen["error"]) == (done["run_id"], None, None)
+
+
+def test_what_is_asked_of_the_jobs_is_audited_before_it_is_done_and_so_is_what_is_refused(jobs: Jobs) -> None:
+    run = "/v1/maintenance/checkpoint-cleanup/runs"
+    assert jobs.ask("POST", run, "watcher").status_code == 403
+    assert jobs.ask("POST", run, "keeper").status_code == 200
+    assert jobs.ask("DELETE", run, "keeper").status_code == 200
+
+    def told() -> set[tuple[str, str, str]]:
+        path = f"{jobs.scene.gateway.url}/v1/topics/RMQ_SYS_AUDIT_TOPIC/queues/0/messages"
+        headers = {"Authorization": f"Bearer {jobs.tokens['admin']}"}
+        answer = httpx.get(path, params={"offset": 0, "max": 1_000}, headers=headers, trust_env=False)
+        bodies = [(each["tag"], json.loads(each["body"])) for each in answer.json()["messages"]]
+        return {(tag, body["user"], body["what"]) for tag, body in bodies if "checkpoint-cleanup" in body["what"]}
+
+    wanted = {("allowed", "keeper", f"POST {run}"), ("allowed", "keeper", f"DELETE {run}")}
+    assert told() >= wanted
+    # Refusals hold nobody up, so they come later. What was refused is named by its route and its job.
+    until(lambda: ("refused", "watcher", "POST /v1/maintenance/{job}/runs checkpoint-cleanup") in told())
 
 
 def test_what_is_no_job_or_can_not_be_undone_is_not_run_over_http(jobs: Jobs) -> None:
