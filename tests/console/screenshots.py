@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,8 @@ BYTES_MAX = 800 * 1024
 """Of all pictures together."""
 TRAFFIC_S = 9.0
 WIDE, NARROW = (960, 640), (360, 640)
-SHOTS = (
+Shot = tuple[str, str, tuple[int, int], str]
+SHOTS: tuple[Shot, ...] = (
     ("overview", "/", (960, 840), "light"),
     ("overview-dark", "/", WIDE, "dark"),
     ("topics", "/topics", (960, 420), "light"),
@@ -39,6 +40,8 @@ SHOTS = (
     ("phone", "/", NARROW, "dark"),
 )
 AS_ADMINISTRATOR = ("jobs", "people")
+WITH_JOBS = ("jobs",)
+"""Of these the jobs run beside the broker, which takes some minutes to start."""
 JOBS_START_WITHIN_S = 600.0
 
 
@@ -46,7 +49,11 @@ def main() -> None:
     """Take them all."""
     parser = argparse.ArgumentParser(prog="python -m tests.console.screenshots", description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="default docs/console")
-    folder: Path = parser.parse_args().folder
+    names = [shot[0] for shot in SHOTS]
+    parser.add_argument("--only", action="append", choices=names, help="this picture; repeatable. Default: all")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder
+    shots = [shot for shot in SHOTS if shot[0] in (arguments.only or names)]
     folder.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as scratch,
@@ -59,8 +66,11 @@ def main() -> None:
         traffic = threading.Thread(target=_go_on, args=(gateway.url, done))
         traffic.start()
         try:
-            with _jobs(http, Path(scratch), gateway.url, token):
-                _take(console.url, message_id, folder, token)
+            beside = [shot for shot in shots if shot[0] in WITH_JOBS]
+            _take(console.url, message_id, folder, token, [shot for shot in shots if shot not in beside])
+            if beside:
+                with _jobs(http, Path(scratch), gateway.url, token):
+                    _take(console.url, message_id, folder, token, beside)
         finally:
             done.set()
             traffic.join()
@@ -134,9 +144,9 @@ def _go_on(url: str, done: threading.Event) -> None:
             produce(http, "orders", *[_order(number)] * (1 + number % 5))
 
 
-def _take(url: str, message_id: str, folder: Path, token: str) -> None:
+def _take(url: str, message_id: str, folder: Path, token: str, shots: Sequence[Shot]) -> None:
     with open_browser() as browser:
-        for name, path, (width, height), scheme in SHOTS:
+        for name, path, (width, height), scheme in shots:
             seen = Seen(browser, url, width, "dark" if scheme == "dark" else "light")
             page = seen.page
             page.set_viewport_size({"width": width, "height": height})
