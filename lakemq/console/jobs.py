@@ -74,12 +74,13 @@ def jobs_of(look: Look, told: Mapping[str, Any] | None, sinks: Mapping[str, Any]
     doesn't tell this user."""
     heard: Mapping[str, Mapping[str, Any]] = look.said.get("jobs") or {}
     if told is None:
-        queries = [_heard(look, name, heard[name]) for name in sorted(heard)]
+        queries = sorted((_heard(look, name, heard[name]) for name in sorted(heard)), key=_rank)
         return Jobs(_problems(look, queries, None, []), queries, None, [], [], [], why, not heard, None)
     now_ms: float = told["now_ms"]
     queries = [_query(look, each, heard, now_ms) for each in told["queries"]]
     covered = {name for each in told["queries"] for name in each["jobs"]} | {"maintenance"}
     queries += [_heard(look, name, heard[name]) for name in sorted(heard) if name not in covered]
+    queries.sort(key=_rank)
     replays = [_replay(each, sinks, now_ms) for each in told["replays"]]
     maintenance: Mapping[str, Any] = told["maintenance"]
     runs: list[Mapping[str, Any]] = maintenance["runs"]
@@ -94,6 +95,13 @@ def jobs_of(look: Look, told: Mapping[str, Any] | None, sinks: Mapping[str, Any]
         False,
         now_ms,
     )
+
+
+def _rank(row: QueryRow) -> int:
+    """What is dead comes first, then what is late."""
+    if row.state in ("failed", "silent"):
+        return 0
+    return 1 if row.state == "waiting" or (row.lag and (row.behind_s or 0) > LATE_S) else 2
 
 
 def _heard(look: Look, name: str, job: Mapping[str, Any]) -> QueryRow:

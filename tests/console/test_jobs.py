@@ -53,13 +53,13 @@ def test_what_is_dead_or_late_is_said_first_with_what_to_do() -> None:
     )
     assert [each.text for each in found.problems] == [
         "These jobs are silent: delay, maintenance.",
-        "lake is late: what it has yet to read was stored 5 min ago.",
         "The query wheel failed 5 s ago: no disk",
+        "lake is late: what it has yet to read was stored 5 min ago.",
         "The query spare has waited 90 s for a broker that answers.",
         "The last run of verify failed: a file is gone",
     ]
     assert all(each.todo for each in found.problems)
-    assert [(each.name, each.lag) for each in found.queries] == [("lake", 9), ("wheel", 0), ("spare", None)]
+    assert [(each.name, each.lag) for each in found.queries] == [("wheel", 0), ("lake", 9), ("spare", None)]
 
 
 def test_jobs_that_are_well_have_no_problems() -> None:
