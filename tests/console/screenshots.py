@@ -42,7 +42,7 @@ SHOTS: tuple[Shot, ...] = (
 AS_ADMINISTRATOR = ("jobs", "people")
 WITH_JOBS = ("jobs",)
 """Of these the jobs run beside the broker, which takes some minutes to start."""
-JOBS_START_WITHIN_S = 600.0
+JOBS_START_WITHIN_S = 1_800.0
 
 
 def main() -> None:
@@ -119,9 +119,8 @@ def _jobs(http: httpx.Client, scratch: Path, url: str, token: str) -> Generator[
                 time.sleep(1)
             headers = {"Authorization": f"Bearer {token}"}
             with httpx.Client(base_url=http.get("/v1/broker").json()["sql"], headers=headers, timeout=60) as jobs:
-                for job in ("stats", "verify"):
-                    jobs.post(f"/v1/maintenance/{job}/runs").raise_for_status()
-                while len(jobs.get("/v1/jobs").json()["maintenance"]["runs"]) < 2:
+                jobs.post("/v1/maintenance/stats/runs").raise_for_status()
+                while not jobs.get("/v1/jobs").json()["maintenance"]["runs"]:
                     assert time.monotonic() < until_s, "maintenance has not run"
                     time.sleep(1)
             yield
