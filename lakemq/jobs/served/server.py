@@ -10,8 +10,8 @@ from threading import Thread
 
 from pyspark.sql import SparkSession
 
-from lakemq.contract import jobs_routes
 from lakemq.contract.grammar import Grammar
+from lakemq.contract.jobs_routes import ALL as OF_JOBS
 from lakemq.contract.route import Route
 from lakemq.contract.sql_routes import STATEMENT
 from lakemq.jobs.served.handler import SqlHandler
@@ -70,7 +70,7 @@ class SqlServer:
 
     def _make_server(self, listener: socket.socket) -> Server:
         counters = WebCounters()
-        grammar = Grammar(route for route in (STATEMENT, *jobs_routes.ALL) if route in self._handlers)
+        grammar = Grammar(route for route in (STATEMENT, *OF_JOBS) if route in self._handlers)
         front = Front(grammar, self._handlers, None, self._limits.request_bytes_max, counters.problem)
         rules = ConnectionRules(self._limits, counters)
         guard = Guard("sql_http", self._limits, listener.getsockname()[1])
