@@ -53,6 +53,7 @@ class Broker:
         self._credentials = credentials
         self._transport = Transport(address, CONNECTIONS_MAX, credentials)
         self._leader: Transport | None = None
+        self._jobs: Transport | None = None
         self._who: tuple[float, Who] | None = None
         self._jobs: Transport | None = None
 
@@ -97,6 +98,15 @@ class Broker:
             if before is not None:
                 await before.close()
         return self._leader
+
+    async def of_jobs(self, target: Target) -> Any:
+        """What the jobs answer that say to this broker where they are. Raises `Unreachable` where there are none."""
+        address = check_sql_address(self.address, (await self.describe()).get("sql"))
+        if self._jobs is None or self._jobs.address != address:
+            before, self._jobs = self._jobs, Transport(address, CONNECTIONS_MAX, self._credentials)
+            if before is not None:
+                await before.close()
+        return (await self._jobs.request(target, timeout_s=ANSWER_S)).json()
 
     async def close(self) -> None:
         """Close its connections, for good."""

@@ -29,6 +29,13 @@ DONE = {
     "resumed": "The group is resumed.",
     "redriving": "They are being sent to their group again.",
     "signed-out": "You are signed out.",
+    "user-disabled": "The user is disabled.",
+    "user-enabled": "The user is enabled.",
+    "token-revoked": "The token is revoked.",
+    "policies-added": "The policies are added.",
+    "policy-removed": "The policy is removed.",
+    "run-asked": "The run is asked for: it begins within seconds, or when the run before it ends.",
+    "run-cancelled": "The run is being cancelled.",
 }
 """What a page says of a change that led to it, by the word in its address: nothing else can be put there."""
 NEXT_MAX = 2_000

@@ -48,10 +48,18 @@ REFUSALS = Route(
     differs=Answered.AT_ONCE,
     rights=guarded(Action.COMPACT),
 )
+CHANGES = Route(
+    "POST",
+    "/v1/audit/changes",
+    "access",
+    "For jobs: what a user is about to have them do, which is audited before they do it",
+    reads=Reads.JSON,
+    rights=guarded(Action.COMPACT),
+)
 
 REFUSALS_MAX = 100
 """So many at most in one request."""
 WHAT_CHARACTERS_MAX = 400
 WHY_CHARACTERS_MAX = 500
 
-OF_GATEWAYS: tuple[Route, ...] = (OWN_ACCESS, USAGE, REFUSALS)
+OF_GATEWAYS: tuple[Route, ...] = (OWN_ACCESS, USAGE, REFUSALS, CHANGES)

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from time import perf_counter_ns
+from typing import NamedTuple
 
 from lakemq.contract import spans as names
 from lakemq.model.trace_parent import TraceParent
@@ -22,20 +23,37 @@ class Batch:
         self.rows = 0
 
 
-class BatchSpans:
-    """Where a process's batches are told of; `spans` None: nowhere."""
+class BatchDone(NamedTuple):
+    """One that has ended. `error`: its code; empty: it did its work."""
 
-    def __init__(self, spans: Spans | None = None, now_ms: Callable[[], int] = lambda: 0) -> None:
+    job: str
+    rows: int
+    ended_ms: int
+    took_ms: int
+    error: str
+
+
+class BatchSpans:
+    """Where a process's batches are told of; `spans` None: they have no spans. `observe` is told of each that ends."""
+
+    def __init__(
+        self,
+        spans: Spans | None = None,
+        now_ms: Callable[[], int] = lambda: 0,
+        observe: Callable[[BatchDone], None] | None = None,
+    ) -> None:
         self._spans = spans
         self._now_ms = now_ms
+        self._observe = observe
 
     @contextmanager
     def batch(self, job: str) -> Generator[Batch]:
         """A batch of that job's. What is raised within fails its span, and goes on."""
-        if self._spans is None:
+        if self._spans is None and self._observe is None:
             yield Batch(None)
             return
-        batch = Batch(TraceParent(secrets.token_hex(16), secrets.token_hex(8), sampled=True))
+        own = TraceParent(secrets.token_hex(16), secrets.token_hex(8), sampled=True) if self._spans else None
+        batch = Batch(own)
         begun_ns, error = perf_counter_ns(), ""
         try:
             yield batch
@@ -44,7 +62,9 @@ class BatchSpans:
             raise
         finally:
             took_ns = perf_counter_ns() - begun_ns
-            if batch.rows or error:
+            if self._observe is not None:
+                self._observe(BatchDone(job, batch.rows, self._now_ms(), took_ns // MS, error))
+            if self._spans is not None and (batch.rows or error):
                 self._add(self._spans, job, batch, took_ns, error)
 
     def _add(self, spans: Spans, job: str, batch: Batch, took_ns: int, error: str) -> None:

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.console.visitor import ConsoleProcess, Visitor
-from tests.gateway.http_client import connect
+from tests.console.visitor import ConsoleProcess, Guarded, Visitor
+from tests.gateway.http_client import TLS, connect
 
 _numbers = count()
 
@@ -46,3 +46,14 @@ def visitor(console: ConsoleProcess) -> Iterator[Visitor]:
 def name() -> str:
     """A name that no other test uses."""
     return f"name-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """One for all tests of a process that wants to know who asks."""
+    data = tmp_path_factory.mktemp("guarded") / "data"
+    with start_gateway(data, auth__required=True) as gateway, ConsoleProcess(gateway.url) as console:
+        admin = (data / "admin.token").read_text("ascii").strip()
+        headers = {"Authorization": f"Bearer {admin}"}
+        with httpx.Client(base_url=gateway.url, headers=headers, trust_env=False, verify=TLS, timeout=60) as http:
+            yield Guarded(gateway, console, admin, http)

@@ -46,7 +46,8 @@ def pages(http: httpx.Client) -> list[str]:
     assert http.put(f"/v1/groups/{LONG}/offsets", json=offsets).status_code == 200
     topic, group, found = f"/topics/{LONG}", f"/groups/{LONG}", f"/messages/{stored['message_id']}"
     return [
-        *("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/sign-in", "/sql", "/waiting?span=all"),
+        *("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/jobs", "/people", "/sign-in", "/sql"),
+        "/waiting?span=all",
         f"/messages?{urlencode({'topic': LONG, 'tag': SCRIPT, 'text': SCRIPT})}",
         *(topic, f"{topic}/edit", f"{topic}/delete", f"{topic}/messages", found, f"/send?again={stored['message_id']}"),
         *(

@@ -14,29 +14,10 @@ from lakemq.console.sessions import Session, Sessions
 from lakemq.console.tries import BURST, SECONDS_EACH, Tries
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Console, load
-from lakemq.testing import GatewayProcess, start_gateway
+from lakemq.testing import start_gateway
 from lakemq.wire.credentials import NOBODY
-from tests.console.visitor import ConsoleProcess, Visitor, went_to
+from tests.console.visitor import ConsoleProcess, Guarded, Visitor, token_of, went_to
 from tests.gateway.http_client import TLS
-
-
-class Guarded(NamedTuple):
-    """A broker that wants to know who asks, and its console."""
-
-    gateway: GatewayProcess
-    console: ConsoleProcess
-    admin: str
-    http: httpx.Client
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    data = tmp_path_factory.mktemp("guarded") / "data"
-    with start_gateway(data, auth__required=True) as gateway, ConsoleProcess(gateway.url) as console:
-        admin = (data / "admin.token").read_text("ascii").strip()
-        headers = {"Authorization": f"Bearer {admin}"}
-        with httpx.Client(base_url=gateway.url, headers=headers, trust_env=False, verify=TLS, timeout=60) as http:
-            yield Guarded(gateway, console, admin, http)
 
 
 @pytest.fixture
@@ -44,14 +25,6 @@ def visitor(guarded: Guarded) -> Iterator[Visitor]:
     made = Visitor(guarded.console.url)
     yield made
     made.close()
-
-
-def token_of(http: httpx.Client, user: str, *policies: tuple[str, list[str]]) -> str:
-    """A new user with these policies."""
-    assert http.put(f"/v1/users/{user}", json={"type": "normal"}).status_code == 201
-    listed = [{"resource": resource, "actions": actions} for resource, actions in policies]
-    assert http.put(f"/v1/users/{user}/policies", json={"policies": listed}).status_code == 200
-    return http.post(f"/v1/users/{user}/tokens", json={}).json()["token"]
 
 
 def test_a_broker_that_wants_to_know_who_asks_leads_to_the_sign_in_and_back(visitor: Visitor, guarded: Guarded) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import html
 import re
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
+from lakemq.testing import GatewayProcess
 from lakemq.testing.gateway_process import environment_of
 from lakemq.testing.server_process import ServerProcess, spawn
 from tests.gateway.http_client import TLS
@@ -67,3 +68,20 @@ def went_to(response: httpx.Response) -> str:
     """Where a form led, without what it says was done."""
     assert response.status_code == 303, (response.status_code, response.text[-2000:])
     return re.sub(r"[?&]done=[a-z-]+$", "", response.headers["location"])
+
+
+class Guarded(NamedTuple):
+    """A broker that wants to know who asks, and its console. `http` asks as the administrator."""
+
+    gateway: GatewayProcess
+    console: ConsoleProcess
+    admin: str
+    http: httpx.Client
+
+
+def token_of(http: httpx.Client, user: str, *policies: tuple[str, list[str]]) -> str:
+    """A new user with these policies."""
+    assert http.put(f"/v1/users/{user}", json={"type": "normal"}).status_code == 201
+    listed = [{"resource": resource, "actions": actions} for resource, actions in policies]
+    assert http.put(f"/v1/users/{user}/policies", json={"policies": listed}).status_code == 200
+    return http.post(f"/v1/users/{user}/tokens", json={}).json()["token"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from lakemq.contract.jobs_routes import ALL as JOBS
 from lakemq.contract.nameserver_routes import ALL as NAMESERVER
 from lakemq.contract.sql_routes import CATALOG, STATEMENT
 from lakemq.jobs.maintenance.catalogue import schedules
@@ -94,7 +95,7 @@ def routes(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
     with start_gateway(tmp_path_factory.mktemp("log")) as gateway:
         paths = httpx.get(f"{gateway.url}/openapi.json", trust_env=False, timeout=60).json()["paths"]
     known = {(method.upper(), path) for path, methods in paths.items() for method in methods}
-    known |= {(route.method, route.path) for route in (*NAMESERVER, STATEMENT, CATALOG)}
+    known |= {(route.method, route.path) for route in (*NAMESERVER, STATEMENT, CATALOG, *JOBS)}
     return {(method, re.sub(r"\{\w+\}", "{}", path)) for method, path in known}
 
 

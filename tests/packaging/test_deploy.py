@@ -41,6 +41,7 @@ GRACE_S = {
     "gateway": GATEWAY_GRACE_S,
     "nameserver": Settings().nameserver.stop_grace_ms / 1000,
     "jobs": ENDS_WITHIN_S + EXITS_WITHIN_S,
+    "console": Settings().console.stop_grace_ms / 1000,
 }
 """So long each may take to stop."""
 
@@ -96,7 +97,7 @@ def test_each_container_may_write_where_it_writes_and_has_its_secrets(started: S
         files |= {str(settings.auth.admin_token_file), str(settings.fleet.nameserver_token_file)}
     if started.command == "nameserver":
         files |= {str(settings.nameserver.token_file)}
-    else:
+    elif started.command != "console":  # it writes nothing, and has no token: who looks brings one
         assert started.may_write("/tmp")
         scratch = settings.lake.work_dir if is_object(settings.lake.dir) else settings.lake.dir
         assert scratch is not None
@@ -109,7 +110,11 @@ def test_each_container_may_write_where_it_writes_and_has_its_secrets(started: S
 @pytest.mark.parametrize("started", CONTAINERS, ids=lambda each: each.place)
 def test_each_is_asked_where_it_listens(started: Started) -> None:
     settings = settings_of(started)
-    port = {"gateway": settings.gateway.port, "nameserver": settings.nameserver.port}.get(started.command)
+    port = {
+        "gateway": settings.gateway.port,
+        "nameserver": settings.nameserver.port,
+        "console": settings.console.port,
+    }.get(started.command)
     assert started.ports == ({port} if port else set())
     assert settings.auth.required or started.command == "jobs"
     if started.command == "gateway" and settings.gateway.advertise:
@@ -121,7 +126,8 @@ def test_brokers_and_jobs_of_kubernetes_ask_name_servers_by_the_names_these_go_b
     hosts = settings_of(by_name["lakemq-nameserver"]).nameserver.hosts
     asked = settings_of(by_name["lakemq-broker-a"]).fleet.nameservers
     assert asked[0] == f"https://{hosts[0]}:9876"
-    assert by_name["lakemq-jobs"].environment["LAKEMQ_NAMESERVERS"] == ",".join(asked)
+    for name in ("lakemq-jobs", "lakemq-console"):
+        assert by_name[name].environment["LAKEMQ_NAMESERVERS"] == ",".join(asked)
     servers = [each for each in documents() if each["kind"] == "StatefulSet" and each["metadata"]["name"] in hosts[0]]
     assert [each["spec"]["replicas"] for each in servers] == [len(asked)]
 
@@ -139,7 +145,7 @@ def test_pods_have_no_rights_and_probes_that_mean_it() -> None:
         if container["name"] != "jobs":
             paths: dict[str, Any] = {name: container[f"{name}Probe"]["httpGet"] for name in ("readiness", "liveness")}
             assert {name: probe["path"] for name, probe in paths.items()} == {
-                "readiness": "/readyz",
+                "readiness": "/healthz" if container["name"] == "console" else "/readyz",
                 "liveness": "/healthz",
             }
         if container["name"] == "gateway":

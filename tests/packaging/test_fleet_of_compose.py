@@ -13,11 +13,12 @@ import httpx
 
 from lakemq.testing.gateway_process import environment_of
 from lakemq.testing.server_process import ServerProcess, spawn
+from tests.console.visitor import Visitor
 from tests.packaging.containers import DEPLOY, of_compose
 from tests.ports import free_port
 
 TOKEN = f"lmq_admin_{'0123456789abcdef' * 4}"
-NAMES = ("nameserver", "broker-a-0", "broker-a-1")
+NAMES = ("nameserver", "broker-a-0", "broker-a-1", "console")
 WAIT_S_MAX = 120
 
 
@@ -38,7 +39,7 @@ class Fleet:
 
     def start(self, name: str) -> ServerProcess:
         service = self._services[name]
-        kind = {"gateway": "GATEWAY"}.get(service.command, "NAMESERVER")
+        kind = service.command.upper()
         environment = {key: self._placed(name, value) for key, value in service.environment.items()}
         environment |= {f"LAKEMQ_{kind}__HOST": "127.0.0.1", f"LAKEMQ_{kind}__PORT": str(self._ports[name])}
         command = [sys.executable, "-m", "lakemq", *service.arguments]
@@ -68,6 +69,18 @@ def in_sync(http: httpx.Client) -> list[int]:
     return answer.json().get("in_sync", []) if answer.status_code == 200 else []
 
 
+def look_at_the_console(fleet: Fleet, running: ExitStack) -> None:
+    running.enter_context(fleet.start("console"))
+    with fleet.http("console") as console:
+        assert console.get("/healthz").status_code == 200
+        assert console.get("/").headers["location"].startswith("/sign-in")
+    visitor = Visitor(str(console.base_url))
+    assert visitor.sign_in(TOKEN).status_code == 303
+    overview = visitor.get("/")
+    visitor.close()
+    assert overview.count('<option value="http://127.0.0.1:') == 2  # both replicas, as the name server told
+
+
 def test_one_leads_the_other_follows_and_takes_its_place(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path)
     (tmp_path / "shared/leader").mkdir(parents=True)
@@ -80,6 +93,7 @@ def test_one_leads_the_other_follows_and_takes_its_place(tmp_path: Path) -> None
             until(lambda: in_sync(leads) == [0, 1], "it did not follow")
             assert leads.post("/v1/topics/t/messages", content=b"hello").status_code == 200
             assert httpx.get(f"{leads.base_url}/v1/topics").status_code == 401
+            look_at_the_console(fleet, running)
             assert first.stop() == 0, first.log
             until(lambda: follows.get("/readyz").status_code == 200, "nobody took its place")
             until(

@@ -1,4 +1,4 @@
-"""nginx in front of a gateway, with the configuration that deploy/ has for it."""
+"""nginx in front of a gateway, or of a console, with the configuration that deploy/ has for it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import time
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from tests.certificates import Pair
 
 ROOT = Path(__file__).parents[2]
-CONF = ROOT / "deploy/nginx/lakemq.conf"
 OWN = ROOT / ".venv/nginx/usr/sbin/nginx"
 STARTS_WITHIN_S = 60.0
 
@@ -48,14 +48,26 @@ def find_nginx() -> str:
     return found
 
 
-def configured(gateway: str, port: int, pair: Pair) -> str:
-    """The example, for that gateway, port and certificate. Raises `AssertionError` where it names them otherwise."""
-    text = CONF.read_text(encoding="utf-8")
+class Example(NamedTuple):
+    """A file of `deploy/nginx`, with the address of what is behind it, and the name that it has for clients."""
+
+    file: str
+    behind: str
+    name: str
+
+
+BROKER = Example("lakemq.conf", "127.0.0.1:8080", "mq.example.com")
+CONSOLE = Example("console.conf", "127.0.0.1:8088", "console.example.com")
+
+
+def configured(example: Example, behind: str, port: int, pair: Pair) -> str:
+    """The example, for that server, port and certificate. Raises `AssertionError` where it names them otherwise."""
+    text = (ROOT / "deploy/nginx" / example.file).read_text(encoding="utf-8")
     changes = {
-        "server 127.0.0.1:8080;": f"server {gateway.removeprefix('http://')};",
+        f"server {example.behind};": f"server {behind.removeprefix('http://')};",
         "listen 443 ssl;": f"listen 127.0.0.1:{port} ssl;",
-        "/etc/nginx/tls/mq.example.com.crt": str(pair.cert),
-        "/etc/nginx/tls/mq.example.com.key": str(pair.key),
+        f"/etc/nginx/tls/{example.name}.crt": str(pair.cert),
+        f"/etc/nginx/tls/{example.name}.key": str(pair.key),
     }
     for said, meant in changes.items():
         assert text.count(said) == 1, said
@@ -64,12 +76,12 @@ def configured(gateway: str, port: int, pair: Pair) -> str:
 
 
 @contextmanager
-def nginx(folder: Path, gateway: str, port: int, pair: Pair) -> Generator[None]:
+def nginx(folder: Path, behind: str, port: int, pair: Pair, example: Example = BROKER) -> Generator[None]:
     """It, while it is needed."""
     program = find_nginx()
     folder.mkdir(exist_ok=True)
     (folder / "nginx.conf").write_text(MAIN.format(folder=folder), encoding="utf-8")
-    (folder / "lakemq.conf").write_text(configured(gateway, port, pair), encoding="utf-8")
+    (folder / "lakemq.conf").write_text(configured(example, behind, port, pair), encoding="utf-8")
     log = folder / "log"
     with log.open("wb") as said:
         process = subprocess.Popen(

@@ -7,11 +7,15 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 
 from lakemq.console.pages import (
+    audit,
     dead_letters,
     groups,
+    jobs,
     live,
     messages,
     overview,
+    people,
+    rights,
     search,
     send,
     sign_in,
@@ -35,5 +39,9 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     *live.ROUTES,
     *sql.ROUTES,
     *waiting.ROUTES,
+    *people.ROUTES,
+    *rights.ROUTES,
+    *audit.ROUTES,
+    *jobs.ROUTES,
 )
 """Method, path and who answers it."""

@@ -1,12 +1,14 @@
-"""What the SQL server beside the jobs tells of users: what they take of it, and what it refused to them."""
+"""What the server beside the jobs tells of users: what they take of it, what they have the jobs do, and what it refused
+to them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
+from lakemq.contract import jobs_routes
 from lakemq.contract import sql_routes as routes
 from lakemq.contract.limits import NUMBER_MAX
 from lakemq.contract.sql_routes import REFUSALS_MAX, WHAT_CHARACTERS_MAX, WHY_CHARACTERS_MAX
@@ -35,13 +37,26 @@ class TakenBody(BaseModel):
 
 
 class RefusalBody(BaseModel):
-    """`user`: empty where nobody knows who asked; `what`: the kind of the statement, and its tables."""
+    """`user`: empty where nobody knows who asked; `of`: what was asked; `what`: the kind of the statement, and its
+    tables."""
 
     model_config = Strict
     user: str = Field("", max_length=200)
     source: Address = None
     what: str = Field("", max_length=WHAT_CHARACTERS_MAX)
     why: str = Field(max_length=WHY_CHARACTERS_MAX)
+    request_id: Id = ""
+    of: Literal["sql", "state", "run", "cancel"] = "sql"
+
+
+class ChangeBody(BaseModel):
+    """A user has the jobs run maintenance, or cancel a run."""
+
+    model_config = Strict
+    user: str = Field(min_length=1, max_length=200)
+    source: Address = None
+    of: Literal["run", "cancel"]
+    job: str = Field(pattern=r"^[a-z-]{1,40}$")
     request_id: Id = ""
 
 
@@ -64,7 +79,7 @@ def make_router(users: Users, quotas: QuotaKeeper, audit: Audit | None) -> APIRo
             quotas.take(found, body.requests, body.bytes)
         except OverQuota as error:
             if audit is not None:
-                audit.refused(Entry(user, body.source, _what(""), error.detail, _known(body.request_id)))
+                audit.refused(Entry(user, body.source, _what("sql", ""), error.detail, _known(body.request_id)))
             raise
         return {}
 
@@ -73,15 +88,31 @@ def make_router(users: Users, quotas: QuotaKeeper, audit: Audit | None) -> APIRo
         if audit is not None:
             audit.missed(body.missed)
             for each in body.refusals:
-                audit.refused(Entry(each.user, each.source, _what(each.what), each.why, _known(each.request_id)))
+                what = _what(each.of, each.what)
+                audit.refused(Entry(each.user, each.source, what, each.why, _known(each.request_id)))
+        return {}
+
+    @serves(router, routes.CHANGES)
+    async def change(body: ChangeBody) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+        if audit is not None:
+            what = _what(body.of, "").replace("{job}", body.job)
+            await audit.changes(Entry(body.user, body.source, what, "the jobs took it", _known(body.request_id)))
         return {}
 
     return router
 
 
-def _what(said: str) -> str:
-    """Of nothing else than SQL may others tell."""
-    return f"{routes.STATEMENT.method} {routes.STATEMENT.path} {said}".rstrip()
+_ASKED = {
+    "sql": routes.STATEMENT,
+    "state": jobs_routes.STATE,
+    "run": jobs_routes.RUN,
+    "cancel": jobs_routes.CANCEL,
+}
+
+
+def _what(of: str, said: str) -> str:
+    """Of nothing else than these may others tell."""
+    return f"{_ASKED[of].method} {_ASKED[of].path} {said}".rstrip()
 
 
 def _known(request_id: str) -> str:

@@ -59,16 +59,20 @@ def erase(work: Work) -> Outcome:
         raise InvalidStatement("erase needs a condition: lakemq erase --where …")
     check_condition(where)
     register_catalog(work.session, work.lake)
+    work.at("waits until the lake has all of the log")
     ends = catch_up(work)
+    work.at("looks for the messages")
     found = _find(work, where, ends, ends)
     if work.parameters.get("dry_run"):
         return Outcome(_counted(found) | {"dry_run": True})
     detail: dict[str, Any] = {}
     if found.num_rows:
+        work.at(f"erases {found.num_rows:,} messages in the logs")
         found, detail["log"] = _erase_in_logs(work, where, ends, found)
         set_begun(work.lake, begun=True)
         detail["tables"] = {table.name: _erase_in_table(work, table, found) for table in _ORDER}
     if has_begun(work.lake):
+        work.at("deletes the files that held them")
         work.refresh()
         work.bring_to_disk()  # what replaces the files that go
         detail["files"] = {table.name: remove_files(work, table.path(work.lake)) for table in work.tables()}
@@ -195,6 +199,7 @@ def _forget_at_brokers(work: Work) -> None:
 def _erase_in_table(work: Work, table: LakeTable, found: pa.Table) -> int:
     """How many rows went."""
     work.check()
+    work.at(f"erases rows of {table.name}")
     if table not in work.tables():
         return 0
     # `scheduled` is the one table whose files the lake query writes again.

@@ -34,18 +34,20 @@ _LOCK = "_lock"
 
 @dataclass(frozen=True)
 class Request:
-    """`starts`: how often somebody began with it; `asked_at`: in milliseconds since 1970."""
+    """`starts`: how often somebody began with it; `asked_at`: in milliseconds since 1970; `asked_by`: the user who
+    asked over HTTP; empty: a command did."""
 
     request_id: str
     job: str
     parameters: Mapping[str, Any]
     asked_at: int
     starts: int = 0
+    asked_by: str = ""
 
 
-def submit(lake: Path, job: str, parameters: Mapping[str, Any]) -> str:
+def submit(lake: Path, job: str, parameters: Mapping[str, Any], asked_by: str = "") -> str:
     """Asks for a job; the id under which the result will be."""
-    request = Request(uuid.uuid4().hex, job, parameters, SystemClock().now_ms())
+    request = Request(uuid.uuid4().hex, job, parameters, SystemClock().now_ms(), asked_by=asked_by)
     _write(lake, request)
     return request.request_id
 
@@ -115,7 +117,10 @@ def write_atomically(file: Path, text: str) -> None:
 
 
 def _write(lake: Path, request: Request) -> None:
-    write_atomically(_request_file(lake, request.request_id), json.dumps(asdict(request), ensure_ascii=False))
+    content = asdict(request)
+    if not request.asked_by:  # which older jobs don't know
+        del content["asked_by"]
+    write_atomically(_request_file(lake, request.request_id), json.dumps(content, ensure_ascii=False))
 
 
 def _request_file(lake: Path, request_id: str) -> Path:

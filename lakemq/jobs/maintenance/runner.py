@@ -36,10 +36,12 @@ logger = logging.getLogger(__name__)
 
 
 class UnderWay(NamedTuple):
-    """A run: of which job, and which of this process."""
+    """A run: of which job, and which of this process; since when (ms since 1970), and by whom."""
 
     job: str
     number: int
+    started_at: int = 0
+    started_by: str = ""
 
 
 def _nothing() -> None: ...
@@ -77,6 +79,9 @@ class Runner:
         self._cancelled, self._now = Event(), Lock()
         self._under_way: UnderWay | None = None
         self._runs = 0
+        self._step = ""
+        self.noted = 0
+        """So many rows of runs this process has added."""
         self._gave_way = 0
         self.metrics = Metrics()
 
@@ -89,12 +94,26 @@ class Runner:
             with self._now:
                 self._cancelled.clear()
                 self._runs += 1
-                self._under_way = UnderWay(name, self._runs)
+                self._under_way = UnderWay(name, self._runs, SystemClock().now_ms(), started_by)
+                self._step = ""
             try:
                 return self._run(JOBS[name], started_by, parameters or {})
             finally:
                 with self._now:
                     self._under_way = None
+
+    def describe(self) -> dict[str, Any] | None:
+        """The run that is under way: its job, since when, by whom, what it does now, and whether it is to end."""
+        with self._now:
+            found = self._under_way
+            if found is None:
+                return None
+            told = {"job": found.job, "started_at": found.started_at, "started_by": found.started_by}
+            return told | {"step": self._step, "cancelled": self._cancelled.is_set()}
+
+    def _at(self, step: str) -> None:
+        with self._now:
+            self._step = step
 
     def cancel(self, name: str | None = None, number: int | None = None) -> UnderWay | None:
         """Has the run that is under way end, between its steps, or within one by cancelling what Spark does for it, if
@@ -176,6 +195,7 @@ class Runner:
             self._refresh,
             self._lake_query,
             driver=self._driver,
+            at=self._at,
         )
         before = _size(work)
         attempts, outcome, error = self._attempt(job, work)
@@ -257,6 +277,7 @@ class Runner:
             logger.warning("%s: %s (%s)", run.job, run.result, run.error or run.detail)
         try:
             append_run(self._settings.lake.dir, run)
+            self.noted += 1
         except Exception as error:  # noqa: BLE001 (the run itself is over; the log has it then)
             logger.warning("the run of %s is not in maintenance_runs: %s", run.job, one_line(error))
 

@@ -37,6 +37,11 @@ class _Cancel(NamedTuple):
         return {"cancelled": job, "withdrawn": self.withdrawn}
 
 
+def _asker(request: Request) -> str:
+    """As `started_by` of a run says it."""
+    return f"user {request.asked_by}" if request.asked_by else "request"
+
+
 class MaintenanceScheduler:
     """Runs from `start` to `stop`. `triggers` by job; a job that is due while it waits or runs is
     not started twice."""
@@ -99,7 +104,7 @@ class MaintenanceScheduler:
                 requests.answer(self._lake, request, {"error": error})
             else:
                 requests.begin(self._lake, request)
-                run = self._runner.run(request.job, "request", request.parameters)
+                run = self._runner.run(request.job, _asker(request), request.parameters)
                 if run.result != STOPPED:  # else it is begun again by the next process
                     requests.answer(self._lake, request, run.as_json())
         except Exception as error:  # noqa: BLE001 (the request stays, and is tried at the next start)

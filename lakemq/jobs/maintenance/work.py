@@ -60,6 +60,9 @@ LakeQueryMeanwhile = Callable[[], AbstractContextManager[Callable[[], None] | No
 def _nothing() -> None: ...
 
 
+def _ignore(step: str) -> None: ...
+
+
 @dataclass(frozen=True)
 class Work:
     """One run of a job, by the process that holds the lake's lock.
@@ -78,6 +81,8 @@ class Work:
     refresh: Callable[[], None] = _nothing
     lake_query: LakeQueryMeanwhile = nullcontext
     driver: Driver = field(kw_only=True)
+    at: Callable[[str], None] = field(kw_only=True, default=_ignore)
+    """Is told which step begins, for who looks."""
 
     @property
     def lake(self) -> Path:

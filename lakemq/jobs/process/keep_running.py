@@ -12,10 +12,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.errors import BrokerUnavailable
+from lakemq.jobs.process.board import Board
 from lakemq.jobs.process.broker_watch import BrokerWatch, Told
 from lakemq.jobs.process.store_away import failure_of, first_line, is_away, is_refused
 from lakemq.logs import say
 from lakemq.model.errors import LakemqError
+from lakemq.storage.disk.clock import SystemClock
 
 FAILURES_MAX = 5
 """So many failures without a batch between them, with the broker and the lake's store there, end the process."""
@@ -55,10 +57,11 @@ def keep_running(
     *,
     batches_until_ready: int = 0,
     jobs: Sequence[str] = (),
+    board: Board | None = None,
 ) -> None:
     """Runs to the next `stop`; says when the query is ready: after so many batches, which say
     nothing yet of whether it works. Until then it has the `turn`, as one of the queries. `jobs`: what it does, by
-    the names that brokers are told; its own, where there are none.
+    the names that brokers are told; its own, where there are none. `board` is told how it is.
 
     `new_run` is given the addresses of the brokers that answer, with commas: at least one is waited for.
     When one of them dies, or another is there again, a new run begins with those that answer then. A store that is
@@ -66,19 +69,24 @@ def keep_running(
     the query keeps failing, and what a new run can't mend: also where the store refuses.
     """
     failures = Failures(f"{name} query")
+    board = board or Board(SystemClock().now_ms)
+    board.waits(name, jobs or (name,))
     while addresses := watch.wait():
+        board.starts(name)
         query = new_run(",".join(addresses))
         try:
             with watch.telling(jobs or (name,), query):
                 has_changed = partial(watch.has_changed, addresses)
-                error = _run_once(name, query, has_changed, stop, turn, batches_until_ready)
+                error = _run_once(name, query, has_changed, stop, turn, batches_until_ready, board)
         finally:
             query.stop()
         if stop.is_set() and error is None:
             return
         if error is None:
             logger.warning("%s query: other brokers answer than before; starting again", name)
+            board.waits(name, jobs or (name,))
             continue
+        board.failed(name, _one_line(error))
         stop.wait(failures.pause_s(error, query.batches > batches_until_ready))
 
 
@@ -110,7 +118,13 @@ class Failures:
 
 
 def _run_once(
-    name: str, query: Query, has_changed: Callable[[], bool], stop: Event, turn: Lock, batches_until_ready: int
+    name: str,
+    query: Query,
+    has_changed: Callable[[], bool],
+    stop: Event,
+    turn: Lock,
+    batches_until_ready: int,
+    board: Board,
 ) -> Exception | None:
     """One run to its end: None when it was asked to stop, or the brokers have changed. Raises what a new
     run can't mend."""
@@ -128,6 +142,7 @@ def _run_once(
                 return None
     if stream.isActive and not stop.is_set():
         say(f"{name} query: ready")
+        board.runs(name)
     while not stop.wait(_LOOK_S) and not has_changed():
         if not stream.isActive:
             return query.failure() or failure_of(stream) or LakemqError("the stream has ended")

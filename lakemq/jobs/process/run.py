@@ -22,7 +22,10 @@ from lakemq.jobs.maintenance.catalogue import schedules
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
 from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
+from lakemq.jobs.maintenance.told import ToldMaintenance
+from lakemq.jobs.process.board import Board
 from lakemq.jobs.process.broker_watch import BrokerWatch
+from lakemq.jobs.process.control import Control
 from lakemq.jobs.process.ending import Ending, java_of
 from lakemq.jobs.process.interrupt import interrupted_by_signals
 from lakemq.jobs.process.keep_running import Failures, keep_running
@@ -81,13 +84,14 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
     try:
         turn = Lock()
         spans = open_spans(settings.traces, "lakemq-jobs", socket.gethostname(), os.environ)
-        batches = BatchSpans(spans, SystemClock().now_ms)
+        board = Board(SystemClock().now_ms)
+        batches = BatchSpans(spans, SystemClock().now_ms, board.observe)
         watch = _watch(broker_url, nameservers, stop)
         watch.start()
-        jobs = _routing_jobs(session, settings, watch, chosen, stop, turn, batches)
+        jobs = _routing_jobs(session, settings, watch, chosen, stop, turn, batches, board)
         if chosen & {LAKE, MAINTENANCE}:
             driver = Driver(session, settings.lake)
-            work = partial(_write_lake, session, settings, watch, chosen, stop, turn, driver, batches)
+            work = partial(_write_lake, session, settings, watch, chosen, stop, turn, driver, batches, board)
             jobs.append(_Job(LAKE, partial(once_there, settings.lake.dir, away, stop, work), stop))
             jobs.append(_Job("driver", partial(end_when_replaced, driver, stop), stop))
         _run_to_end(jobs, stop, ending)
@@ -154,13 +158,15 @@ def _routing_jobs(
     stop: Event,
     turn: Lock,
     spans: BatchSpans,
+    board: Board,
 ) -> list[_Job]:
     names = [name for name in ROUTING if name in chosen]
     if not names:
         return []
     new_run = partial(RoutingQuery, routing_session(session), settings, names, spans=spans)
     # The first batch is one without messages: its code is warm then.
-    keep = partial(keep_running, name_of(names), new_run, watch, stop, turn, batches_until_ready=1, jobs=names)
+    told = {"jobs": names, "board": board}
+    keep = partial(keep_running, name_of(names), new_run, watch, stop, turn, batches_until_ready=1, **told)
     return [_Job(name_of(names), keep, stop)]
 
 
@@ -173,6 +179,7 @@ def _write_lake(
     turn: Lock,
     driver: Driver,
     spans: BatchSpans,
+    board: Board,
 ) -> None:
     """The jobs that write the lake: one process at a time runs them."""
     lock = LakeLock(session, settings.lake.dir)
@@ -195,10 +202,12 @@ def _write_lake(
         maintenance.start()  # who holds the lock also does what other processes ask for
         with watch.telling((MAINTENANCE,)) if MAINTENANCE in chosen else nullcontext():
             if LAKE in chosen:
-                served = _serve_sql(session, settings, watch)
+                told_runs = ToldMaintenance(runner, settings)
+                control = Control(board, told_runs, settings, SystemClock().now_ms)
+                served = _serve_sql(session, settings, watch, control)
                 told = {"alone": runner.alone, "observe_batch": runner.metrics.observe_batch, "spans": spans}
                 new_run = partial(LakeQuery, session, settings, views=views, driver=driver, **told)
-                keep_running(LAKE, new_run, watch, stop, turn)
+                keep_running(LAKE, new_run, watch, stop, turn, board=board)
             else:
                 say("maintenance: ready")
                 stop.wait()
@@ -211,12 +220,12 @@ def _write_lake(
                 ends.callback(served.stop)
 
 
-def _serve_sql(session: SparkSession, settings: Settings, watch: BrokerWatch) -> SqlServer | None:
+def _serve_sql(session: SparkSession, settings: Settings, watch: BrokerWatch, control: Control) -> SqlServer | None:
     """Answers `POST /v1/sql` from now on, if it is to be and can be: the jobs go on without it."""
     if not settings.sql_http.enabled:
         return None
     try:
-        server = SqlServer(session, watch.addresses, settings.sql_http, tls_of(settings))
+        server = SqlServer(session, watch.addresses, settings.sql_http, tls_of(settings), control)
     except (CantListen, SettingsError) as error:
         logger.warning("POST /v1/sql isn't served (sql_http): %s; the jobs go on without it", error.detail)
         return None

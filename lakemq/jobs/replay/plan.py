@@ -33,6 +33,8 @@ from lakemq.storage.lake.object_files import files_of
 FOLDER = "_replays"
 BATCH_MESSAGES_MAX = 20_000
 PAST_MAX = 1_000
+KNOWN_MAX = 20
+"""Plans that are looked at to be told of."""
 _PLAN = "plan.json"
 
 
@@ -102,6 +104,25 @@ def _read(lake: Path, request_id: str) -> dict[str, Any] | None:
         return None
 
 
+def known_plans(lake: Path, most: int) -> list[dict[str, Any]]:
+    """The replays that were written last, the newest first: their sink, topic and group, how many messages each found,
+    how many it has sent once it is finished, and when its plan was written (ms since 1970). What can't be read now
+    is left out."""
+    folder = lake / FOLDER
+    found: list[tuple[float, Path]] = []
+    for request in folder.iterdir() if folder.is_dir() else ():
+        with suppress(OSError):
+            found.append(((request / _PLAN).stat().st_mtime, request))
+    told: list[dict[str, Any]] = []
+    for written_s, request in sorted(found, reverse=True)[:most]:
+        with suppress(OSError, ValueError, KeyError):
+            content = _read(lake, request.name)
+            if content is not None:
+                said = {name: content.get(name) for name in ("sink", "topic", "group", "found", "sent", "finished")}
+                told.append(said | {"written_ms": int(written_s * 1000)})
+    return told
+
+
 def write_plan(lake: Path, plan: Plan, *, new: bool = False) -> bool:
     """Keep the plan, whole, also over a power cut. `new`: only if there is none; whether it was kept."""
     path = lake / FOLDER / plan.wanted.id / _PLAN
@@ -109,6 +130,7 @@ def write_plan(lake: Path, plan: Plan, *, new: bool = False) -> bool:
     files.make_dirs(path.parent)
     content: dict[str, Any] = {"sink": plan.sink, "finished": plan.finished, "sent": plan.sent, "found": plan.found}
     content |= {"batches": [asdict(batch) for batch in plan.batches], "past": plan.past}
+    content |= {"topic": plan.wanted.topic, "group": plan.wanted.group}
     data = json.dumps(content).encode()
     if new:
         kept = files.create(path, data)

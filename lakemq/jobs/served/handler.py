@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,7 +12,8 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.errors import NotServed
+from lakemq.contract.sql_routes import CHANGES
+from lakemq.jobs.errors import BrokerUnavailable, NotServed
 from lakemq.jobs.served.answer import Wanted, answer_of, parse_wanted, tables_answer
 from lakemq.jobs.served.brokers import Brokers
 from lakemq.jobs.served.catalog import Catalog
@@ -75,16 +77,16 @@ class SqlHandler:
         scope, source = request.scope, client_of(request.scope)
         asked_by, statement = "", ""
         try:
-            asker = await self._ask(self._who.asks, _authorization(scope), source)
+            asker = await self.ask(self._who.asks, _authorization(scope), source)
             asked_by = asker.name
             body = await read_body(request.receive, self._limits.request_bytes_max)
-            await self._ask(self._usage.admit, asker, len(body), request_id_of(scope))
+            await self.ask(self._usage.admit, asker, len(body), request_id_of(scope))
             wanted = parse_wanted(body, self._limits)
             statement = wanted.statement[: self._limits.statement_characters_max]
             check_text(wanted.statement, self._limits.statement_characters_max)
             answer = await self._answer(asker, wanted, client_gone(scope))
             if answer is not None:
-                await self._ask(self._usage.took, asker, len(answer.body))
+                await self.ask(self._usage.took, asker, len(answer.body))
         except (Forbidden, Unauthenticated, NotServed) as error:
             self._refused(scope, asked_by, in_short(statement) if statement else "", error)
             raise
@@ -95,18 +97,17 @@ class SqlHandler:
         """Answers which tables one may ask for, and how much. Raises `LakemqError`."""
         scope = request.scope
         try:
-            asker = await self._ask(self._who.asks, _authorization(scope), client_of(scope))
+            asker = await self.admit(request, 0)
         except (Forbidden, Unauthenticated) as error:
             self._refused(scope, "", "", error)
             raise
-        await self._ask(self._usage.admit, asker, 0, request_id_of(scope))
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._describing, self._catalog.tables)
         except RuntimeError:
             raise Busy("the jobs are about to end") from None
         shown = [each for each in found if asker.may(each.parts[-1])]
         answer = tables_answer(shown, len(found) == len(SERVED), self._limits)
-        await self._ask(self._usage.took, asker, len(answer.body))
+        await self.ask(self._usage.took, asker, len(answer.body))
         await send_answer(request.send, answer)
 
     def _refused(self, scope: Scope, asked_by: str, what: str, error: LakemqError) -> None:
@@ -115,8 +116,34 @@ class SqlHandler:
         logger.warning("SQL was refused to %s from %s: %s", *said, extra=about(scope))
         self._refusals.add(Refusal(asked_by, source, what, error.detail, request_id_of(scope)))
 
-    async def _ask(self, question: Callable[..., T], *arguments: Any) -> T:
-        """What brokers say, without the loop waiting for them."""
+    async def admit(self, request: HttpRequest, size: int) -> Asker:
+        """Who asks with so many bytes, where that one's quota has room. Raises `LakemqError`."""
+        scope = request.scope
+        asker = await self.ask(self._who.asks, _authorization(scope), client_of(scope))
+        await self.ask(self._usage.admit, asker, size, request_id_of(scope))
+        return asker
+
+    def refused(self, refusal: Refusal) -> None:
+        """Have it audited, soon."""
+        self._refusals.add(refusal)
+
+    def audit(self, asker: Asker, of: str, job: str, request_id: str) -> None:
+        """Have what a user asks of the jobs written down, before it is done: by the first broker that takes it. Raises
+        what that says against it, and `BrokerUnavailable`; then nothing is to be done. For threads."""
+        said = {"user": asker.name, "source": asker.source, "of": of, "job": job, "request_id": request_id}
+        for number, address in enumerate(asker.addresses, 1):
+            try:
+                refusal = self._brokers.tell(address, CHANGES.at(), json.dumps(said).encode())
+            except BrokerUnavailable:
+                if number == len(asker.addresses):
+                    raise
+                continue
+            if refusal is not None:
+                raise refusal
+            return
+
+    async def ask(self, question: Callable[..., T], *arguments: Any) -> T:
+        """What brokers say, or what takes a while, without the loop waiting for it."""
         try:
             asked = asyncio.get_running_loop().run_in_executor(self._asking, question, *arguments)
         except RuntimeError:

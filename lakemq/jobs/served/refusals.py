@@ -31,6 +31,15 @@ class Refusal(NamedTuple):
     what: str
     why: str
     request_id: str
+    of: str = "sql"
+    """Which route refused it: `sql`, or `state`, `run` or `cancel` of the jobs."""
+
+    def fields(self) -> dict[str, str | None]:
+        """As a broker is told."""
+        told: dict[str, str | None] = self._asdict()
+        if self.of == "sql":  # which is what an older broker takes
+            del told["of"]
+        return told
 
 
 class Refusals:
@@ -85,7 +94,7 @@ class Refusals:
 
     def _is_told(self, some: list[Refusal], missed: int) -> bool:
         """To the first broker that takes it."""
-        body = json.dumps({"refusals": [each._asdict() for each in some], "missed": missed}).encode()
+        body = json.dumps({"refusals": [each.fields() for each in some], "missed": missed}).encode()
         for address in self._addresses().split(","):
             try:
                 refusal = self._brokers.tell(address, REFUSALS.at(), body) if address else None

@@ -205,6 +205,7 @@ def of_users(http: httpx.Client) -> dict[Route, Asked]:
         user_routes.PUT_POLICIES: Asked(("u",), body={"policies": []}),
         sql_routes.USAGE: Asked(("u",), body={"requests": 1}),
         sql_routes.REFUSALS: Asked(body={"refusals": []}),
+        sql_routes.CHANGES: Asked(body={"user": "u", "of": "run", "job": "stats"}),
         user_routes.ACCESS: Asked(body={"user": "u", "action": "Pub", "resource": "Topic:t"}),
     }
 

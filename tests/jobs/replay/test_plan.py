@@ -10,7 +10,17 @@ from threading import Barrier
 
 import pytest
 
-from lakemq.jobs.replay.plan import FOLDER, Batch, Plan, ReplayRequest, read_plan, sweep_plans, write_plan
+from lakemq.jobs.replay.plan import (
+    FOLDER,
+    Batch,
+    Plan,
+    ReplayRequest,
+    finish_plan,
+    known_plans,
+    read_plan,
+    sweep_plans,
+    write_plan,
+)
 from lakemq.storage.disk.files import Files
 from lakemq.testing.object_store import ObjectStore
 from tests.objects.stores import path_in
@@ -41,6 +51,31 @@ def test_of_two_that_end_together_one_plan_is_kept_whole(tmp_path: Path, monkeyp
         assert list(pool.map(lambda plan: write_plan(tmp_path, plan), plans)) == [True, True]
     assert read_plan(tmp_path, WANTED) in plans
     assert [each.name for each in (tmp_path / FOLDER / WANTED.id).iterdir()] == ["plan.json"]
+
+
+def test_plans_are_told_the_newest_first_without_their_conditions(tmp_path: Path) -> None:
+    assert known_plans(tmp_path, 5) == []
+    for number, group in enumerate((None, "g", "h")):
+        wanted = ReplayRequest("key = 'user-17'", f"t{number}", group)
+        plan = Plan(wanted, f"sink-{number}", found=10)
+        assert write_plan(tmp_path, plan, new=True)
+        if number == 1:
+            finish_plan(tmp_path, plan, 9)
+        age([tmp_path / FOLDER / wanted.id / "plan.json"], LONG_AGO_S + number)
+    (torn := tmp_path / FOLDER / "torn" / "plan.json").parent.mkdir()
+    torn.write_text("{")
+    found = known_plans(tmp_path, 3)
+    assert [each["sink"] for each in found] == ["sink-2", "sink-1"]
+    assert found[1] == {
+        "sink": "sink-1",
+        "topic": "t1",
+        "group": "g",
+        "found": 10,
+        "sent": 9,
+        "finished": True,
+        "written_ms": int(LONG_AGO_S + 1) * 1000,
+    }
+    assert "user-17" not in str(found)
 
 
 def test_what_killed_processes_left_goes_and_what_is_needed_stays(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         server = SqlServer(spark, lambda: gateway.url, SqlHttp())
         server.start()
         try:
-            made = Scene(gateway, server, tokens)
+            made = Scene(gateway, server, tokens, folder / "lake")
             made.rows("SELECT 1", "olga")  # so the jobs look for their own token here, and not in a test's environment
             yield made
         finally:

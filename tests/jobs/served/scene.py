@@ -34,6 +34,7 @@ class Scene:
     gateway: GatewayProcess
     server: SqlServer
     tokens: dict[str, str]
+    lake: Path
 
     def ask(self, statement: str, user: str | None = None, **fields: Any) -> httpx.Response:
         """What the server answers."""

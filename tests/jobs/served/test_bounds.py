@@ -89,7 +89,7 @@ def test_an_answer_has_so_many_bytes_at_most(scene: Scene, spark: SparkSession) 
     server = SqlServer(spark, lambda: scene.gateway.url, SqlHttp(bytes_max=1024))
     server.start()
     try:
-        small = Scene(scene.gateway, server, scene.tokens)
+        small = Scene(scene.gateway, server, scene.tokens, scene.lake)
         statement = "SELECT a.body || b.body AS x FROM messages a, messages b"
         said = small.ask(statement, "olga", rows_max=100_000, timeout_ms=60_000).json()
         assert said["truncated"]

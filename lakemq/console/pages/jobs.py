@@ -1,0 +1,138 @@
+"""The jobs: their queries, maintenance, erasures and replays. They are asked where they answer SQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from lakemq.console.events import Event, EventStream
+from lakemq.console.jobs import jobs_of
+from lakemq.console.looks import Look
+from lakemq.console.rendering import segment
+from lakemq.console.visit import Visit
+from lakemq.contract import jobs_routes, routes
+from lakemq.model.access import Action, Kind, Resource
+from lakemq.model.errors import InvalidRequest, LakemqError
+
+FOLLOWED_S = 3.0
+_CLUSTER = Resource(Kind.CLUSTER)
+
+
+async def show(visit: Visit) -> Response:
+    """The page."""
+    await visit.who()
+    return visit.page("jobs.html", **await values_of(visit))
+
+
+async def values_of(visit: Visit) -> dict[str, Any]:
+    """What it says, as it is now."""
+    look = next(each.now for each in await visit.watches.pairs() if each.now.address == visit.broker.address)
+    who = await visit.who()
+    told, why = await _told(visit, look)
+    sinks = await _sinks(visit) if told and any(not each["finished"] for each in told["replays"]) else None
+    may_run = who.user is not None and who.may(Action.COMPACT, _CLUSTER)
+    return {"jobs": jobs_of(look, told, sinks, why), "down": look.problem, "may_run": may_run, "name": look.name}
+
+
+async def _told(visit: Visit, look: Look) -> tuple[dict[str, Any] | None, str]:
+    """What the jobs say; None: nothing, and why not."""
+    if look.problem:
+        return None, ""
+    try:
+        return await visit.broker.of_jobs(jobs_routes.STATE.at()), ""
+    except LakemqError as error:
+        if error.code == "forbidden":
+            return None, "Queries, runs and replays take List on Cluster:*. Ask an administrator for that policy."
+        if error.code == "unreachable":
+            return None, "The jobs don't answer questions now, so only what the broker knows of them is shown."
+        return None, f"The jobs don't say more: {error.detail}"
+
+
+async def _sinks(visit: Visit) -> dict[str, Mapping[str, Any]] | None:
+    try:
+        return {each["sink"]: each for each in (await visit.broker.get(routes.SINKS.at()))["sinks"]}
+    except LakemqError:
+        return None
+
+
+async def follow(visit: Visit) -> Response:
+    """The page, again and again."""
+    visit.services.live.check()
+    await visit.who()
+    return EventStream(_states(visit), visit.services.live)
+
+
+async def _states(visit: Visit) -> AsyncIterator[Event]:
+    while True:
+        yield Event("page", visit.render("jobs_now.html", **await values_of(visit)))
+        await asyncio.sleep(FOLLOWED_S)
+
+
+async def ask_run(visit: Visit) -> Response:
+    """Whether a run is meant."""
+    job = await _job(visit)
+    return visit.page(
+        "confirm.html",
+        crumbs=[("/jobs", "Jobs")],
+        title=f"Run {job['job']} now?",
+        text=f"It will {job['about']}. Messages flow on meanwhile; it begins when no other run is under way.",
+        warning="",
+        action=f"/jobs/{segment(job['job'])}/run",
+        fields={},
+        button="Run it now",
+        safe=True,
+        back="/jobs",
+    )
+
+
+async def ask_cancel(visit: Visit) -> Response:
+    """Whether its end is meant."""
+    job = await _job(visit)
+    return visit.page(
+        "confirm.html",
+        crumbs=[("/jobs", "Jobs")],
+        title=f"Cancel {job['job']}?",
+        text="The run ends between its steps, as a rule within seconds, and what was asked for and waits is dropped."
+        " What it has done stays, and it can be run again.",
+        warning="Messages may be gone from the log and not yet from the tables: give the same command again to finish."
+        if job["job"] == "erase"
+        else "",
+        action=f"/jobs/{segment(job['job'])}/cancel",
+        fields={},
+        button="Cancel it",
+        back="/jobs",
+    )
+
+
+async def _job(visit: Visit) -> dict[str, Any]:
+    name = visit.path("job")
+    told = await visit.broker.of_jobs(jobs_routes.STATE.at())
+    found = next((each for each in told["maintenance"]["jobs"] if each["job"] == name), None)
+    if found is None:
+        raise InvalidRequest(f"there is no job {name[:100]!r}")
+    return found
+
+
+async def run(visit: Visit) -> Response:
+    """Have it run."""
+    await visit.broker.of_jobs(jobs_routes.RUN.at(visit.path("job")))
+    return visit.go("/jobs", "run-asked")
+
+
+async def cancel(visit: Visit) -> Response:
+    """Have its run end."""
+    await visit.broker.of_jobs(jobs_routes.CANCEL.at(visit.path("job")))
+    return visit.go("/jobs", "run-cancelled")
+
+
+ROUTES = (
+    ("GET", "/jobs", show),
+    ("GET", "/live/jobs", follow),
+    ("GET", "/jobs/{job}/run", ask_run),
+    ("POST", "/jobs/{job}/run", run),
+    ("GET", "/jobs/{job}/cancel", ask_cancel),
+    ("POST", "/jobs/{job}/cancel", cancel),
+)
