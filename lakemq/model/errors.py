@@ -75,6 +75,9 @@ class InvalidSql(LakemqError):
         if line is not None and column is not None:
             self.members = {"line": line, "column": column}
 
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.detail}" if self.members else self.detail
+
 
 class ReadOnlyTopic(LakemqError):
     """Clients may not write this topic: it is the system's, or its permission says so.
