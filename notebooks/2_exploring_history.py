@@ -82,7 +82,7 @@ late.plot(by_hour["hour"], by_hour["minutes"], marker="o")
 late.set_ylabel("minutes late")
 late.set_title("Delay adds up over the day")
 many.bar(by_hour["hour"], by_hour["flights"])
-many.set(xlabel="hour of the scheduled departure", ylabel="flights")
+many.set(xlabel="hour of the scheduled departure", ylabel="flights", xticks=range(6, 24, 3))
 plt.show()
 
 # COMMAND ----------

@@ -38,7 +38,9 @@ def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="default docs/notebooks")
-    to = parser.parse_args().folder
+    parser.add_argument("names", nargs="*", help="only of notebooks whose names begin so")
+    given = parser.parse_args()
+    to, names = given.folder, tuple(given.names or [""])
     to.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         lake = Path(folder) / "lake"
@@ -48,7 +50,7 @@ def main() -> None:
         )
         try:
             with open_site(spark, lake, Path(folder) / "log") as site:
-                for path in sorted(NOTEBOOKS.glob("*.py")):
+                for path in sorted(each for each in NOTEBOOKS.glob("*.py") if each.name.startswith(names)):
                     sys.stdout.write(f"{path.name}\n")
                     save(first_chart(site.run(path, CELL_S_MAX)), to / f"{path.stem}.png")
         finally:
